@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
 
 pub const ALWAYS: &str = "[approvals]\npolicy = \"always-ask\"\n";
 
@@ -24,17 +24,22 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     let body = json!({"expression": expression}).to_string();
     let target = format!("/api/v1/tools/execute/calculator{query}");
     let headers = format!("x-pillion-user: {user}\r\n");
-    let reply = http::send(socket, "POST", &target, &headers, body.as_bytes());
+    let reply = http::post_with(socket, &target, &headers, body.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
-    let answer = reply.json();
-    assert_eq!(answer["success"], true, "{answer}");
-    answer["result"].clone()
+    let response = reply.json();
+    assert_json!(response["success"], true);
+    response["result"].clone()
+}
+
+/// Makes a call that needs approval. Returns the approval's id.
+pub fn request_approval(socket: &Path, user: &str, expression: &str) -> String {
+    approval_id(&calculate(socket, user, expression, ""))
 }
 
 /// Returns the approval id of a result.
-pub fn asked(result: &Value) -> String {
-    assert_eq!(result["success"], false, "{result}");
-    assert_eq!(result["error_code"], "approval_required", "{result}");
+pub fn approval_id(result: &Value) -> String {
+    assert_json!(result["success"], false);
+    assert_json!(result["error_code"], "approval_required");
     let id = result["metadata"]["approval_id"].as_str().unwrap();
     assert!(result["error"].as_str().unwrap().contains(id), "{result}");
     id.to_owned()
@@ -52,8 +57,8 @@ fn show(socket: &Path, id: &str) -> Value {
 
 /// Returns the statuses of the recorded calls, newest first.
 fn logged(socket: &Path) -> Vec<String> {
-    let answer = http::get(socket, "/api/v1/tool-calls/").json();
-    let calls = answer["calls"].as_array().unwrap().iter();
+    let response = http::get(socket, "/api/v1/tool-calls/").json();
+    let calls = response["calls"].as_array().unwrap().iter();
     let status = |call: &Value| call["status"].as_str().unwrap().to_owned();
     calls.map(status).collect()
 }
@@ -61,14 +66,14 @@ fn logged(socket: &Path) -> Vec<String> {
 #[test]
 fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(logged(&daemon.socket), ["pending"]);
     daemon.kill();
     let mut daemon = daemon.again();
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
     // A repeated call shares the pending approval.
     let again = calculate(&daemon.socket, "alice", "6 * 7", "");
-    assert_eq!(asked(&again), id);
+    assert_eq!(approval_id(&again), id);
     assert_eq!(logged(&daemon.socket), ["pending"]);
 
     let decided = decide(&daemon.socket, &id, "approve").json()["approval"].clone();
@@ -79,10 +84,10 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     daemon.kill();
     let daemon = daemon.again();
     // Other arguments or another user need another approval.
-    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 8", "")), id);
-    assert_ne!(asked(&calculate(&daemon.socket, "bob", "6 * 7", "")), id);
+    assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
+    assert_ne!(request_approval(&daemon.socket, "bob", "6 * 7"), id);
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
-    assert_eq!(result["text"], "42", "{result}");
+    assert_json!(result["text"], "42");
     // The log has one call from the request for approval to the end.
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(calls["calls"][0]["id"], result["metadata"]["record_id"]);
@@ -91,7 +96,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
         show(&daemon.socket, &id)["call_id"]
     );
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
-    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 7", "")), id);
+    assert_ne!(request_approval(&daemon.socket, "alice", "6 * 7"), id);
     assert_eq!(
         logged(&daemon.socket),
         ["pending", "pending", "pending", "success"]
@@ -108,8 +113,7 @@ fn g3_pending_approvals_are_limited_for_each_user() {
         result["error_code"].as_str().unwrap().to_owned()
     };
     // Alice may use half of the limit, and Bob half of the rest.
-    let codes = (1..=3).map(|number| ask("alice", number));
-    let codes: Vec<_> = codes.collect();
+    let codes: Vec<_> = (1..=3).map(|number| ask("alice", number)).collect();
     let waits = "approval_required";
     assert_eq!(codes, [waits, waits, "unavailable"]);
     assert_eq!(ask("bob", 1), waits);
@@ -124,12 +128,11 @@ fn g3_pending_approvals_are_limited_for_each_user() {
 fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
-    let id = asked(&calculate(socket, "alice", "1 + 1", ""));
+    let id = request_approval(socket, "alice", "1 + 1");
     let body = json!({"reason": "not on a Sunday"}).to_string();
     let target = format!("/api/v1/approvals/{id}/deny");
-    let reply = http::send(
+    let reply = http::post_with(
         socket,
-        "POST",
         &target,
         "x-pillion-user: carol\r\n",
         body.as_bytes(),
@@ -155,28 +158,24 @@ fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
     let config = format!("{ALWAYS}expires_after_ms = 300\n");
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
-    let first = asked(&calculate(socket, "alice", "1 + 1", ""));
+    let first = request_approval(socket, "alice", "1 + 1");
     eventually("it has expired", || {
         show(socket, &first)["status"] == "expired"
     });
     let late = decide(socket, &first, "approve");
     assert_eq!(late.status, 409);
     assert!(late.json()["error"].as_str().unwrap().contains("expired"));
-    assert_ne!(asked(&calculate(socket, "alice", "1 + 1", "")), first);
+    assert_ne!(request_approval(socket, "alice", "1 + 1"), first);
     // An approval that was not used before it expires is invalid.
-    let second = asked(&calculate(socket, "bob", "1 + 1", ""));
+    let second = request_approval(socket, "bob", "1 + 1");
     assert_eq!(decide(socket, &second, "approve").status, 200);
     eventually("it has expired", || {
         show(socket, &second)["status"] == "expired"
     });
-    assert_ne!(asked(&calculate(socket, "bob", "1 + 1", "")), second);
-    let listed = http::get(socket, "/api/v1/approvals?status=expired&user=alice").json();
-    let listed = listed["approvals"].as_array().unwrap().iter();
-    assert!(
-        listed
-            .into_iter()
-            .any(|approval| approval["id"] == json!(first))
-    );
+    assert_ne!(request_approval(socket, "bob", "1 + 1"), second);
+    let expired = http::get(socket, "/api/v1/approvals?status=expired&user=alice").json();
+    let mut listed = expired["approvals"].as_array().unwrap().iter();
+    assert!(listed.any(|approval| approval["id"] == first));
 }
 
 #[test]
@@ -185,7 +184,7 @@ fn g3_one_of_two_concurrent_decisions_wins_and_one_of_two_calls_runs() {
     let socket = &daemon.socket;
     for round in 0..5 {
         let expression = format!("{round} + 1");
-        let id = asked(&calculate(socket, "alice", &expression, ""));
+        let id = request_approval(socket, "alice", &expression);
         let verdicts = ["approve", "deny", "approve", "deny"];
         let statuses: Vec<_> = std::thread::scope(|scope| {
             let deciders = verdicts.map(|verdict| {
@@ -219,7 +218,7 @@ fn g3_two_concurrent_calls_share_one_approval() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let ids = std::thread::scope(|scope| {
-        let callers = [(); 6].map(|()| scope.spawn(|| asked(&calculate(socket, "a", "2", ""))));
+        let callers = [(); 6].map(|()| scope.spawn(|| request_approval(socket, "a", "2")));
         callers.map(|caller| caller.join().unwrap())
     });
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
@@ -253,8 +252,8 @@ fn g3_a_caller_may_wait_for_the_decision() {
     let headers = "x-pillion-approval-wait-ms: 50\r\n";
     let target = "/api/v1/tools/execute/calculator";
     let body = b"{\"expression\": \"3\"}";
-    let result = http::send(socket, "POST", target, headers, body).json()["result"].clone();
-    asked(&result);
+    let result = http::post_with(socket, target, headers, body).json()["result"].clone();
+    approval_id(&result);
     let wrong = http::post(
         socket,
         "/api/v1/tools/execute/calculator?wait_ms=soon",
@@ -273,7 +272,7 @@ fn g3_a_stopping_sidecar_releases_waiting_callers() {
         daemon.signal(nix::sys::signal::Signal::SIGTERM);
         caller.join().unwrap()
     });
-    let id = asked(&result);
+    let id = approval_id(&result);
     assert!(daemon.wait().success());
     let daemon = daemon.again();
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
@@ -289,25 +288,22 @@ fn the_beginning_of_an_id_names_a_pending_approval() {
     let socket = daemon.socket.to_str().unwrap();
     let approvals =
         |command: &str, id: &str| run(&["approvals", "--socket", socket, command, id], &[]);
-    let ids = ["1 + 1", "2 + 2"].map(|sum| asked(&calculate(&daemon.socket, "alice", sum, "")));
+    let ids = ["1 + 1", "2 + 2"].map(|sum| request_approval(&daemon.socket, "alice", sum));
     let common = ids[0]
         .bytes()
         .zip(ids[1].bytes())
-        .take_while(|(one, other)| one == other);
-    let common = common.count();
+        .take_while(|(one, other)| one == other)
+        .count();
     assert!(common >= 8, "{ids:?}");
 
-    let several = stderr(&approvals("approve", &ids[0][..common]));
-    assert!(several.contains("several approvals"), "{several}");
-    let short = stderr(&approvals("approve", &ids[0][..7]));
-    assert!(
-        short.contains(&format!("'{}' (not_found)", &ids[0][..7])),
-        "{short}"
+    assert_contains!(
+        stderr(&approvals("approve", &ids[0][..common])),
+        "several approvals"
     );
-    let denied = approvals("deny", &ids[0][..=common]);
-    assert!(denied.status.success(), "{}", stderr(&denied));
-    let approved = approvals("approve", &ids[1][..common]);
-    assert!(approved.status.success(), "{}", stderr(&approved));
+    let short = stderr(&approvals("approve", &ids[0][..7]));
+    assert_contains!(short, &format!("'{}' (not_found)", &ids[0][..7]));
+    success(&approvals("deny", &ids[0][..=common]));
+    success(&approvals("approve", &ids[1][..common]));
 }
 
 #[test]
@@ -320,29 +316,22 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
             &[],
         )
     };
-    let id = asked(&calculate(&daemon.socket, "alice", "2 ** 5", ""));
+    let id = request_approval(&daemon.socket, "alice", "2 ** 5");
     let table = stdout(&approvals(&["list"]));
     let line = table.lines().nth(1).unwrap();
     for part in ["pending", "calculator", "alice", &id, "2 ** 5"] {
         assert!(line.contains(part), "{table}");
     }
-    let said = stdout(&approvals(&[
+    let printed = stdout(&approvals(&[
         "approve", &id, "--reason", "fine", "--user", "ops",
     ]));
-    assert!(
-        said.contains("approved by uid:") && said.contains("for ops"),
-        "{said}"
-    );
-    let shown: Value = serde_json::from_str(&stdout(&approvals(&["show", &id]))).unwrap();
+    assert_contains!(printed, "approved by uid:", "for ops");
+    let shown = stdout_json(&approvals(&["show", &id]));
     assert_eq!(shown["reason"], "fine");
     assert_eq!(stdout(&approvals(&["list"])).lines().count(), 1);
     let again = approvals(&["deny", &id]);
     assert!(!again.status.success());
-    assert!(
-        stderr(&again).contains("was approved by uid:"),
-        "{}",
-        stderr(&again)
-    );
+    assert_contains!(stderr(&again), "was approved by uid:");
     assert!(stderr(&approvals(&["show", "nothing"])).contains("not_found"));
     let call = [
         "tools",
@@ -369,16 +358,13 @@ fn g3_only_a_call_that_needs_an_approval_names_the_command_for_it() {
         assert!(!called.status.success());
         stderr(&called)
     };
-    let needed = call();
-    assert!(needed.contains("(approval_required)"), "{needed}");
-    assert!(needed.contains("approve the call with"), "{needed}");
+    assert_contains!(call(), "(approval_required)", "approve the call with");
     let approvals = http::get(&daemon.socket, "/api/v1/approvals").json();
     let id = approvals["approvals"][0]["id"].as_str().unwrap();
-    let denied = run(&["approvals", "--socket", socket, "deny", id], &[]);
-    assert!(denied.status.success(), "{}", stderr(&denied));
+    success(&run(&["approvals", "--socket", socket, "deny", id], &[]));
     let denied = call();
-    assert!(denied.contains("(denied)"), "{denied}");
-    assert!(!denied.contains("approve the call with"), "{denied}");
+    assert_contains!(denied, "(denied)");
+    assert_lacks!(denied, "approve the call with");
 }
 
 #[test]
@@ -386,32 +372,26 @@ fn g3_the_command_line_shows_hidden_characters() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();
     let hidden = "2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}";
-    let id = asked(&calculate(&daemon.socket, "alice", hidden, ""));
+    let id = request_approval(&daemon.socket, "alice", hidden);
     let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
     let call = log["calls"][0]["id"].as_str().unwrap();
-    let said = |arguments: &[&str]| {
+    let printed = |arguments: &[&str]| {
         let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
         let text = stdout(&output);
         let is_hidden = |c: char| hidden.contains(c) && !c.is_ascii_graphic() && c != ' ';
         assert!(!text.contains(is_hidden), "{text:?}");
         text
     };
-    let list = said(&["approvals", "list"]);
-    assert!(
-        list.contains(r"2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}"),
-        "{list}"
-    );
+    let list = printed(&["approvals", "list"]);
+    assert_contains!(list, r"2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}");
     // The JSON output is complete.
     for arguments in [
         &["approvals", "show", &id][..],
         &["approvals", "list", "--json"],
         &["calls", "show", call],
     ] {
-        let text = said(arguments);
-        assert!(
-            text.contains(r"2\u202e *\u200b 3\u009b2J\u007f\udb40\udc61"),
-            "{text}"
-        );
+        let text = printed(arguments);
+        assert_contains!(text, r"2\u202e *\u200b 3\u009b2J\u007f\udb40\udc61");
         let value: Value = serde_json::from_str(&text).unwrap();
         let of_list = &value["approvals"][0]["arguments"]["expression"];
         let of_one = &value["arguments"]["expression"];
@@ -424,7 +404,7 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     for number in 0..5 {
-        asked(&calculate(socket, "alice", &number.to_string(), ""));
+        request_approval(socket, "alice", &number.to_string());
     }
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
@@ -458,12 +438,12 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
 fn g3_the_number_of_pending_approvals_is_limited() {
     let config = format!("{ALWAYS}max_pending = 2\n");
     let daemon = Daemon::with_config(&config, &[]);
-    let first = asked(&calculate(&daemon.socket, "alice", "1", ""));
-    asked(&calculate(&daemon.socket, "bob", "2", ""));
+    let first = request_approval(&daemon.socket, "alice", "1");
+    request_approval(&daemon.socket, "bob", "2");
     let result = calculate(&daemon.socket, "carol", "3", "");
-    assert_eq!(result["error_code"], "unavailable", "{result}");
+    assert_json!(result["error_code"], "unavailable");
     assert_eq!(decide(&daemon.socket, &first, "deny").status, 200);
-    asked(&calculate(&daemon.socket, "carol", "3", ""));
+    request_approval(&daemon.socket, "carol", "3");
 }
 
 #[test]
@@ -472,7 +452,7 @@ fn g3_a_rate_limited_call_does_not_use_its_approval() {
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
     for expression in ["1", "2"] {
-        let id = asked(&calculate(socket, "alice", expression, ""));
+        let id = request_approval(socket, "alice", expression);
         assert_eq!(decide(socket, &id, "approve").status, 200);
     }
     assert_eq!(calculate(socket, "alice", "1", "")["success"], true);
@@ -488,7 +468,7 @@ fn l1_approvers_see_no_credentials() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let body = json!({"expression": "1", "api_key": "hunter2"}).to_string();
     let reply = http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
-    let id = asked(&reply.json()["result"]);
+    let id = approval_id(&reply.json()["result"]);
     let shown = show(&daemon.socket, &id);
     assert_eq!(
         shown["arguments"]["api_key"],
@@ -502,36 +482,42 @@ fn l1_approvers_see_no_credentials() {
 fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     // The caller relies on a separate record.
     let body = json!({"expression": "6 * 7"}).to_string();
     let target = "/api/v1/tools/execute/calculator";
     let headers = "x-pillion-user: alice\r\nidempotency-key: one\r\n";
-    let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
+    let reply = http::post_with(&daemon.socket, target, headers, body.as_bytes());
     assert_eq!(reply.json()["result"]["success"], true, "{reply:?}");
     assert_eq!(logged(&daemon.socket), ["success", "cancelled"]);
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=cancelled").json();
-    let error = calls["calls"][0]["error"].as_str().unwrap();
-    assert!(error.contains(&format!("used approval {id}")), "{error}");
+    assert_contains!(
+        calls["calls"][0]["error"].as_str().unwrap(),
+        &format!("used approval {id}")
+    );
     // A call answered from the cache continues the record of the call that needed approval.
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
-    let kept = calculate(&daemon.socket, "alice", "6 * 7", "");
-    assert_eq!(kept["metadata"]["cached"], true, "{kept}");
+    let result = calculate(&daemon.socket, "alice", "6 * 7", "");
+    assert_json!(result["metadata"]["cached"], true);
     assert_eq!(logged(&daemon.socket), ["success", "success", "cancelled"]);
 }
 
 #[test]
 fn f4_only_the_record_of_the_first_call_is_pending() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     let body = json!({"expression": "6 * 7"}).to_string();
     let target = "/api/v1/tools/execute/calculator";
     for key in ["one", "two"] {
         let headers = format!("x-pillion-user: alice\r\nidempotency-key: {key}\r\n");
-        let reply = http::send(&daemon.socket, "POST", target, &headers, body.as_bytes());
-        assert_eq!(asked(&reply.json()["result"]), id, "one question for all");
+        let reply = http::post_with(&daemon.socket, target, &headers, body.as_bytes());
+        assert_eq!(
+            approval_id(&reply.json()["result"]),
+            id,
+            "one question for all"
+        );
     }
     assert_eq!(logged(&daemon.socket), ["error", "error", "pending"]);
     assert_eq!(decide(&daemon.socket, &id, "deny").status, 200);
@@ -552,12 +538,12 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
                 .map(|key| {
                     let headers = format!("x-pillion-user: user{round}\r\n{key}");
                     let body = body.as_bytes();
-                    scope.spawn(move || http::send(socket, "POST", target, &headers, body).json())
+                    scope.spawn(move || http::post_with(socket, target, &headers, body).json())
                 })
                 .collect();
             let pending = || {
-                let answer = http::get(socket, "/api/v1/approvals/?status=pending").json();
-                let id = answer["approvals"][0]["id"].as_str();
+                let response = http::get(socket, "/api/v1/approvals/?status=pending").json();
+                let id = response["approvals"][0]["id"].as_str();
                 id.map(str::to_owned)
             };
             eventually("a call waits", || pending().is_some());
@@ -577,7 +563,7 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
         });
         let mut succeeded = 0;
         for result in &results {
-            assert_eq!(result["metadata"]["recorded"], Value::Null, "{result}");
+            assert_json!(result["metadata"]["recorded"], Value::Null);
             let id = result["metadata"]["record_id"].as_str().unwrap();
             let call = http::get(socket, &format!("/api/v1/tool-calls/{id}")).json();
             let expected = match result["error_code"].as_str() {

@@ -16,7 +16,7 @@ use nix::unistd::{Pid, geteuid, mkfifo};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::approvals::{asked, calculate};
+use crate::approvals::request_approval;
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually, pillion, stderr};
@@ -266,7 +266,7 @@ fn put(path: &Path, bad: &Bad) {
 }
 
 /// Runs a command that has to fail; a command that continues is ended, and fails the test.
-fn refused(what: &str, command: &mut Command) -> Output {
+fn rejected(what: &str, command: &mut Command) -> Output {
     let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let id = Pid::from_raw(i32::try_from(child.id()).unwrap());
@@ -330,7 +330,7 @@ fn no_command_starts_with_a_bad_configuration() {
             if arguments[0] == "mcp-stdio" && is_of_access {
                 continue;
             }
-            refused(&what, &mut reader(arguments, &config, files.path()));
+            rejected(&what, &mut reader(arguments, &config, files.path()));
         }
     }
 }
@@ -344,7 +344,7 @@ fn no_command_starts_with_a_bad_variable() {
         for arguments in READERS {
             let mut command = reader(arguments, &config, files.path());
             let what = format!("{arguments:?} {variable}={value}");
-            let output = refused(&what, command.env(variable, value));
+            let output = rejected(&what, command.env(variable, value));
             assert!(stderr(&output).contains(variable), "{what}");
         }
     }
@@ -360,21 +360,21 @@ fn no_command_starts_with_a_configuration_that_cannot_be_read_again() {
             let (input, mut output) = std::io::pipe().unwrap();
             output.write_all(CLOSED.as_bytes()).unwrap();
             drop(output);
-            refused(&format!("{arguments:?} {path}"), command.stdin(input));
+            rejected(&format!("{arguments:?} {path}"), command.stdin(input));
         }
     }
     let empty = |arguments: &[&str]| {
         let what = format!("{arguments:?} with an empty path");
-        refused(&what, &mut reader(arguments, Path::new(""), files.path()));
+        rejected(&what, &mut reader(arguments, Path::new(""), files.path()));
         let mut command = pillion(arguments);
-        refused(
+        rejected(
             &what,
             command.env("PILLION_CONFIG", "").stdin(Stdio::null()),
         );
         let config = files.path().join("good.toml");
         fs::write(&config, CLOSED).unwrap();
         let mut twice = reader(arguments, &config, files.path());
-        refused(
+        rejected(
             &format!("{arguments:?} twice"),
             twice.arg("--config").arg(&config),
         );
@@ -391,7 +391,7 @@ struct ClosedSidecar {
 impl ClosedSidecar {
     fn start() -> Self {
         let daemon = Daemon::with_config(CLOSED, &[]);
-        let config = daemon.directory().join("pillion.toml");
+        let config = daemon.config_path();
         Self { daemon, config }
     }
 
@@ -418,7 +418,7 @@ impl ClosedSidecar {
     }
 
     fn check_is_closed(&self) {
-        asked(&calculate(&self.daemon.socket, "alice", "6 * 7", ""));
+        request_approval(&self.daemon.socket, "alice", "6 * 7");
     }
 }
 
@@ -451,11 +451,12 @@ fn unfinished_writes(whole: &str) -> Vec<String> {
     let first = whole.find('\n').unwrap() + 1;
     let mut texts = Vec::new();
     for text in [whole.to_owned(), whole.replacen("1", "2", 1)] {
-        let ends = (0..whole.len()).filter(|end| *end % 3 == 0 || whole[*end..].starts_with('\n'));
-        let ends = ends.chain(whole.match_indices('\n').map(|(end, _)| end + 1));
+        let ends = (0..whole.len())
+            .filter(|end| *end % 3 == 0 || whole[*end..].starts_with('\n'))
+            .chain(whole.match_indices('\n').map(|(end, _)| end + 1));
         // The whole text, or the changed line alone, may be what the operator wrote.
-        let ends = ends.filter(|end| *end != whole.len() && (*end != first || text == whole));
-        texts.extend(ends.map(|end| text[..end].to_owned()));
+        let unfinished = ends.filter(|end| *end != whole.len() && (*end != first || text == whole));
+        texts.extend(unfinished.map(|end| text[..end].to_owned()));
     }
     texts
 }
@@ -512,7 +513,7 @@ fn a_sidecar_does_not_take_over_with_an_unfinished_write() {
         let config = at("pillion.toml");
         let arguments = ["serve", "--take-over"];
         let mut command = reader_at(&arguments, &config, directory.path(), socket);
-        refused(&format!("{text:?}"), &mut command);
+        rejected(&format!("{text:?}"), &mut command);
     };
     for (end, _) in CLOSED.match_indices('\n') {
         refuses(&CLOSED[..end]);
@@ -533,10 +534,9 @@ fn a_configuration_without_a_last_line_break_is_reported_at_a_start() {
         .output()
         .unwrap();
     assert!(output.status.success());
-    let error = stderr(&output);
-    assert!(
-        error.contains("pillion.toml: the last line has no line break"),
-        "{error}"
+    assert_contains!(
+        stderr(&output),
+        "pillion.toml: the last line has no line break"
     );
 }
 
@@ -560,7 +560,7 @@ fn a_sidecar_with_a_bad_configuration_does_not_take_over() {
         put(&config, &bad);
         let socket = &sidecar.daemon.socket;
         let mut command = reader_at(&["serve", "--take-over"], &config, files.path(), socket);
-        refused(&name, &mut command);
+        rejected(&name, &mut command);
     }
     sidecar.check_is_closed();
 }
@@ -585,21 +585,14 @@ fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
     );
     let daemon = Daemon::with_config(&toml, &[variable]);
     let target = "/api/v1/tools/execute/crm_deleteUserById";
-    let answer = http::post(&daemon.socket, target, "{}").json();
-    assert_eq!(
-        answer["result"]["error_code"], "approval_required",
-        "{answer}"
-    );
+    let response = http::post(&daemon.socket, target, "{}").json();
+    assert_json!(response["result"]["error_code"], "approval_required");
     eventually("the misspelt sections are reported", || {
         let log = daemon.log();
         log.contains("[tools.crm_getall], but the tool is called 'crm_getAll'")
             && log.contains("[tools.crm_missing], but the MCP server 'crm' has no tool")
     });
-    assert!(
-        !daemon.log().contains("crm_deleteuserbyid], but"),
-        "{}",
-        daemon.log()
-    );
+    assert_lacks!(daemon.log(), "crm_deleteuserbyid], but");
 }
 
 #[test]
@@ -636,12 +629,9 @@ fn an_unusable_new_key_is_named_with_what_to_do() {
         .arg(at("none"))
         .arg("--config")
         .arg(at("pillion.toml"));
-    let error = stderr(&refused("an empty key.new", &mut command));
+    let error = stderr(&rejected("an empty key.new", &mut command));
     let named = at("key.new").display().to_string();
-    assert!(
-        error.contains(&named) && error.contains("remove the file"),
-        "{error}"
-    );
+    assert_contains!(error, &named, "remove the file");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
-use crate::http::{self, get, post};
+use crate::http::{self, get};
 use crate::program::{Daemon, pillion, run, stderr, stdout};
 use crate::reload::reload;
 
@@ -26,14 +26,13 @@ fn names(daemon: &Daemon) -> Vec<String> {
 }
 
 fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    post(&daemon.socket, &path, arguments.to_string()).json()
+    http::execute(&daemon.socket, tool, arguments)
 }
 
 /// Starts a service that answers every request with this body.
 async fn service(body: Value) -> FaultServer {
     let body = body.to_string();
-    FaultServer::start(move |_| vec![Fault::answer("200 OK", "application/json", &body)]).await
+    FaultServer::start(move |_| vec![Fault::json(&body)]).await
 }
 
 fn base(server: &FaultServer) -> String {
@@ -51,18 +50,22 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
         assert!(!listed.to_string().contains(name), "{listed}");
     }
     for name in ["get_weather", "weather_tool"] {
-        let answer = call(&daemon, name, &json!({"location": "Oslo"}));
-        assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
-        let error = answer["result"]["error"].as_str().unwrap();
-        assert!(error.contains("[tools.get_weather]"), "{error}");
+        let response = call(&daemon, name, &json!({"location": "Oslo"}));
+        assert_json!(response["result"]["error_code"], "unavailable");
+        assert_contains!(
+            response["result"]["error"].as_str().unwrap(),
+            "[tools.get_weather]"
+        );
     }
     for name in ["web_search", "search_tool"] {
         let shown = get(&daemon.socket, &format!("/api/v1/tools/{name}"));
         assert_eq!(shown.status, 404, "{shown:?}");
-        let answer = call(&daemon, name, &json!({"query": "rust"}));
-        assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
-        let error = answer["result"]["error"].as_str().unwrap();
-        assert!(error.contains("GOOGLE_SEARCH_API_KEY"), "{error}");
+        let response = call(&daemon, name, &json!({"query": "rust"}));
+        assert_json!(response["result"]["error_code"], "unavailable");
+        assert_contains!(
+            response["result"]["error"].as_str().unwrap(),
+            "GOOGLE_SEARCH_API_KEY"
+        );
     }
     let socket = daemon.socket.to_str().unwrap();
     let command = ["tools", "call", "web_search", "{\"query\": \"rust\"}"];
@@ -77,15 +80,15 @@ fn h3_mocks_can_be_called_by_their_aliases() {
     let daemon = Daemon::with_config(toml, &[]);
     assert!(names(&daemon).ends_with(&["get_weather".into(), "web_search".into()]));
     for name in ["get_weather", "weather_tool", "weather"] {
-        let answer = call(&daemon, name, &json!({"location": "Tokyo"}));
-        let result = &answer["result"];
-        assert_eq!(result["data"]["temperature"], 77.0, "{answer}");
+        let response = call(&daemon, name, &json!({"location": "Tokyo"}));
+        let result = &response["result"];
+        assert_eq!(result["data"]["temperature"], 77.0, "{response}");
         assert_eq!(result["metadata"]["source"], "mock");
     }
     for name in ["web_search", "search_tool"] {
-        let answer = call(&daemon, name, &json!({"query": "q", "num_results": 99}));
-        let results = answer["result"]["data"]["results"].as_array();
-        assert_eq!(results.map(Vec::len), Some(10), "{answer}");
+        let response = call(&daemon, name, &json!({"query": "q", "num_results": 99}));
+        let results = response["result"]["data"]["results"].as_array();
+        assert_eq!(results.map(Vec::len), Some(10), "{response}");
     }
     let socket = daemon.socket.to_str().unwrap();
     let command = ["tools", "call", "get_weather", "{\"location\": \"London\"}"];
@@ -108,14 +111,14 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
     );
     let daemon = Daemon::with_config(&toml, &[("MY_KEY", KEY)]);
     let client = Client::new(&daemon.socket);
-    for (user, asked) in [("alice", 1), ("bob", 1)] {
+    for (user, request_count) in [("alice", 1), ("bob", 1)] {
         let caller = Caller::default().user(user);
-        let answer = client.execute("web_search", &json!({"query": "rust"}), &caller);
-        let ExecuteResponse::Executed(execution) = answer.unwrap() else {
+        let response = client.execute("web_search", &json!({"query": "rust"}), &caller);
+        let ExecuteResponse::Executed(execution) = response.unwrap() else {
             panic!("{user}")
         };
         assert!(execution.result.success, "{execution:?}");
-        assert_eq!(server.requests.all().len(), asked);
+        assert_eq!(server.requests.all().len(), request_count);
     }
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
     for path in [
@@ -140,17 +143,17 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let server = service(forecast).await;
     let daemon = Daemon::with_config("[tools.get_weather]\nprovider = \"mock\"\n", &[]);
     let at = json!({"location": "52.52,13.41"});
-    let answer = call(&daemon, "get_weather", &at);
-    assert_eq!(answer["result"]["metadata"]["source"], "mock");
+    let response = call(&daemon, "get_weather", &at);
+    assert_eq!(response["result"]["metadata"]["source"], "mock");
     // Cached results of the mock are not returned for the real provider.
     let real = format!(
         "[tools.get_weather]\nprovider = \"open-meteo\"\nbase_url = \"{}\"\n",
         base(&server)
     );
     reload(&daemon, &real);
-    let answer = call(&daemon, "get_weather", &at);
-    let result = &answer["result"];
-    assert_eq!(result["metadata"]["source"], "open-meteo", "{answer}");
+    let response = call(&daemon, "get_weather", &at);
+    let result = &response["result"];
+    assert_eq!(result["metadata"]["source"], "open-meteo", "{response}");
     assert_eq!(
         result["data"],
         json!({"location": "52.52,13.41", "temperature": 0, "units": "celsius",
@@ -159,8 +162,8 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     );
     reload(&daemon, "[tools.get_weather]\nprovider = \"none\"\n");
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
-    let answer = call(&daemon, "get_weather", &at);
-    assert_eq!(answer["error_code"], "not_found");
+    let response = call(&daemon, "get_weather", &at);
+    assert_eq!(response["error_code"], "not_found");
     reload(&daemon, "[tools.web_search]\nprovider = \"mock\"\n");
     assert!(names(&daemon).contains(&"web_search".to_owned()));
 }
@@ -178,9 +181,9 @@ fn d7_a_provider_without_its_key_is_an_error_at_start() {
     );
     assert!(!output.status.success());
     let error = crate::program::stderr(&output);
-    assert!(
-        error.contains("set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"),
-        "{error}"
+    assert_contains!(
+        error,
+        "set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"
     );
 }
 
@@ -198,9 +201,9 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
         ),
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
-        let answer = http::send(&daemon.socket, "PUT", &path, "", b"{\"key\": \"x\"}");
-        assert_eq!(answer.status, 404);
-        assert_eq!(answer.json()["error"], expected);
+        let response = http::send(&daemon.socket, "PUT", &path, "", b"{\"key\": \"x\"}");
+        assert_eq!(response.status, 404);
+        assert_eq!(response.json()["error"], expected);
     }
 }
 
@@ -221,18 +224,15 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     let daemon = Daemon::with_config(&config("brave"), &[vault]);
     let query = json!({"query": "rust"});
     let without = |daemon: &Daemon| {
-        let answer = call(daemon, "web_search", &query);
-        assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
-        let error = answer["result"]["error"].as_str().unwrap().to_owned();
-        assert!(
-            error.contains("pillion tools set-key web_search"),
-            "{error}"
-        );
+        let response = call(daemon, "web_search", &query);
+        assert_json!(response["result"]["error_code"], "unavailable");
+        let error = response["result"]["error"].as_str().unwrap().to_owned();
+        assert_contains!(error, "pillion tools set-key web_search");
     };
     without(&daemon);
     let socket = daemon.socket.to_str().unwrap();
-    let keys = || stdout(&run(&["tools", "keys", "--socket", socket], &[]));
-    assert!(keys().contains("web_search  brave    none"), "{}", keys());
+    let keys = || stdout(&daemon.run(&["tools", "keys"]));
+    assert_contains!(keys(), "web_search  brave    none");
 
     let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket])
         .stdin(Stdio::piped())
@@ -243,41 +243,35 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     writeln!(input, "{KEY}").unwrap();
     drop(input);
     assert!(set.wait().unwrap().success());
-    let answer = call(&daemon, "web_search", &query);
-    assert_eq!(answer["result"]["success"], true, "{answer}");
+    let response = call(&daemon, "web_search", &query);
+    assert_json!(response["result"]["success"], true);
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
-    assert!(keys().contains("web_search  brave    vault"), "{}", keys());
+    assert_contains!(keys(), "web_search  brave    vault");
 
     // A provider without keys has another error than an unknown tool.
-    let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
+    let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
     assert!(set_key("nope").contains("no built-in tool with this name"));
-    let said = set_key("get_weather");
-    assert!(
-        said.contains("set tools.get_weather.provider (openweathermap)"),
-        "{said}"
+    assert_contains!(
+        set_key("get_weather"),
+        "set tools.get_weather.provider (openweathermap)"
     );
     // Other services do not receive the key.
     reload(&daemon, &config("google"));
     without(&daemon);
     assert_eq!(server.requests.all().len(), 1);
     reload(&daemon, &config("brave"));
-    let removed = run(
-        &["tools", "remove-key", "web_search", "--socket", socket],
-        &[],
-    );
+    let removed = daemon.run(&["tools", "remove-key", "web_search"]);
     assert!(removed.status.success(), "{removed:?}");
     without(&daemon);
     assert_eq!(
-        run(
-            &["tools", "remove-key", "get_time", "--socket", socket],
-            &[]
-        )
-        .status
-        .code(),
+        daemon
+            .run(&["tools", "remove-key", "get_time"])
+            .status
+            .code(),
         Some(1)
     );
     assert!(!daemon.log().contains(KEY));
-    let store = std::fs::read(daemon.directory().join("pillion.db")).unwrap();
+    let store = std::fs::read(daemon.store_path()).unwrap();
     assert!(
         !store
             .windows(KEY.len())

@@ -6,7 +6,7 @@ use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http::get;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, server_entry};
 use crate::program::Daemon;
 use crate::routes::mcp::ask;
 
@@ -16,11 +16,7 @@ fn server() -> McpServer {
 }
 
 fn start(server: &McpServer, more: &str) -> Daemon {
-    let toml = format!(
-        "{more}\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-         transport = \"streamable_http\"\n",
-        server.url
-    );
+    let toml = server_entry("far", &server.url, more);
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
@@ -31,9 +27,9 @@ fn start(server: &McpServer, more: &str) -> Daemon {
 /// Makes a call that has to succeed. Returns its metadata.
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
-    let answer = Client::new(&daemon.socket).execute(tool, arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = Client::new(&daemon.socket).execute(tool, arguments, &caller);
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     assert!(ran.result.success, "{ran:?}");
     json!(ran.result.metadata)
@@ -66,7 +62,7 @@ fn f4_a_result_is_cached_for_its_user_in_every_interface_and_marked_in_the_call_
     let metrics = get(&daemon.socket, "/metrics");
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     let line = "pillion_result_cache_lookups_total{outcome=\"hit\"} 1";
-    assert!(metrics.contains(line), "{metrics}");
+    assert_contains!(metrics, line);
 }
 
 #[test]

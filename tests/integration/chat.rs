@@ -25,19 +25,17 @@ mod shared_store;
 #[path = "chat/terminal.rs"]
 mod terminal;
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use pillion_core::tool::ToolName;
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmFault};
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use crate::approvals::decide;
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, server_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
@@ -57,13 +55,13 @@ fn chat(socket: &Path, id: &str, body: &Value) -> Value {
     reply.json()
 }
 
-fn calculator() -> LlmAnswer {
-    LlmAnswer::call("calculator", &json!({"expression": "6 * 7"}))
+fn calculator() -> LlmResponse {
+    LlmResponse::call("calculator", &json!({"expression": "6 * 7"}))
 }
 
 /// Returns the header that continues a chat that waits for an approval.
-fn going_on(answer: &http::Reply) -> String {
-    let id = answer.head.split_once("x-pillion-chat: ").unwrap().1;
+fn going_on(response: &http::Reply) -> String {
+    let id = response.head.split_once("x-pillion-chat: ").unwrap().1;
     format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap())
 }
 
@@ -90,30 +88,30 @@ fn events(body: &[u8]) -> Vec<(String, Value)> {
 async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     let llm = FakeLlm::start([
         calculator().costing(10, 5),
-        LlmAnswer::text("It is 42.").costing(20, 3),
-        LlmAnswer::text("It was 42."),
+        LlmResponse::text("It is 42.").costing(20, 3),
+        LlmResponse::text("It was 42."),
     ])
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
     let body = json!({"message": "What is 6 * 7?", "system": "Be short.", "user": "ada",
         "channel": "maths", "temperature": 0.5});
-    let answer = chat(socket, "", &body);
-    assert_eq!(answer["success"], true, "{answer}");
-    assert_eq!(answer["status"], "answered");
-    assert_eq!(answer["content"], "It is 42.");
-    assert_eq!(answer["model"], "demo");
+    let response = chat(socket, "", &body);
+    assert_json!(response["success"], true);
+    assert_eq!(response["status"], "answered");
+    assert_eq!(response["content"], "It is 42.");
+    assert_eq!(response["model"], "demo");
     let call = json!({"id": "call_1", "name": "calculator", "arguments": {"expression": "6 * 7"},
         "success": true, "content": "42"});
-    assert_eq!(answer["tool_calls"], json!([call]));
+    assert_eq!(response["tool_calls"], json!([call]));
     let cost = json!({"requests": 2, "input_tokens": 30, "output_tokens": 8, "cached_tokens": 0});
-    assert_eq!(answer["usage"], cost);
+    assert_eq!(response["usage"], cost);
     // The call is logged on behalf of the user in the body.
     let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
-    assert_eq!(log["calls"][0]["toolName"], "calculator", "{log}");
+    assert_json!(log["calls"][0]["toolName"], "calculator");
 
     // The chat belongs to ada, and no other user can read it.
-    let id = answer["id"].as_str().unwrap();
+    let id = response["id"].as_str().unwrap();
     let target = format!("/api/v1/chat/{id}");
     assert_eq!(http::get(socket, &target).status, 404);
     let as_ada =
@@ -122,15 +120,17 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     assert_eq!(again["content"], "It is 42.", "an answer is given again");
     let next = as_ada("POST", br#"{"message": "And before?"}"#).json();
     assert_eq!(next["content"], "It was 42.");
-    let asked = llm.bodies();
-    assert_eq!(asked.len(), 3);
-    assert_eq!(asked[0]["temperature"], 0.5);
+    let bodies = llm.bodies();
+    assert_eq!(bodies.len(), 3);
+    assert_eq!(bodies[0]["temperature"], 0.5);
     assert_eq!(
-        asked[0]["messages"][0],
+        bodies[0]["messages"][0],
         json!({"role": "system", "content": "Be short."})
     );
-    let roles = asked[2]["messages"].as_array().unwrap().iter();
-    let roles: Vec<_> = roles
+    let roles: Vec<_> = bodies[2]["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
         .map(|message| message["role"].as_str().unwrap())
         .collect();
     let expected = ["system", "user", "assistant", "tool", "assistant", "user"];
@@ -144,8 +144,8 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
     let llm = FakeLlm::start([
-        LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
-        LlmAnswer::text("It is 42."),
+        LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
+        LlmResponse::text("It is 42."),
     ])
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -170,8 +170,8 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
             "done"
         ]
     );
-    let of = |wanted: &str| {
-        let found = events.iter().filter(|(name, _)| name == wanted);
+    let of = |kind: &str| {
+        let found = events.iter().filter(|(name, _)| name == kind);
         found.map(|(_, data)| data).collect::<Vec<_>>()
     };
     assert_eq!(of("status")[0]["text"], "Executing calculator...");
@@ -180,8 +180,10 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
         json!({"expression": "6 * 7"})
     );
     assert_eq!(of("tool_finished")[0]["content"], "42");
-    let words = of("delta").into_iter();
-    let words: String = words.map(|delta| delta["text"].as_str().unwrap()).collect();
+    let words: String = of("delta")
+        .into_iter()
+        .map(|delta| delta["text"].as_str().unwrap())
+        .collect();
     assert_eq!(words, "Let me see.It is 42.");
     assert_eq!(of("done")[0]["content"], "It is 42.");
     assert_eq!(of("done")[0]["id"], of("chat")[0]["id"]);
@@ -189,14 +191,14 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_call_that_did_not_run_has_the_arguments_of_the_model() {
-    let calls = LlmAnswer::call("nonesuch", &json!({"why": "not"}))
+    let calls = LlmResponse::call("nonesuch", &json!({"why": "not"}))
         .and_call("calculator", r#"{"expression": "6 *"#);
-    let llm = FakeLlm::start([calls, LlmAnswer::text("Sorry.")]).await;
+    let llm = FakeLlm::start([calls, LlmResponse::text("Sorry.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    let answer = chat(&daemon.socket, "", &json!({"message": "Go"}));
-    let mut calls = answer["tool_calls"].as_array().unwrap().iter();
+    let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
+    let mut calls = response["tool_calls"].as_array().unwrap().iter();
     let arguments = |call: Option<&Value>| call.unwrap()["arguments"].clone();
-    assert_eq!(arguments(calls.next()), json!({"why": "not"}), "{answer}");
+    assert_eq!(arguments(calls.next()), json!({"why": "not"}), "{response}");
     assert_eq!(arguments(calls.next()), r#"{"expression": "6 *"#);
 }
 
@@ -223,84 +225,84 @@ pub fn unchunked(body: &[u8]) -> Vec<u8> {
 async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     let llm = FakeLlm::start([
         calculator().and_call("get_time", "{}"),
-        LlmAnswer::text("Done."),
+        LlmResponse::text("Done."),
     ])
     .await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
-    let answer = chat(&daemon.socket, "", &json!({"message": "Go"}));
-    assert_eq!(answer["success"], false);
-    assert_eq!(answer["status"], "awaiting_approval", "{answer}");
-    let approval = &answer["approvals"][0];
+    let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
+    assert_eq!(response["success"], false);
+    assert_json!(response["status"], "awaiting_approval");
+    let approval = &response["approvals"][0];
     assert_eq!(approval["tool"], "calculator");
     assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
     // The call that needs no approval has run.
-    assert_eq!(answer["tool_calls"][0]["name"], "get_time");
-    let id = answer["id"].as_str().unwrap();
+    assert_eq!(response["tool_calls"][0]["name"], "get_time");
+    let id = response["id"].as_str().unwrap();
     daemon.kill();
     let daemon = daemon.again();
     let socket = &daemon.socket;
     let waiting = chat(socket, id, &json!({}));
     assert_eq!(waiting["status"], "awaiting_approval");
-    assert_eq!(waiting["approvals"], answer["approvals"]);
+    assert_eq!(waiting["approvals"], response["approvals"]);
     let decided = decide(socket, approval["id"].as_str().unwrap(), "approve");
     assert_eq!(decided.status, 200);
-    let answer = chat(socket, id, &json!({}));
-    assert_eq!(answer["content"], "Done.", "{answer}");
-    assert_eq!(answer["tool_calls"][0]["content"], "42");
+    let response = chat(socket, id, &json!({}));
+    assert_json!(response["content"], "Done.");
+    assert_eq!(response["tool_calls"][0]["content"], "42");
     // No tool ran twice, and the model received the results in the order of its calls.
     let log = http::get(socket, "/api/v1/tool-calls/?status=success").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 2, "{log}");
     let messages = llm.bodies()[1]["messages"].clone();
-    assert_eq!(messages[2]["tool_call_id"], "call_1", "{messages}");
+    assert_json!(messages[2]["tool_call_id"], "call_1");
     assert_eq!(messages[2]["content"], "42");
     assert_eq!(messages[3]["tool_call_id"], "call_2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("As you wish.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let socket = &daemon.socket;
-    let answer = chat(socket, "", &json!({"message": "Go"}));
-    let approval = answer["approvals"][0]["id"].as_str().unwrap();
+    let response = chat(socket, "", &json!({"message": "Go"}));
+    let approval = response["approvals"][0]["id"].as_str().unwrap();
     assert_eq!(decide(socket, approval, "deny").status, 200);
-    let answer = chat(socket, answer["id"].as_str().unwrap(), &json!({}));
-    assert_eq!(answer["content"], "As you wish.", "{answer}");
-    assert_eq!(answer["tool_calls"][0]["error_code"], "denied");
+    let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
+    assert_json!(response["content"], "As you wish.");
+    assert_eq!(response["tool_calls"][0]["error_code"], "denied");
     let reported = llm.bodies()[1]["messages"][2]["content"].clone();
     assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twice() {
-    let broken = LlmAnswer::text("It is").with(LlmFault::Truncated);
-    let outage = LlmAnswer::refusal("503 Service Unavailable", "overloaded", "busy");
-    let outage = outage.with_header("Retry-After", "7");
-    let answers = [calculator(), broken, outage, LlmAnswer::text("It is 42.")];
-    let llm = FakeLlm::start(answers).await;
+    let broken = LlmResponse::text("It is").with(LlmFault::Truncated);
+    let outage = LlmResponse::rejection("503 Service Unavailable", "overloaded", "busy")
+        .with_header("Retry-After", "7");
+    let responses = [calculator(), broken, outage, LlmResponse::text("It is 42.")];
+    let llm = FakeLlm::start(responses).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
     let failed = chat(socket, "", &json!({"message": "Go"}));
     assert_eq!(failed["success"], false);
-    assert_eq!(failed["status"], "failed", "{failed}");
+    assert_json!(failed["status"], "failed");
     assert_eq!(failed["error_code"], "unavailable");
     assert_eq!(failed["tool_calls"][0]["content"], "42");
     let id = failed["id"].as_str().unwrap();
     let busy = chat(socket, id, &json!({}));
-    assert_eq!(busy["status"], "failed", "{busy}");
+    assert_json!(busy["status"], "failed");
     assert_eq!(busy["retry_after"], 7.0);
-    let answer = chat(socket, id, &json!({}));
-    assert_eq!(answer["content"], "It is 42.", "{answer}");
-    assert_eq!(answer["tool_calls"], json!([]));
+    let response = chat(socket, id, &json!({}));
+    assert_json!(response["content"], "It is 42.");
+    assert_eq!(response["tool_calls"], json!([]));
     let log = http::get(socket, "/api/v1/tool-calls/").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h2_a_model_has_only_its_visible_tools() {
-    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
     for body in [
@@ -334,11 +336,7 @@ async fn h2_a_model_has_only_its_visible_tools() {
         ],
         &[],
     );
-    let table = stdout(&output);
-    assert!(
-        table.contains("no       model cannot call functions"),
-        "{table}"
-    );
+    assert_contains!(stdout(&output), "no       model cannot call functions");
     let output = run(
         &["models", "list", "--socket", socket.to_str().unwrap()],
         &[],
@@ -355,19 +353,16 @@ async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
         .short()
         .into_owned();
     let llm = FakeLlm::start([
-        LlmAnswer::call(&short, &json!({})),
-        LlmAnswer::text("Done."),
+        LlmResponse::call(&short, &json!({})),
+        LlmResponse::text("Done."),
     ])
     .await;
-    let servers = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-        server.url
-    );
+    let servers = server_entry("far", &server.url, "");
     let sees_servers = "function_calling = true, mcp = true";
     let config = config(&llm, &servers).replace("function_calling = true", sees_servers);
     let daemon = Daemon::with_config(&config, &[]);
-    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
-    assert_eq!(answer["content"], "Done.", "{answer}");
+    let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_json!(response["content"], "Done.");
     let tools = llm.bodies()[0]["tools"].clone();
     let mut names = tools
         .as_array()
@@ -381,7 +376,7 @@ async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
     let far = FakeMcp::start(Dialect::StreamableJson);
-    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let more = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
          [[models]]\nid = \"few\"\nprovider = \"fake\"\n\
@@ -390,13 +385,14 @@ async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
     );
     let daemon = Daemon::with_config(&config(&llm, &more), &[]);
     let line_of = |model: &str, tool: &str| {
-        let socket = daemon.socket.to_str().unwrap();
-        let output = run(&["models", "show", model, "--socket", socket], &[]);
+        let output = daemon.run(&["models", "show", model]);
         let table = stdout(&output);
-        let line = table.lines().find(|line| line.starts_with(tool));
-        let line = line.unwrap_or_else(|| panic!("{tool}: {table}"));
-        let words = line.split_whitespace();
-        let words: Vec<_> = words
+        let line = table
+            .lines()
+            .find(|line| line.starts_with(tool))
+            .unwrap_or_else(|| panic!("{tool}: {table}"));
+        let words: Vec<_> = line
+            .split_whitespace()
             .skip_while(|it| !matches!(*it, "yes" | "no"))
             .collect();
         words.join(" ")
@@ -415,12 +411,12 @@ async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_requests_cannot_continue_one_chat_at_once() {
-    let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
-    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow]).await;
+    let slow = LlmResponse::text("Late.").after(Duration::from_secs(3));
+    let llm = FakeLlm::start([LlmResponse::text("Hello."), slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = daemon.socket.clone();
-    let answer = chat(&socket, "", &json!({"message": "Hi"}));
-    let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
+    let response = chat(&socket, "", &json!({"message": "Hi"}));
+    let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
     let (first, path) = (target.clone(), socket.clone());
     let first = thread::spawn(move || http::post(&path, &first, r#"{"message": "One"}"#));
     eventually("the model receives a request", || llm.bodies().len() == 2);
@@ -431,36 +427,31 @@ async fn two_requests_cannot_continue_one_chat_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chat_is_stored_after_its_client_disconnects() {
-    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
-    let llm = FakeLlm::start([LlmAnswer::text("One."), slow, LlmAnswer::text("Two.")]).await;
+    let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(60));
+    let llm = FakeLlm::start([LlmResponse::text("One."), slow, LlmResponse::text("Two.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
-    let answer = chat(socket, "", &json!({"message": "First"}));
-    let id = answer["id"].as_str().unwrap();
+    let response = chat(socket, "", &json!({"message": "First"}));
+    let id = response["id"].as_str().unwrap();
     let body = r#"{"message": "Second"}"#;
-    let request = format!(
-        "POST /api/v1/chat/{id} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut connection = UnixStream::connect(socket).unwrap();
-    connection.write_all(request.as_bytes()).unwrap();
+    let target = format!("/api/v1/chat/{id}");
+    let connection = http::begin(socket, "POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
     drop(connection);
-    let target = format!("/api/v1/chat/{id}");
-    let mut answer = Value::Null;
+    let mut response = Value::Null;
     eventually("the chat is free again", || {
         let reply = http::post(socket, &target, "{}");
-        answer = reply.json();
+        response = reply.json();
         reply.status == 200
     });
-    assert_eq!(answer["content"], "Two.", "{answer}");
-    let asked = llm.bodies()[2]["messages"].clone();
-    assert_eq!(asked[2]["content"], "Second", "{asked}");
+    assert_json!(response["content"], "Two.");
+    let messages = llm.bodies()[2]["messages"].clone();
+    assert_json!(messages[2]["content"], "Second");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let path = daemon.socket.clone();
@@ -477,13 +468,13 @@ async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
         chats["chats"][0]["status"] == "awaiting_approval" && !approval.is_empty()
     });
     assert_eq!(decide(socket, &approval, "approve").status, 200);
-    let answer = waiting.join().unwrap().json();
-    assert_eq!(answer["content"], "It is 42.", "{answer}");
+    let response = waiting.join().unwrap().json();
+    assert_json!(response["content"], "It is 42.");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_requests_are_rejected_with_a_message() {
-    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let long = "x".repeat(300);
     for (body, status, words) in [
@@ -526,7 +517,7 @@ async fn invalid_requests_are_rejected_with_a_message() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pillion_chat_shows_calls_as_they_run() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is \u{1b}[2J42.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is \u{1b}[2J42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["chat", "--socket", socket, "What is 6 * 7?"], &[]);
@@ -542,23 +533,23 @@ async fn pillion_chat_shows_calls_as_they_run() {
 async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     // This line is too long.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
-    let call = LlmAnswer::call("calculator", &json!({"expression": expression}));
-    let llm = FakeLlm::start([call, LlmAnswer::text("It is 42.")]).await;
+    let call = LlmResponse::call("calculator", &json!({"expression": expression}));
+    let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["chat", "--socket", socket, "Go"], &[]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = stderr(&output);
+    let message = stderr(&output);
     let word_after = |words: &str| {
-        let rest = said.split_once(words).unwrap_or_else(|| panic!("{said}")).1;
+        let rest = message
+            .split_once(words)
+            .unwrap_or_else(|| panic!("{message}"))
+            .1;
         rest.split_whitespace().next().unwrap().to_owned()
     };
     let (approval, id) = (word_after("approvals approve "), word_after("--resume "));
-    let approved = run(
-        &["approvals", "approve", &approval, "--socket", socket],
-        &[],
-    );
+    let approved = daemon.run(&["approvals", "approve", &approval]);
     assert!(approved.status.success(), "{approved:?}");
     let output = run(&["chat", "--socket", socket, "--resume", &id], &[]);
     assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");

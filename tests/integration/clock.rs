@@ -73,7 +73,7 @@ fn library() -> PathBuf {
 
 fn run(socket: &Path, headers: &str) -> http::Reply {
     let body = br#"{"expression": "6 * 7"}"#;
-    http::send(socket, "POST", CALCULATOR, headers, body)
+    http::post_with(socket, CALCULATOR, headers, body)
 }
 
 fn outcome(reply: &http::Reply) -> ToolOutcome {
@@ -130,12 +130,12 @@ fn f4_calls_have_the_time_of_the_clock_and_are_listed_once() {
     started.sort();
     started.reverse();
     assert_eq!(listed, started);
-    assert!(!daemon.log().contains("panicked"), "{}", daemon.log());
+    assert_lacks!(daemon.log(), "panicked");
 }
 
 #[test]
 fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let clock = Clock::new();
     let daemon = clock.daemon(&format!(
         "[tools.calculator]\nrate_limit = {{ per_hour = 2 }}\n[tools.far_echo]\ntimeout_ms = 1500\n\
@@ -147,9 +147,9 @@ fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
     assert!(outcome(&run(&daemon.socket, "")).success);
     for offset in ["-5h", "+5h", "+0"] {
         clock.set(offset);
-        let refused = outcome(&run(&daemon.socket, ""));
-        assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
-        let wait = refused.metadata["retry_after"].as_u64().unwrap();
+        let rejected = outcome(&run(&daemon.socket, ""));
+        assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
+        let wait = rejected.metadata["retry_after"].as_u64().unwrap();
         assert!((3_000..=3_600).contains(&wait), "{offset}: {wait}");
     }
     server.set_mood(Mood::Asleep);
@@ -203,7 +203,7 @@ fn f4_no_change_of_the_clock_runs_an_idempotency_key_twice() {
     let clock = Clock::new();
     let mut daemon = clock.daemon("");
     let key = |number: usize| format!("idempotency-key: k{number}\r\n");
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (number, (offset, restart)) in [
         ("+0", false),
         ("+25h", false),
@@ -221,10 +221,10 @@ fn f4_no_change_of_the_clock_runs_an_idempotency_key_twice() {
             daemon.kill();
             daemon = clock.again(&daemon);
         }
-        answers.push(run(&daemon.socket, &key(number)).json());
-        for (number, answer) in answers.iter().enumerate() {
+        responses.push(run(&daemon.socket, &key(number)).json());
+        for (number, response) in responses.iter().enumerate() {
             let repeated = run(&daemon.socket, &key(number)).json();
-            assert_eq!(&repeated, answer, "key {number} at {offset}");
+            assert_eq!(&repeated, response, "key {number} at {offset}");
         }
     }
 }
@@ -235,16 +235,16 @@ fn c7_after_a_restart_calls_with_future_times_do_not_fill_a_limit() {
     clock.set("+5h");
     let mut daemon = clock.daemon("[tools.calculator]\nrate_limit = { per_hour = 1 }\n");
     assert!(outcome(&run(&daemon.socket, "")).success);
-    let refused = outcome(&run(&daemon.socket, ""));
-    assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+    let rejected = outcome(&run(&daemon.socket, ""));
+    assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
     daemon.kill();
     // This sidecar uses the machine's clock.
     let mut daemon = daemon.again();
     assert!(outcome(&run(&daemon.socket, "")).success);
     daemon.kill();
     let daemon = daemon.again();
-    let refused = outcome(&run(&daemon.socket, ""));
-    assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+    let rejected = outcome(&run(&daemon.socket, ""));
+    assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
 }
 
 #[test]
@@ -274,8 +274,10 @@ fn f4_a_start_with_a_wrong_clock_removes_no_call() {
         // Old calls are removed right after the start.
         std::thread::sleep(Duration::from_millis(300));
         assert!(!daemon.log().contains("Removed old calls"), "{offset}");
-        let listed = http::get(&daemon.socket, "/api/v1/tool-calls?limit=100").json();
-        let listed = listed["calls"].as_array().unwrap().len();
+        let listed = http::get(&daemon.socket, "/api/v1/tool-calls?limit=100").json()["calls"]
+            .as_array()
+            .unwrap()
+            .len();
         assert_eq!(listed, recorded, "{offset}");
     }
 }

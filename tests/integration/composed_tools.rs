@@ -36,14 +36,14 @@ arguments.expression = { "$text" = [{ "$from" = "/steps/a2/text" }, "+", { "$fro
 fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
     let body = arguments.to_string();
-    let reply = http::send(socket, "POST", &target, headers, body.as_bytes());
+    let reply = http::post_with(socket, &target, headers, body.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()
 }
 
 fn calls(socket: &Path, query: &str) -> Vec<Value> {
-    let answer = http::get(socket, &format!("/api/v1/tool-calls/{query}")).json();
-    answer["calls"].as_array().unwrap().clone()
+    let response = http::get(socket, &format!("/api/v1/tool-calls/{query}")).json();
+    response["calls"].as_array().unwrap().clone()
 }
 
 fn names(socket: &Path) -> Vec<String> {
@@ -56,9 +56,11 @@ fn p_a_run_is_one_tree_in_the_call_log() {
     let daemon = Daemon::with_config(PYTHAGORAS, &[]);
     let socket = &daemon.socket;
     let headers = "x-pillion-user: alice\r\n";
-    let answer = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
-    assert_eq!(answer["result"]["text"], "25", "{answer}");
-    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+    let response = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
+    assert_json!(response["result"]["text"], "25");
+    let outer = response["result"]["metadata"]["record_id"]
+        .as_str()
+        .unwrap();
 
     let all = calls(socket, "");
     assert_eq!(all.len(), 4);
@@ -73,7 +75,7 @@ fn p_a_run_is_one_tree_in_the_call_log() {
         assert_eq!(call["user"], "alice");
         assert_eq!(call["status"], "success");
     }
-    let steps = answer["result"]["metadata"]["steps"].as_array().unwrap();
+    let steps = response["result"]["metadata"]["steps"].as_array().unwrap();
     assert_eq!(steps[2]["record_id"], inner[0]["id"]);
 
     let socket = socket.to_str().unwrap();
@@ -119,17 +121,14 @@ arguments.expression = { "$text" = [{ "$from" = "/input/n" }, "*2"] }
 [[composed_tools.steps]]
 name = "dice"
 tool = "roll_dice"
-arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
+arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
 "#;
-    // A die with one side is invalid; the notation with two sides is valid.
-    let config = config.replace("d1\"", "d2\"");
-    let mut daemon = Daemon::with_config(&config, &[]);
+    let mut daemon = Daemon::with_config(config, &[]);
     let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
     let stopped = execute(&daemon.socket, "gamble", &json!({"n": 3}), headers);
     let result = &stopped["result"];
     assert_eq!(result["error_code"], "approval_required", "{stopped}");
-    let error = result["error"].as_str().unwrap();
-    assert!(error.starts_with("Step 'dice': "), "{error}");
+    assert_starts_with!(result["error"].as_str().unwrap(), "Step 'dice': ");
     assert_eq!(result["metadata"]["arguments"], json!({"notation": "6d2"}));
     assert_eq!(result["metadata"]["steps_kept"], true);
     let first = result["metadata"]["record_id"].clone();
@@ -146,7 +145,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
     assert_eq!(status("?tool=roll_dice"), "pending");
     assert_eq!(decide(socket, approval, "approve").status, 200);
     let done = execute(socket, "gamble", &json!({"n": 3}), headers);
-    assert_eq!(done["result"]["success"], true, "{done}");
+    assert_json!(done["result"]["success"], true);
     let resumed = &done["result"]["metadata"]["resumed"];
     assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
     assert_eq!(calls(socket, "?tool=calculator").len(), 1);
@@ -163,7 +162,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d1"] }
 
 #[test]
 fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
          [[composed_tools]]\nname = \"twice\"\ndescription = \"Asks a server twice\"\n\
@@ -174,16 +173,16 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
     // No interface has listed the server's tools yet.
     let daemon = Daemon::with_config(&toml, &[]);
     let params = json!({"name": "twice", "arguments": {}});
-    let answer = ask(&daemon.socket, "tools/call", params);
-    assert_eq!(
-        answer["result"]["structuredContent"]["data"]["twice"], true,
-        "{answer}"
+    let response = ask(&daemon.socket, "tools/call", params);
+    assert_json!(
+        response["result"]["structuredContent"]["data"]["twice"],
+        true
     );
     assert_eq!(server.count("tools/call"), 2);
     let daemon = Daemon::with_config(&toml, &[]);
-    let answer = execute(&daemon.socket, "twice", &json!({}), "");
-    assert_eq!(answer["result"]["success"], true, "{answer}");
-    assert_eq!(answer["result"]["data"]["twice"], true);
+    let response = execute(&daemon.socket, "twice", &json!({}), "");
+    assert_json!(response["result"]["success"], true);
+    assert_eq!(response["result"]["data"]["twice"], true);
 }
 
 #[test]
@@ -194,10 +193,9 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
          transport = \"streamable_http\"\n";
     let daemon = Daemon::with_config(toml, &[]);
     let text = "MCP server 'nowhere' is unavailable: ";
-    let answer = execute(&daemon.socket, "once", &json!({}), "");
-    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
-    let error = answer["result"]["error"].as_str().unwrap();
-    assert!(error.contains(text), "{error}");
+    let response = execute(&daemon.socket, "once", &json!({}), "");
+    assert_json!(response["result"]["error_code"], "unavailable");
+    assert_contains!(response["result"]["error"].as_str().unwrap(), text);
     let params = json!({"name": "once", "arguments": {}});
     let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "unavailable");
@@ -210,7 +208,7 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
 
 #[test]
 fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let toml = format!(
         "[tools.chain]\ntimeout_ms = 500\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
@@ -221,9 +219,11 @@ fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
     let daemon = Daemon::with_config(&toml, &[]);
     assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
     server.set_mood(Mood::Asleep);
-    let answer = execute(&daemon.socket, "chain", &json!({}), "");
-    assert_eq!(answer["result"]["error_code"], "timeout", "{answer}");
-    let outer = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+    let response = execute(&daemon.socket, "chain", &json!({}), "");
+    assert_json!(response["result"]["error_code"], "timeout");
+    let outer = response["result"]["metadata"]["record_id"]
+        .as_str()
+        .unwrap();
     eventually("the step is cancelled", || {
         let below = calls(&daemon.socket, &format!("?parent={outer}"));
         below.len() == 1 && below[0]["status"] == "cancelled"
@@ -256,9 +256,9 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
         &daemon,
         &(tool("one", &call("three")) + &tool("three", &call("one"))),
     );
-    let answer = http::get(socket, "/readyz").json();
-    let error = answer["last_reload"]["error"].as_str().unwrap();
-    assert!(error.contains("in a cycle: one -> three -> one"), "{error}");
+    let response = http::get(socket, "/readyz").json();
+    let error = response["last_reload"]["error"].as_str().unwrap();
+    assert_contains!(error, "in a cycle: one -> three -> one");
     assert_eq!(text("one"), json!("10"));
     reload(&daemon, "# No settings.\n");
     let left = names(socket);
@@ -268,7 +268,7 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
 
 #[test]
 fn p_errors_in_a_declaration_name_the_line() {
-    let refused = |toml: &str| {
+    let rejected = |toml: &str| {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
         std::fs::write(&file, toml).unwrap();
@@ -310,8 +310,8 @@ fn p_errors_in_a_declaration_name_the_line() {
             "composed_tools: expected an array of tables",
         ),
     ] {
-        let said = refused(&toml);
-        assert!(said.contains(what), "{said}\n  is not\n{what}");
+        let error = rejected(&toml);
+        assert!(error.contains(what), "{error}\n  is not\n{what}");
     }
 }
 
@@ -323,11 +323,10 @@ fn p_the_tool_of_a_step_may_be_registered_later() {
     );
     let caller = Caller::default();
     let client = Client::new(&daemon.socket);
-    let answer = client.execute("x", &json!({}), &caller).unwrap();
-    let answer = serde_json::to_value(answer).unwrap();
-    assert_eq!(
-        answer["result"]["error"],
-        json!("Step 'a': Unknown tool: not_yet"),
-        "{answer}"
+    let response = client.execute("x", &json!({}), &caller).unwrap();
+    let response = serde_json::to_value(response).unwrap();
+    assert_json!(
+        response["result"]["error"],
+        json!("Step 'a': Unknown tool: not_yet")
     );
 }

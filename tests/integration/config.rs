@@ -22,8 +22,9 @@ fn the_example_loads_with_every_setting_uncommented() {
     assert!(settings > 30, "{settings}");
     let uncommented = text
         .lines()
-        .map(|line| line.strip_prefix("#: ").unwrap_or(line));
-    let uncommented = uncommented.collect::<Vec<_>>().join("\n");
+        .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n");
 
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pillion.toml");

@@ -15,7 +15,7 @@ use pillion_wire::route;
 use crate::program::{Guarded, eventually, pillion_path};
 
 /// A user without privileges.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// Starts a command in a shell that allows core dumps, as another user if this process is root.
 fn start_dumpable(directory: &Path, command: &str, arguments: &[&str]) -> Guarded {
@@ -32,7 +32,7 @@ fn start_dumpable(directory: &Path, command: &str, arguments: &[&str]) -> Guarde
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     if geteuid().is_root() {
-        shell.uid(NOBODY).gid(NOBODY);
+        shell.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
     }
     Guarded::spawn(&mut shell)
 }

@@ -33,10 +33,10 @@ fn a_thousand_idle_connections_do_not_affect_two_hundred_busy_ones() {
             scope.spawn(move || {
                 for _ in 0..5 {
                     let body = format!("{{\"expression\": \"{number} + 1\"}}");
-                    let answer = http::post(socket, "/api/v1/tools/execute/calculator", body);
-                    let answer = answer.json();
-                    let sum = &answer["result"]["data"]["result"];
-                    assert_eq!(sum.as_u64(), Some(number as u64 + 1), "{answer}");
+                    let response =
+                        http::post(socket, "/api/v1/tools/execute/calculator", body).json();
+                    let sum = &response["result"]["data"]["result"];
+                    assert_eq!(sum.as_u64(), Some(number as u64 + 1), "{response}");
                 }
             });
         }

@@ -43,9 +43,9 @@ impl Php {
                 early: Vec::new(),
             });
         }
-        let length = head.to_lowercase();
-        let length = length.split("content-length: ").nth(1).unwrap();
-        let length = length.split("\r\n").next().unwrap().parse().unwrap();
+        let lower = head.to_lowercase();
+        let (_, rest) = lower.split_once("content-length: ").unwrap();
+        let length = rest.split("\r\n").next().unwrap().parse().unwrap();
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         Err((head, serde_json::from_slice(&body).unwrap()))
@@ -89,7 +89,7 @@ impl Php {
     }
 
     /// Answers a request with the result of PHP code.
-    fn answer(&mut self, request: &Value, result: &Value) {
+    fn respond(&mut self, request: &Value, result: &Value) {
         let outcome =
             json!({"tool_call_id": "", "tool_name": "", "success": true, "result": result});
         let result = json!({"outcome": outcome});
@@ -101,7 +101,7 @@ impl Php {
         assert_eq!(self.read_other()["id"], id);
         let mut results = vec![Value::Null; count];
         for message in self.early.drain(..) {
-            assert_eq!(message["params"]["execution"], id, "{message}");
+            assert_json!(message["params"]["execution"], id);
             let index = message["params"]["index"].as_u64().unwrap();
             let result = &mut results[usize::try_from(index).unwrap()];
             assert!(result.is_null(), "a second result: {message}");
@@ -116,7 +116,7 @@ fn greet() -> Value {
     json!({
         "number": 1,
         "name": "greet",
-        "description": "Greets somebody",
+        "description": "Greets a person",
         "inputSchema": {"type": "object", "properties": {
             "name": {"type": "string"}, "tone": {"type": "string", "default": "kind"}
         }, "required": ["name"]},
@@ -156,7 +156,7 @@ fn the_pipeline_runs_in_the_sidecar_and_the_tool_in_php() {
         json!({"name": "greet", "tool": 1, "callId": "b", "execution": 7,
             "arguments": {"name": "Ada", "tone": "kind"}})
     );
-    php.answer(&request, &json!("Hello, Ada"));
+    php.respond(&request, &json!("Hello, Ada"));
     let results = php.results(7, 5);
     let codes: Vec<_> = results.iter().map(|it| it["error_code"].as_str()).collect();
     assert_eq!(
@@ -203,7 +203,7 @@ fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
     php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": true}}));
     let before = php.read_other();
     assert_eq!(before["method"], "before");
-    php.answer(&before, &json!("replaced"));
+    php.respond(&before, &json!("replaced"));
     assert_eq!(php.results(1, 1)[0]["result"], "replaced");
 
     php.execute(3, &params);
@@ -222,11 +222,11 @@ fn a_call_ends_at_its_timeout_while_php_still_runs() {
     }));
     let first = php.read_other();
     std::thread::sleep(Duration::from_millis(400));
-    php.answer(&first, &json!("late"));
+    php.respond(&first, &json!("late"));
     // The second tool did not run, nor did its time, while PHP ran the first one.
     let second = php.read_other();
     assert_eq!(second["params"]["callId"], "b");
-    php.answer(&second, &json!("in time"));
+    php.respond(&second, &json!("in time"));
     let results = php.results(1, 2);
     assert_eq!(results[0]["error"], "Tool 'greet' timed out after 0.1s");
     assert_eq!(results[1]["result"], "in time");
@@ -246,7 +246,7 @@ fn invalid_options_definitions_and_messages_are_rejected() {
         ),
     ] {
         let (head, problem) = Php::try_connect(&daemon.socket, &options).err().unwrap();
-        assert!(head.starts_with("HTTP/1.1 400"), "{head}");
+        assert_starts_with!(head, "HTTP/1.1 400");
         assert!(
             problem["detail"].as_str().unwrap().starts_with(reason),
             "{problem}"
@@ -258,10 +258,7 @@ fn invalid_options_definitions_and_messages_are_rejected() {
     php.execute(1, &json!({"definitions": {"tools": [broken]}, "calls": []}));
     let error = php.read_other();
     let message = error["error"]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("Tool 'greet': Invalid JSON Schema at '"),
-        "{message}"
-    );
+    assert_starts_with!(message, "Tool 'greet': Invalid JSON Schema at '");
     php.write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
     assert_eq!(php.read(), None, "a response to an unknown request");
 }
@@ -277,9 +274,9 @@ fn schemas_are_checked_without_a_registration() {
     assert_eq!(check("string").json()["success"], true);
     let problem = check("money").json();
     let detail = problem["detail"].as_str().unwrap();
-    assert!(
-        detail.starts_with("Tool 't': Invalid JSON Schema at '/properties/a/type"),
-        "{detail}"
+    assert_starts_with!(
+        detail,
+        "Tool 't': Invalid JSON Schema at '/properties/a/type"
     );
 }
 
@@ -293,9 +290,9 @@ fn a_process_that_reads_nothing_fills_no_memory() {
     let before = daemon.memory_bytes("VmRSS");
     let id = "x".repeat(200_000);
     let unknown = json!({"jsonrpc": "2.0", "id": id, "method": "unknown"}).to_string() + "\n";
-    let sent = (0..1_000).take_while(|_| php.writer.write_all(unknown.as_bytes()).is_ok());
+    let writes = (0..1_000).take_while(|_| php.writer.write_all(unknown.as_bytes()).is_ok());
     // The sidecar reads no further while the process reads nothing.
-    let sent = sent.count();
+    let sent = writes.count();
     assert!(sent < 100, "{sent} requests were read");
     // Other executors are served.
     let mut other = Php::connect(&daemon.socket, &json!({}));
@@ -309,25 +306,25 @@ fn a_process_that_reads_nothing_fills_no_memory() {
 fn the_id_of_a_running_execution_is_rejected() {
     let daemon = Daemon::start();
     let mut php = Php::connect(&daemon.socket, &json!({}));
-    let greeting = json!({"calls": [call("a", "greet", r#"{"name":"Ada"}"#)]});
+    let calls = json!({"calls": [call("a", "greet", r#"{"name":"Ada"}"#)]});
     php.execute(
         1,
-        &json!({"definitions": {"tools": [greet()]}, "calls": greeting["calls"]}),
+        &json!({"definitions": {"tools": [greet()]}, "calls": calls["calls"]}),
     );
     let request = php.read_other();
     for _ in 0..3 {
-        php.execute(1, &greeting);
+        php.execute(1, &calls);
         let error = php.read_other();
         assert_eq!(
             error["error"]["message"],
             "The id 1 is used by an execution that has not ended"
         );
     }
-    php.answer(&request, &json!("Hello"));
+    php.respond(&request, &json!("Hello"));
     assert_eq!(php.results(1, 1)[0]["result"], "Hello");
-    php.execute(1, &greeting);
+    php.execute(1, &calls);
     let request = php.read_other();
-    php.answer(&request, &json!("Hello again"));
+    php.respond(&request, &json!("Hello again"));
     assert_eq!(php.results(1, 1)[0]["result"], "Hello again");
 }
 
@@ -347,15 +344,16 @@ fn headers_calls_and_bytes_of_executions_are_limited() {
         (40_000, 1, "http.max_headers"),
         (3, 30_000, "http.max_header_bytes"),
     ] {
-        let headers = (0..count).map(|n| (format!("x-{n}"), json!("v".repeat(length))));
-        let headers: serde_json::Map<_, _> = headers.collect();
+        let headers: serde_json::Map<_, _> = (0..count)
+            .map(|n| (format!("x-{n}"), json!("v".repeat(length))))
+            .collect();
         php.execute(
             1,
             &json!({"definitions": definitions, "calls": calls, "headers": headers}),
         );
         // Only the sidecar's own tools need the headers.
         let request = php.read_other();
-        php.answer(&request, &json!("Hello"));
+        php.respond(&request, &json!("Hello"));
         let results = php.results(1, 2);
         assert_eq!(results[0]["error_code"], "invalid_input", "{results:?}");
         let error = format!("The context has more headers than {key} allows");

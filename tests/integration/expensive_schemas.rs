@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::workers::Worker;
 
@@ -47,25 +47,25 @@ pub fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Durat
             let (is_over, socket, path) =
                 (Arc::clone(&is_over), socket.to_owned(), (*path).to_owned());
             thread::spawn(move || {
-                let mut longest = Duration::ZERO;
+                let mut max_time = Duration::ZERO;
                 while !is_over.load(Ordering::SeqCst) {
                     let began = Instant::now();
-                    let answer = match path.strip_prefix("POST ") {
+                    let response = match path.strip_prefix("POST ") {
                         Some(path) => http::post(&socket, path, "{}"),
                         None => http::get(&socket, &path),
                     };
-                    assert_eq!(answer.status, 200, "{path}");
-                    longest = longest.max(began.elapsed());
+                    assert_eq!(response.status, 200, "{path}");
+                    max_time = max_time.max(began.elapsed());
                     thread::sleep(Duration::from_millis(10));
                 }
-                longest
+                max_time
             })
         })
         .collect();
     work();
     is_over.store(true, Ordering::SeqCst);
-    let longest = probes.into_iter().map(|probe| probe.join().unwrap());
-    longest.max().unwrap()
+    let max_time = probes.into_iter().map(|probe| probe.join().unwrap());
+    max_time.max().unwrap()
 }
 
 pub fn resident(socket: &Path) -> u64 {
@@ -74,29 +74,21 @@ pub fn resident(socket: &Path) -> u64 {
 }
 
 fn call(socket: &Path, tool: &str, arguments: &Value) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    http::post(socket, &path, arguments.to_string()).json()["result"].clone()
+    http::execute(socket, tool, arguments)["result"].clone()
 }
 
 /// Sends a request that may take long in a debug build.
 fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
-         content-length: {length}\r\n\r\n{body}"
-    );
-    let answer = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
-    assert_eq!(answer.status, 200, "{path}");
-    answer.json()
+    let timeout = Duration::from_secs(120);
+    let response = http::send_within(socket, method, path, "", body.as_bytes(), timeout);
+    assert_eq!(response.status, 200, "{path}");
+    response.json()
 }
 
 fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
     let entries = servers.iter().map(|(label, server)| {
         let url = &server.url;
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n\
-             transport = \"streamable_http\"\n\n"
-        )
+        server_entry(label, url, "")
     });
     let settings = "[mcp]\ndiscovery_timeout_ms = 120000\n";
     let daemon = Daemon::with_config(&(settings.to_owned() + &entries.collect::<String>()), &[]);
@@ -115,7 +107,7 @@ fn a_list_of_expensive_schemas_delays_no_other_request() {
         listed.push(tool("costly", &expensive(20)));
         listed.push(tool("sibling", &json!({"type": "object"})));
         let evil = McpServer::start(json!(listed));
-        let well = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+        let well = McpServer::echo();
         let daemon = daemon(&[("evil", &evil), ("well", &well)]);
         let socket = &daemon.socket;
         assert_eq!(call(socket, "well_echo", &json!({}))["success"], true);
@@ -134,17 +126,17 @@ fn a_list_of_expensive_schemas_delays_no_other_request() {
         // The first call compiles the schema.
         let waited = longest_wait(socket, &paths, || {
             let valid = call(socket, "evil_costly", &json!({"p0": "ab0"}));
-            assert_eq!(valid["success"], true, "{valid}");
+            assert_json!(valid["success"], true);
             let invalid = call(socket, "evil_costly", &json!({"p0": "x"}));
-            assert_eq!(invalid["error_code"], "invalid_input", "{invalid}");
+            assert_json!(invalid["error_code"], "invalid_input");
         });
         assert!(waited < MAX_WAIT, "calls of {tools} tools: {waited:?}");
         assert_eq!(call(socket, "evil_sibling", &json!({}))["success"], true);
-        let refused = call(socket, "evil_t0", &json!({"p0": "x"}));
-        assert_eq!(refused["error_code"], "unavailable");
+        let rejected = call(socket, "evil_t0", &json!({"p0": "x"}));
+        assert_eq!(rejected["error_code"], "unavailable");
         let reason = "The arguments of tool 'evil_t0' cannot be validated: the patterns of the \
                       schema take too much time and memory to compile";
-        assert_eq!(refused["error"], reason);
+        assert_eq!(rejected["error"], reason);
         let growth = resident(socket).saturating_sub(before);
         assert!(growth < MAX_GROWTH, "{tools} tools: {growth} bytes");
     }

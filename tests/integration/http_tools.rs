@@ -1,7 +1,7 @@
 //! HTTP endpoints and OpenAPI operations as tools, with the API and the OpenAPI document of another
 //! sidecar.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
@@ -20,9 +20,7 @@ struct Api {
 
 impl Api {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        let address = http::free_address();
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n");
         let tokens = format!("other execute {TOKEN}");
         let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
@@ -55,8 +53,10 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         api.address
     );
     let daemon = Daemon::with_config(&toml, &[("FAR_TOKEN", TOKEN)]);
-    let listed = ask(&daemon.socket, "tools/list", json!({}));
-    let listed = listed["result"]["tools"].as_array().unwrap().clone();
+    let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .clone();
     let tool = |name: &str| {
         let found = listed.iter().find(|tool| tool["name"] == name);
         found
@@ -74,24 +74,24 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
 
     let arguments = json!({"tool_name": "calculator", "body": {"expression": "6 * 7"}, "x-pillion-user": "alice"});
     let result = execute(&daemon, "far_tools_execute", &arguments);
-    assert_eq!(result["data"]["result"]["text"], "42", "{result}");
+    assert_json!(result["data"]["result"]["text"], "42");
     // The call is in the other sidecar's call log, with the given user.
     let query = json!({"user": "alice", "tool": "calculator", "limit": 5});
     let result = execute(&daemon, "far_tool_calls_list", &query);
     let call = &result["data"]["calls"][0];
     assert_eq!(call["arguments"]["expression"], "6 * 7", "{result}");
     let shown = execute(&daemon, "far_tool_calls_show", &json!({"id": call["id"]}));
-    assert_eq!(shown["data"]["call"]["id"], call["id"], "{shown}");
+    assert_json!(shown["data"]["call"]["id"], call["id"]);
     // An argument changes only its placeholder in the path.
     let lost = execute(
         &daemon,
         "far_tool_calls_show",
         &json!({"id": "metrics?x=/y#z"}),
     );
-    assert_eq!(lost["error_code"], "not_found", "{lost}");
+    assert_json!(lost["error_code"], "not_found");
     for up in ["..", "../../../../metrics?x="] {
         let up = execute(&daemon, "far_tool_calls_show", &json!({"id": up}));
-        assert_eq!(up["error_code"], "invalid_input", "{up}");
+        assert_json!(up["error_code"], "invalid_input");
     }
     // The other sidecar rejects what the token does not allow.
     let denied = execute(
@@ -99,10 +99,9 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         "far_servers_add",
         &json!({"body": {"name": "x", "url": "http://127.0.0.1:1/"}}),
     );
-    assert_eq!(denied["error_code"], "denied", "{denied}");
+    assert_json!(denied["error_code"], "denied");
     assert_eq!(denied["metadata"]["http_status"], 403);
-    let log = daemon.log();
-    assert!(!log.contains(TOKEN), "{log}");
+    assert_lacks!(daemon.log(), TOKEN);
 }
 
 #[test]
@@ -124,24 +123,21 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     );
     let sum = json!({"a": 19, "b": 23});
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], 42);
-    let answer = ask(
+    let response = ask(
         &daemon.socket,
         "tools/call",
         json!({"name": "far_sum", "arguments": sum}),
     );
-    assert_eq!(
-        answer["result"]["structuredContent"]["data"], 42,
-        "{answer}"
-    );
+    assert_json!(response["result"]["structuredContent"]["data"], 42);
     let bad = execute(&daemon, "far_sum", &json!({"a": "x", "b": 1}));
     assert_eq!(bad["error_code"], "invalid_input");
 
     reload(&daemon, &declared("result_at = \"/result/text\""));
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
     reload(&daemon, &declared("timeout_ms = 0"));
-    let error = http::get(&daemon.socket, "/readyz").json()["last_reload"]["error"].clone();
-    let error = error.as_str().unwrap();
-    assert!(error.contains("http_tools[0].timeout_ms: "), "{error}");
+    let ready = http::get(&daemon.socket, "/readyz").json();
+    let error = ready["last_reload"]["error"].as_str().unwrap();
+    assert_contains!(error, "http_tools[0].timeout_ms: ");
     reload(&daemon, "# No settings.\n");
     let gone = http::post(
         &daemon.socket,

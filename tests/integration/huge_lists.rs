@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::routes::mcp::{Session, last};
 
@@ -70,22 +71,17 @@ fn server(method: &'static str, body: &str) -> String {
 
 fn daemon(hostile: &str) -> Daemon {
     let well = hostile_server::start(HostileReply::well);
-    let servers = [("evil", hostile), ("well", &well)].map(|(label, url)| {
-        format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n")
-    });
+    let servers =
+        [("evil", hostile), ("well", &well)].map(|(label, url)| server_entry(label, url, ""));
     let daemon = Daemon::with_config(&servers.concat(), &[]);
-    let called = http::post(&daemon.socket, "/api/v1/tools/execute/well_echo", "{}").json();
-    assert_eq!(called["result"]["success"], true, "{called}");
+    let called = http::execute(&daemon.socket, "well_echo", &json!({}));
+    assert_json!(called["result"]["success"], true);
     daemon
 }
 
 fn send(socket: &Path, verb: &str, path: &str, headers: &str, body: &str) -> http::Reply {
-    let length = body.len();
-    let request = format!(
-        "{verb} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\
-         {headers}\r\n{body}"
-    );
-    http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120))
+    let timeout = Duration::from_secs(120);
+    http::send_within(socket, verb, path, headers, body.as_bytes(), timeout)
 }
 
 fn ask(socket: &Path, session: &Session<'_>, method: &str, params: &Value) -> Value {
@@ -149,9 +145,9 @@ fn a_huge_list_delays_no_other_request() {
             let waited = longest_wait(socket, &paths, || {
                 for long in ["z".repeat(8 * 1024), "z".repeat(800_000)] {
                     for (method, params) in requests(&long) {
-                        let answer = ask(socket, &session, method, &params);
+                        let response = ask(socket, &session, method, &params);
                         let is_too_long = long.len() > 8 * 1024 && params != json!({});
-                        assert!(!is_too_long || answer["error"].is_object(), "{method}");
+                        assert!(!is_too_long || response["error"].is_object(), "{method}");
                     }
                 }
                 let of_mcp = ask(socket, &session, method, &json!({}));
@@ -160,8 +156,8 @@ fn a_huge_list_delays_no_other_request() {
                 let sibling: Value = serde_json::from_str(&sibling).unwrap();
                 let id = ["uri", "uriTemplate", "name"]
                     .into_iter()
-                    .find(|id| sibling[id].is_string());
-                let id = id.unwrap();
+                    .find(|id| sibling[id].is_string())
+                    .unwrap();
                 let has_sibling = offered.iter().any(|entry| entry[id] == sibling[id]);
                 assert!(has_sibling, "{method}, {shape}: the sibling is missing");
                 for path in [
@@ -169,8 +165,8 @@ fn a_huge_list_delays_no_other_request() {
                     "/api/v1/tools/schemas",
                     "/api/v1/servers/evil/resources",
                 ] {
-                    let answer = send(socket, "GET", path, "", "");
-                    assert_eq!(answer.status, 200, "{path}");
+                    let response = send(socket, "GET", path, "", "");
+                    assert_eq!(response.status, 200, "{path}");
                 }
             });
             assert!(waited < MAX_WAIT, "{method}, {shape}: {waited:?}");
@@ -190,5 +186,5 @@ fn a_limit_of_a_list_is_logged_with_the_server_and_the_limit() {
     let session = Session::open(&daemon.socket, "2025-06-18", json!({}));
     ask(&daemon.socket, &session, "resources/list", &json!({}));
     let warning = "MCP server `evil` lists more than 10000 resources; the rest is dropped";
-    assert!(daemon.log().contains(warning), "{}", daemon.log());
+    assert_contains!(daemon.log(), warning);
 }

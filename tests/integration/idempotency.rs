@@ -1,6 +1,5 @@
 //! `Idempotency-Key`: a repeated request runs once, whatever happens in between.
 
-use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -8,8 +7,8 @@ use pillion_client::{Caller, Client};
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use crate::http::{Reply, send};
-use crate::mcp_server::{McpServer, Mood};
+use crate::http::{self, Reply, post_with};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
@@ -18,22 +17,18 @@ const ECHO: &str = "/api/v1/tools/execute/far_echo";
 const BATCH: &str = "/api/v1/tools/batch-execute";
 
 fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
-    send(socket, "POST", target, headers, body.to_string().as_bytes())
+    post_with(socket, target, headers, body.to_string())
 }
 
 fn is_replayed(reply: &Reply) -> bool {
     reply.head.contains("idempotency-replayed: true")
 }
 
-fn server() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
-
 fn config(server: &McpServer, timeout_ms: u32) -> String {
-    format!(
-        "[executor]\ntimeout_ms = {timeout_ms}\n\
-         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-        server.url
+    server_entry(
+        "far",
+        &server.url,
+        &format!("[executor]\ntimeout_ms = {timeout_ms}"),
     )
 }
 
@@ -46,7 +41,7 @@ fn discover(daemon: &Daemon) {
 
 #[test]
 fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
     let arguments = json!({"a": 1, "b": 2});
@@ -61,7 +56,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // A request without quotes around the key and with arguments in another order is the same
     // request.
     let key = "idempotency-key: k-1\r\n";
-    let second = send(&daemon.socket, "POST", ECHO, key, b"{\"b\": 2, \"a\": 1}");
+    let second = post_with(&daemon.socket, ECHO, key, b"{\"b\": 2, \"a\": 1}");
     assert!(is_replayed(&second), "{}", second.head);
     assert_eq!(second.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
@@ -93,9 +88,9 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
     let key = "idempotency-key: k\r\n";
     let wrong = json!({"expression": 7});
     for _ in 0..2 {
-        let refused = post(&daemon.socket, CALCULATOR, key, &wrong);
-        assert_eq!(refused.json()["result"]["error_code"], "invalid_input");
-        assert!(!is_replayed(&refused));
+        let rejected = post(&daemon.socket, CALCULATOR, key, &wrong);
+        assert_eq!(rejected.json()["result"]["error_code"], "invalid_input");
+        assert!(!is_replayed(&rejected));
     }
     let right = post(
         &daemon.socket,
@@ -109,9 +104,9 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
     post(&daemon.socket, time, "", &json!({}));
     let key = "idempotency-key: limited\r\n";
     for _ in 0..2 {
-        let refused = post(&daemon.socket, time, key, &json!({}));
-        assert_eq!(refused.json()["result"]["error_code"], "rate_limited");
-        assert!(!is_replayed(&refused));
+        let rejected = post(&daemon.socket, time, key, &json!({}));
+        assert_eq!(rejected.json()["result"]["error_code"], "rate_limited");
+        assert!(!is_replayed(&rejected));
     }
     // A call of an unknown tool has not run, either.
     for _ in 0..2 {
@@ -127,7 +122,7 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
 
 #[test]
 fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
-    let server = server();
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&config(&server, 3_000), &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
@@ -138,7 +133,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
     let second = post(&daemon.socket, ECHO, "idempotency-key: k\r\n", &json!({}));
     assert_eq!(second.status, 409);
     assert_eq!(second.json()["error_code"], "unavailable");
-    assert!(second.head.contains("retry-after: 1"), "{}", second.head);
+    assert_contains!(second.head, "retry-after: 1");
     let first = first.join().unwrap().json();
     assert_eq!(first["result"]["error_code"], "timeout");
     server.set_mood(Mood::Well);
@@ -150,7 +145,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
 
 #[test]
 fn an_expired_key_does_not_run_twice_concurrently() {
-    let server = server();
+    let server = McpServer::echo();
     let toml = format!(
         "[http]\nidempotency_ttl_ms = 50\n{}",
         config(&server, 2_000)
@@ -176,14 +171,12 @@ fn an_expired_key_does_not_run_twice_concurrently() {
 
 #[test]
 fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 60_000), &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let request = format!("POST {ECHO} HTTP/1.1\r\nhost: x\r\n{key}content-length: 2\r\n\r\n{{}}");
-    caller.write_all(request.as_bytes()).unwrap();
+    let _caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
     eventually("the call runs", || server.count("tools/call") == 1);
     let next = daemon.successor();
     let during = post(&next.socket, ECHO, key, &json!({}));
@@ -192,9 +185,9 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     let mut after = None;
     eventually("the key is reported as interrupted", || {
         let reply = post(&next.socket, ECHO, key, &json!({}));
-        let is_told = reply.status == 200;
+        let is_successful = reply.status == 200;
         after = Some(reply);
-        is_told
+        is_successful
     });
     let after = after.unwrap();
     assert!(is_replayed(&after));
@@ -203,8 +196,8 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     assert_eq!(server.count("tools/call"), 1);
     let id = after.json()["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
-    eventually("the call log says so", || {
-        let call = crate::http::get(&next.socket, &target).json();
+    eventually("the call log has the outcome", || {
+        let call = http::get(&next.socket, &target).json();
         call["call"]["status"] == "interrupted"
     });
 }
@@ -212,7 +205,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
 #[test]
 fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
     for options in [&[][..], &["--take-over"]] {
-        let server = server();
+        let server = McpServer::echo();
         let daemon = Daemon::with_config(
             &config(&server, 60_000),
             &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
@@ -223,7 +216,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         eventually("the first runs", || server.count("tools/call") == 1);
         let sum = json!({"expression": "6 * 7"});
         let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
-        let status = || crate::http::get(&daemon.socket, "/api/v1/status").json();
+        let status = || http::get(&daemon.socket, "/api/v1/status").json();
         eventually("the second waits", || status()["calls"]["queued"] == 1);
         let mut next = daemon.successor();
         let call = post(&next.socket, CALCULATOR, "", &sum);
@@ -242,7 +235,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         }
         let count = |status: &str| {
             let target = format!("/api/v1/tool-calls/?status={status}");
-            let calls = crate::http::get(&last.socket, &target).json();
+            let calls = http::get(&last.socket, &target).json();
             calls["calls"].as_array().unwrap().len()
         };
         assert_eq!([count("running"), count("interrupted")], [1, 0]);
@@ -256,7 +249,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
 
 #[test]
 fn a_call_with_a_key_continues_after_its_caller_disconnects() {
-    let server = server();
+    let server = McpServer::echo();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
     let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
     discover(&daemon);
@@ -265,15 +258,8 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
     eventually("the place is taken", || server.count("tools/call") == 1);
     // The next call waits, and its caller disconnects.
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let body = json!({"expression": "6 * 7"}).to_string();
-    let request = format!(
-        "POST {CALCULATOR} HTTP/1.1\r\nhost: x\r\nidempotency-key: k\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    caller.write_all(request.as_bytes()).unwrap();
-    let queued =
-        || crate::http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
+    let caller = begin(&daemon, CALCULATOR, "k", &json!({"expression": "6 * 7"}));
+    let queued = || http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
     eventually("it waits", || queued() == 1);
     drop(caller);
     before.join().unwrap();
@@ -295,17 +281,14 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
 
 /// Sends a request with a key, and disconnects as soon as `is_sent` returns true.
 fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut() -> bool) {
-    let mut caller = UnixStream::connect(socket).unwrap();
-    let request = format!(
-        "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\ncontent-length: 2\r\n\r\n{{}}"
-    );
-    caller.write_all(request.as_bytes()).unwrap();
+    let key = format!("idempotency-key: {key}\r\n");
+    let _caller = http::begin(socket, "POST", target, &key, "{}");
     eventually("the request is there", is_sent);
 }
 
 #[test]
 fn requests_that_continue_after_a_disconnect_are_limited() {
-    let server = server();
+    let server = McpServer::echo();
     let toml = format!("[http]\nmax_detached = 1\n{}", config(&server, 10_000));
     let daemon = Daemon::with_config(&toml, &[]);
     discover(&daemon);
@@ -314,7 +297,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
         server.count("tools/call") == 1
     });
     let mut keys = 0..;
-    let mut answer = || {
+    let mut response = || {
         let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
         post(
             &daemon.socket,
@@ -323,16 +306,16 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
             &json!({"expression": "6 * 7"}),
         )
     };
-    let mut refused = None;
+    let mut rejected = None;
     eventually("a further request is refused", || {
-        let reply = answer();
-        let is_refused = reply.status == 429;
-        refused = is_refused.then_some(reply);
-        is_refused
+        let reply = response();
+        let is_rejected = reply.status == 429;
+        rejected = is_rejected.then_some(reply);
+        is_rejected
     });
-    let refused = refused.unwrap();
-    assert_eq!(refused.json()["error_code"], "rate_limited");
-    assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
+    let rejected = rejected.unwrap();
+    assert_eq!(rejected.json()["error_code"], "rate_limited");
+    assert_contains!(rejected.head, "retry-after: 1");
     // A request without a key is not limited: it ends with its connection.
     let plain = post(
         &daemon.socket,
@@ -341,7 +324,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
         &json!({"expression": "6 * 7"}),
     );
     assert_eq!(plain.status, 200);
-    eventually("the first one has ended", || answer().status == 200);
+    eventually("the first one has ended", || response().status == 200);
 }
 
 #[test]
@@ -363,10 +346,10 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     for _ in 0..2 {
         assert!(is_replayed(&last), "{}", last.head);
         let result = &last.json()["result"];
-        assert_eq!(result["error_code"], "unavailable", "{result}");
+        assert_json!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["response_stored"], false);
         let record = result["metadata"]["record_id"].as_str().unwrap();
-        let call = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        let call = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(call.json()["call"]["status"], "success");
         // Stored responses count after a restart, too.
         daemon.kill();
@@ -374,33 +357,28 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         assert_eq!(send(&daemon, "d").status, 200);
         last = send(&daemon, "d");
     }
-    let calls = crate::http::get(&daemon.socket, "/api/v1/tool-calls").json();
+    let calls = http::get(&daemon.socket, "/api/v1/tool-calls").json();
     assert_eq!(calls["calls"].as_array().unwrap().len(), 4, "{calls}");
 }
 
 #[test]
 fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(
         &config(&server, 30_000),
         &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
     );
     discover(&daemon);
     server.set_mood(Mood::Asleep);
-    let begin = |target: &'static str, key: &'static str, body: Value| {
-        let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-        let body = body.to_string();
-        let request = format!(
-            "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        caller.write_all(request.as_bytes()).unwrap();
-        caller
-    };
-    let _running = begin(ECHO, "ran", json!({}));
+    let _running = begin(&daemon, ECHO, "ran", &json!({}));
     eventually("the first runs", || server.count("tools/call") == 1);
-    let _waiting = begin(CALCULATOR, "waited", json!({"expression": "6 * 7"}));
-    let status = || crate::http::get(&daemon.socket, "/api/v1/status").json();
+    let _waiting = begin(
+        &daemon,
+        CALCULATOR,
+        "waited",
+        &json!({"expression": "6 * 7"}),
+    );
+    let status = || http::get(&daemon.socket, "/api/v1/status").json();
     eventually("the second waits", || status()["calls"]["queued"] == 1);
     daemon.kill();
     server.set_mood(Mood::Well);
@@ -424,7 +402,7 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["metadata"]["interrupted"], true);
         // The record has the same outcome.
         let record = result["metadata"]["record_id"].as_str().unwrap();
-        let record = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        let record = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(record.json()["call"]["status"], "interrupted");
     }
     assert_eq!(server.count("tools/call"), 1);
@@ -439,7 +417,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         ("max_calls = 2", 4),
         ("max_calls = 2\nmax_bytes = 100", 4),
     ] {
-        let server = server();
+        let server = McpServer::echo();
         let toml = format!("[call_log]\n{limit}\n{}", config(&server, 30_000));
         let mut daemon = Daemon::with_config(&toml, &[]);
         discover(&daemon);
@@ -457,7 +435,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         daemon.kill();
         let daemon = daemon.again();
         eventually("the record is removed", || {
-            let calls = crate::http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
+            let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
             calls.json()["calls"].as_array().is_some_and(Vec::is_empty)
         });
         let reply = post(&daemon.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
@@ -470,20 +448,13 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
 
 /// Sends a request with a key and does not wait for the response.
 fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let body = body.to_string();
-    let request = format!(
-        "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    caller.write_all(request.as_bytes()).unwrap();
-    caller
+    let key = format!("idempotency-key: {key}\r\n");
+    http::begin(&daemon.socket, "POST", target, &key, body.to_string())
 }
 
 #[test]
 fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
     let key = "idempotency-key: b\r\n";
@@ -495,15 +466,15 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     ]});
     // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
-    let refused = post(&daemon.socket, BATCH, key, &none_runs).json();
+    let rejected = post(&daemon.socket, BATCH, key, &none_runs).json();
     assert_eq!(
-        refused["results"][0]["result"]["error_code"],
+        rejected["results"][0]["result"]["error_code"],
         "invalid_input"
     );
     let first = post(&daemon.socket, BATCH, key, &batch);
     assert!(!is_replayed(&first), "{}", first.head);
     let results = first.json()["results"].clone();
-    assert_eq!(results[0]["result"]["success"], true, "{results}");
+    assert_json!(results[0]["result"]["success"], true);
     assert_eq!(results[1]["result"]["error_code"], "invalid_input");
     assert_eq!(results[2]["error_code"], "not_found");
     for sent in [
@@ -524,8 +495,8 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
-    let call = crate::http::get(&daemon.socket, &target).json();
-    assert_eq!(call["call"]["status"], "success", "{call}");
+    let call = http::get(&daemon.socket, &target).json();
+    assert_json!(call["call"]["status"], "success");
     assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
 }
 
@@ -544,7 +515,7 @@ fn an_empty_batch_with_a_key_has_an_empty_response() {
 
 #[test]
 fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
@@ -554,16 +525,11 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
         {"id": "2", "name": "far_echo", "arguments": {}},
         {"id": "3", "name": "calculator", "arguments": {"expression": "1"}},
     ]});
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let body = batch.to_string();
-    let length = body.len();
-    let request =
-        format!("POST {BATCH} HTTP/1.1\r\nhost: x\r\n{key}content-length: {length}\r\n\r\n{body}");
-    caller.write_all(request.as_bytes()).unwrap();
+    let _caller = begin(&daemon, BATCH, "b", &batch);
     eventually("the second runs", || server.count("tools/call") == 1);
     let during = post(&daemon.socket, BATCH, key, &batch);
     assert_eq!(during.status, 409);
-    assert!(during.head.contains("retry-after: 1"), "{}", during.head);
+    assert_contains!(during.head, "retry-after: 1");
     daemon.kill();
     server.set_mood(Mood::Well);
 
@@ -571,20 +537,20 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
     for _ in 0..2 {
         let reply = post(&daemon.socket, BATCH, key, &batch);
         assert!(is_replayed(&reply), "{}", reply.head);
-        let answer = reply.json();
+        let response = reply.json();
         let statuses = ["success", "interrupted"].map(Some).into_iter();
-        for (place, status) in statuses.chain([None]).enumerate() {
-            let of_call = &answer["results"][place];
-            assert_eq!(of_call["id"], (place + 1).to_string());
+        for (index, status) in statuses.chain([None]).enumerate() {
+            let of_call = &response["results"][index];
+            assert_eq!(of_call["id"], (index + 1).to_string());
             let result = &of_call["result"];
-            assert_eq!(result["error_code"], "unavailable", "{answer}");
-            let record = result["metadata"]["record_id"].as_str();
-            let record = record
-                .map(|id| crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
+            assert_eq!(result["error_code"], "unavailable", "{response}");
+            let record = result["metadata"]["record_id"]
+                .as_str()
+                .map(|id| http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
             let known = record.map(|record| record.json()["call"]["status"].clone());
-            assert_eq!(known, status.map(Value::from), "{answer}");
+            assert_eq!(known, status.map(Value::from), "{response}");
             let is_interrupted = result["metadata"].get("interrupted").is_some();
-            assert_eq!(is_interrupted, status.is_some(), "{answer}");
+            assert_eq!(is_interrupted, status.is_some(), "{response}");
         }
     }
     assert_eq!(server.count("tools/call"), 1);
@@ -615,7 +581,7 @@ fn invalid_keys_and_keys_without_a_store_are_rejected() {
 fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     const CALLERS: usize = 4;
     const KEYS: usize = 30;
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
     let socket = daemon.socket.clone();
@@ -624,7 +590,7 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
             .map(|caller| {
                 let socket = &socket;
                 scope.spawn(move || {
-                    let answer = |key: usize| {
+                    let response = |key: usize| {
                         let mut success = None;
                         eventually("the call has an answer", || {
                             success = try_once(socket, caller, key);
@@ -632,7 +598,7 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
                         });
                         success.unwrap()
                     };
-                    (0..KEYS).filter(|key| answer(*key)).count()
+                    (0..KEYS).filter(|key| response(*key)).count()
                 })
             })
             .collect();
@@ -657,8 +623,8 @@ fn try_once(socket: &Path, caller: usize, key: usize) -> Option<bool> {
     let name = format!("{caller}-{key}");
     let identity = Caller::default().idempotency_key(name);
     let client = Client::builder(socket).build();
-    let answer = client.execute("far_echo", &json!({"key": key}), &identity);
-    match answer.ok()? {
+    let response = client.execute("far_echo", &json!({"key": key}), &identity);
+    match response.ok()? {
         pillion_wire::ExecuteResponse::Executed(ran) => Some(ran.result.success),
         pillion_wire::ExecuteResponse::NotFound(_) => None,
     }

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, run, stdout, success};
 
 /// Acknowledged changes by kind.
 #[derive(Default)]
@@ -46,9 +46,9 @@ fn post(socket: &Path, path: &str, body: &Value) -> Option<(u16, Value)> {
         "POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-pillion-user: load\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).ok()?;
+    let (head, body) = response.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     Some((status, serde_json::from_str(body).ok()?))
 }
@@ -62,12 +62,14 @@ fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
             break;
         }
         let arguments = json!({"expression": format!("0 + {number}")});
-        let answer = post(socket, "/api/v1/tools/execute/calculator", &arguments);
-        let Some((200, answer)) = answer else {
+        let response = post(socket, "/api/v1/tools/execute/calculator", &arguments);
+        let Some((200, response)) = response else {
             continue;
         };
-        assert_eq!(answer["result"]["text"], number.to_string(), "{answer}");
-        let id = answer["result"]["metadata"]["record_id"].as_str().unwrap();
+        assert_json!(response["result"]["text"], number.to_string());
+        let id = response["result"]["metadata"]["record_id"]
+            .as_str()
+            .unwrap();
         let earlier = acknowledged.calls.insert(id.to_owned(), arguments);
         assert!(earlier.is_none(), "{id} is the record of two calls");
     }
@@ -82,11 +84,11 @@ fn decide(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowledged {
             break;
         }
         let arguments = json!({"notation": "1d6", "seed": round * 1_000_000 + number});
-        let asked = post(socket, "/api/v1/tools/execute/roll_dice", &arguments);
-        let Some((200, answer)) = asked else {
+        let reply = post(socket, "/api/v1/tools/execute/roll_dice", &arguments);
+        let Some((200, response)) = reply else {
             continue;
         };
-        let id = answer["result"]["metadata"]["approval_id"]
+        let id = response["result"]["metadata"]["approval_id"]
             .as_str()
             .unwrap()
             .to_owned();
@@ -114,8 +116,8 @@ fn add_servers(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowled
             break;
         }
         let server = json!({"name": format!("s{round}-{number}"), "url": "http://127.0.0.1:9/mcp", "enabled": false});
-        if let Some((201, answer)) = post(socket, "/api/v1/servers", &server) {
-            let id = answer["server"]["id"].as_str().unwrap();
+        if let Some((201, response)) = post(socket, "/api/v1/servers", &server) {
+            let id = response["server"]["id"].as_str().unwrap();
             acknowledged.servers.push(id.to_owned());
         }
     }
@@ -158,15 +160,15 @@ fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
 
 #[test]
 fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
-    let rounds = std::env::var("PILLION_KILL_ROUNDS");
-    let rounds: usize = rounds.map_or(12, |rounds| rounds.parse().unwrap());
-    let seed = std::env::var("PILLION_KILL_SEED");
-    let seed: u64 = seed.map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    let rounds: usize =
+        std::env::var("PILLION_KILL_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap());
+    let seed: u64 = std::env::var("PILLION_KILL_SEED")
+        .map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     eprintln!("PILLION_KILL_SEED={seed} PILLION_KILL_ROUNDS={rounds}");
     let mut random = StdRng::seed_from_u64(seed);
     let toml = "[executor]\ntimeout_ms = 20000\n[tools.roll_dice]\nrequire_approval = \"always\"\n[approvals]\nmax_pending = 100000\n";
     let mut daemon = Daemon::with_config(toml, &[]);
-    let store = daemon.directory().join("pillion.db");
+    let store = daemon.store_path();
     let mut acknowledged = Acknowledged::default();
     let mut tokens = Vec::new();
     for round in 0..rounds {
@@ -182,8 +184,10 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
             if round % 4 == 0 {
                 let name = format!("t{round}");
                 let location = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
-                let made = run(&["tokens", "create", &name, "--scope", "read"], &location);
-                assert!(made.status.success(), "{}", stderr(&made));
+                success(&run(
+                    &["tokens", "create", &name, "--scope", "read"],
+                    &location,
+                ));
                 tokens.push(name);
             }
             thread::sleep(Duration::from_micros(random.random_range(2_000..250_000)));
@@ -201,8 +205,8 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
         let call = calls
             .get(id)
             .unwrap_or_else(|| panic!("the call {id} is lost"));
-        assert_eq!(call["status"], "success", "{call}");
-        assert_eq!(call["arguments"], *arguments, "{call}");
+        assert_json!(call["status"], "success");
+        assert_json!(call["arguments"], *arguments);
     }
     let of_the_calculator = || calls.values().filter(|it| it["toolName"] == "calculator");
     assert_distinct(of_the_calculator());
@@ -217,7 +221,7 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
         let approval = approvals
             .get(id)
             .unwrap_or_else(|| panic!("the approval {id} is lost"));
-        assert_eq!(approval["status"], *status, "{approval}");
+        assert_json!(approval["status"], *status);
     }
     assert_distinct(approvals.values());
     let servers = http::get(&daemon.socket, "/api/v1/servers").json();

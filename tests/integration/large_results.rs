@@ -7,18 +7,19 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::{Daemon, pillion, stderr, stdout};
 use crate::routes::mcp::{Session, ask};
 
 const MIB: usize = 1024 * 1024;
 
 /// Not `assert_eq`, which would print both values.
-fn assert_has(answer: &str, expected: &str, interface: &str) {
-    let is_there = answer.contains(expected);
+fn assert_has(response: &str, expected: &str, interface: &str) {
+    let is_there = response.contains(expected);
     assert!(
         is_there,
         "{interface}: different response, {} bytes",
-        answer.len()
+        response.len()
     );
 }
 
@@ -47,18 +48,12 @@ async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
         r#"{{"z":1.50,"content":[{{"type":"text","text":"{text}"}}],"a":{{"y":1e2,"b":null}}}}"#
     );
     assert!(result.len() > 8 * MIB && result.len() < 16 * MIB);
-    let answer = result.clone();
+    let response = result.clone();
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", move |_| Reply::raw_result(&answer))
+        .on("tools/call", move |_| Reply::raw_result(&response))
         .start();
     // Results are offloaded to files only if configured.
-    let daemon = Daemon::with_config(
-        &format!(
-            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        ),
-        &[],
-    );
+    let daemon = Daemon::with_config(&server_entry("far", &server.url, ""), &[]);
     // REST embeds the result in its own response, with the same values in the same order.
     let rest = http::post(&daemon.socket, "/api/v1/tools/execute/far_roll", "{}");
     assert_eq!(rest.status, 200);

@@ -8,16 +8,16 @@ use pillion_wire::route;
 use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
-use crate::http::get;
-use crate::mcp_server::{McpServer, Mood};
+use crate::http::{self, get};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 
 fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
     let caller = Caller::default().user(user);
     let client = Client::builder(socket).build();
-    let answer = client.execute(tool, &json!({"expression": "1"}), &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = client.execute(tool, &json!({"expression": "1"}), &caller);
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     ran.result
 }
@@ -39,22 +39,22 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     assert!(call(&daemon.socket, "calculator", "alice").success);
     // Rejected calls do not count.
     for _ in 0..5 {
-        let refused = call(&daemon.socket, "calculator", "alice");
-        assert_eq!(code(&refused), Some("rate_limited"));
-        let wait = refused.metadata["retry_after"].as_u64().unwrap();
+        let rejected = call(&daemon.socket, "calculator", "alice");
+        assert_eq!(code(&rejected), Some("rate_limited"));
+        let wait = rejected.metadata["retry_after"].as_u64().unwrap();
         assert!((1..=60).contains(&wait), "{wait}");
     }
     assert!(call(&daemon.socket, "calculator", "bob").success);
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait().code(), Some(0));
     let daemon = daemon.again();
-    let refused = call(&daemon.socket, "calculator", "alice");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&daemon.socket, "calculator", "alice");
+    assert_eq!(code(&rejected), Some("rate_limited"));
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "bob").success);
     }
-    let refused = call(&daemon.socket, "calculator", "bob");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&daemon.socket, "calculator", "bob");
+    assert_eq!(code(&rejected), Some("rate_limited"));
 }
 
 #[test]
@@ -71,19 +71,15 @@ fn c7_limit_counts_survive_a_takeover() {
     assert_eq!(daemon.wait().code(), Some(0));
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(call(&socket, "calculator", "alice").success);
-    let refused = call(&socket, "calculator", "alice");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&socket, "calculator", "alice");
+    assert_eq!(code(&rejected), Some("rate_limited"));
     drop(next);
 }
 
 #[test]
 fn c7_the_limit_of_a_server_survives_a_crash() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
-         rate_limit = {{ per_day = 1 }}\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = server_entry("far", &server.url, "rate_limit = { per_day = 1 }");
     let mut daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
@@ -94,8 +90,8 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
-    let refused = call(&daemon.socket, "far_echo", "alice");
-    assert_eq!(code(&refused), Some("rate_limited"));
+    let rejected = call(&daemon.socket, "far_echo", "alice");
+    assert_eq!(code(&rejected), Some("rate_limited"));
     assert_eq!(server.count("tools/call"), 1);
 }
 
@@ -105,9 +101,7 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     let (far, near) = (McpServer::start(tools.clone()), McpServer::start(tools));
     let server = |label: &str, server: &McpServer| {
         let url = &server.url;
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
-        )
+        server_entry(label, url, "")
     };
     let toml = format!(
         "[executor]\ntimeout_ms = 15000\n{}max_concurrent = 2\n{}",
@@ -154,11 +148,7 @@ fn endless() -> Value {
 #[test]
 fn c3_endless_argument_checks_delay_no_other_call() {
     let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
-    let toml = format!(
-        "[executor]\ntimeout_ms = 8000\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-         transport = \"streamable_http\"\n",
-        server.url
-    );
+    let toml = server_entry("far", &server.url, "[executor]\ntimeout_ms = 8000");
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
@@ -191,7 +181,7 @@ fn c3_endless_argument_checks_delay_no_other_call() {
 
 #[test]
 fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let toml = format!(
         "[executor]\nmax_concurrent_total = 1\nmax_queued = 2\ntimeout_ms = 3000\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
@@ -214,19 +204,13 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
             eventually("it waits", || calls("queued") == count);
             waiting
         });
-        let refused = call(socket, "calculator", "greedy");
-        assert_eq!(code(&refused), Some("rate_limited"));
-        assert_eq!(refused.metadata["retry_after"], 1);
+        let rejected = call(socket, "calculator", "greedy");
+        assert_eq!(code(&rejected), Some("rate_limited"));
+        assert_eq!(rejected.metadata["retry_after"], 1);
         let metrics = get(socket, "/metrics");
         let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
-        assert!(
-            metrics.contains("pillion_tool_calls_running 1\n"),
-            "{metrics}"
-        );
-        assert!(
-            metrics.contains("pillion_tool_calls_queued 2\n"),
-            "{metrics}"
-        );
+        assert_contains!(metrics, "pillion_tool_calls_running 1\n");
+        assert_contains!(metrics, "pillion_tool_calls_queued 2\n");
         // Another user has room, at the expense of the user with the most queued calls.
         let other = begin("calculator", "alice");
         assert_eq!(code(&running.join().unwrap()), Some("timeout"));
@@ -240,12 +224,8 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
 
 /// Starts a server whose `echo` returns its arguments, and a sidecar with these settings.
 fn echoing(settings: &str) -> (McpServer, Daemon) {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "{settings}\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-         transport = \"streamable_http\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = server_entry("far", &server.url, settings);
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
@@ -259,33 +239,29 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let caller = Caller::default().user("alice");
     let client = Client::builder(&daemon.socket).build();
     let arguments = json!({"long": "\u{e9}".repeat(50_000)});
-    let answer = client.execute("far_echo", &arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = client.execute("far_echo", &arguments, &caller);
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     assert!(ran.result.success, "{ran:?}");
     assert!(ran.result.text.len() < 1_500);
     let stored_result = &ran.result.metadata["stored_result"];
     let url = stored_result["url"].as_str().unwrap();
-    assert!(ran.result.text.contains(url), "{}", ran.result.text);
+    assert_contains!(ran.result.text, url);
 
     daemon.kill();
     let daemon = daemon.again();
     let whole = get(&daemon.socket, url);
     assert_eq!(whole.status, 200);
-    assert!(
-        whole.head.contains("content-type: application/json"),
-        "{}",
-        whole.head
-    );
+    assert_contains!(whole.head, "content-type: application/json");
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
     assert_eq!(stored_result["bytes"], whole.body.len());
-    let part = crate::http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
+    let part = http::get_with(&daemon.socket, url, "range: bytes=2-8\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
-    assert!(part.head.contains(&range), "{}", part.head);
+    assert_contains!(part.head, &range);
     let beyond = "range: bytes=9999999-\r\n";
-    let beyond = crate::http::send(&daemon.socket, "GET", url, beyond, b"");
+    let beyond = http::get_with(&daemon.socket, url, beyond);
     assert_eq!(beyond.status, 416);
     let unknown = get(
         &daemon.socket,
@@ -311,9 +287,9 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     let (_server, daemon) = echoing("[executor]\nmax_result_bytes = 1000\n");
     let ask = crate::routes::mcp::ask;
     let params = json!({"name": "echo", "arguments": {"long": "x".repeat(5_000)}});
-    let answer = ask(&daemon.socket, "tools/call", params);
-    let content = answer["result"]["content"].as_array().unwrap();
-    assert_eq!(content.len(), 2, "{answer}");
+    let response = ask(&daemon.socket, "tools/call", params);
+    let content = response["result"]["content"].as_array().unwrap();
+    assert_eq!(content.len(), 2, "{response}");
     assert!(content[0]["text"].as_str().unwrap().len() < 1_500);
     assert_eq!(content[1]["type"], "resource_link");
     let uri = content[1]["uri"].as_str().unwrap();
@@ -327,52 +303,32 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     );
     let gone = json!({"uri": "pillion://results/00000000000000000000000000000000"});
     let gone = ask(&daemon.socket, "resources/read", gone);
-    assert_eq!(gone["error"]["code"], -32602, "{gone}");
+    assert_json!(gone["error"]["code"], -32602);
 }
 
 #[test]
 fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     let tokens = "one execute 0123456789abcdefghij;two execute abcdefghij0123456789;boss admin zyxwvutsrqponmlkjihg";
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = port.local_addr().unwrap();
-    drop(port);
+    let address = http::free_address();
     let toml = format!(
         "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
          [executor]\nmax_result_bytes = 10\n"
     );
     let daemon = Daemon::with_config(&toml, &[("TOKENS", tokens)]);
-    let send = |method: &str, path: &str, token: &str, user: &str, body: &str| {
-        use std::io::{Read, Write};
-        let mut stream = std::net::TcpStream::connect(address).unwrap();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             authorization: Bearer {token}\r\nx-pillion-user: {user}\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+    let send = |line: &str, token: &str, user: &str, body: &str| {
+        let headers = format!("x-pillion-user: {user}\r\n");
+        http::send_with_token(address, token, line, &headers, body)
     };
     let (one, two) = ("0123456789abcdefghij", "abcdefghij0123456789");
-    let execute = "/api/v1/tools/execute/calculator";
-    let answer = send(
-        "POST",
-        execute,
-        one,
-        "alice",
-        r#"{"expression": "111111 * 111111"}"#,
-    );
-    let body = answer.split_once("\r\n\r\n").unwrap().1;
-    let answer: serde_json::Value = serde_json::from_str(body).unwrap();
-    let url = answer["result"]["metadata"]["stored_result"]["url"]
-        .as_str()
-        .unwrap();
-    let status = |token, user| send("GET", url, token, user, "")[9..12].to_owned();
-    assert_eq!(status(one, "alice"), "200");
-    assert_eq!(status(one, "bob"), "404");
-    assert_eq!(status(two, "alice"), "404");
-    assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), "200");
+    let execute = "POST /api/v1/tools/execute/calculator";
+    let arguments = r#"{"expression": "111111 * 111111"}"#;
+    let response = send(execute, one, "alice", arguments).json();
+    let url = response["result"]["metadata"]["stored_result"]["url"].as_str();
+    let read = format!("GET {}", url.unwrap());
+    let status = |token, user| send(&read, token, user, "").status;
+    assert_eq!(status(one, "alice"), 200);
+    assert_eq!(status(one, "bob"), 404);
+    assert_eq!(status(two, "alice"), 404);
+    assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), 200);
     drop(daemon);
 }

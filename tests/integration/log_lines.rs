@@ -2,16 +2,15 @@
 //! terminal that shows the log.
 
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::thread;
 
 use serde_json::{Value, json};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::hostile_server::{self, HostileReply};
 use crate::http;
 use crate::program::{Daemon, Guarded, eventually, pillion, run, stderr};
 
@@ -28,33 +27,10 @@ const HOSTILE: [&str; 7] = [
 
 /// Starts a server that responds to every request with an error that has this message.
 fn failing_server(message: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut length = 0;
-            let mut line = String::new();
-            while stream.read_line(&mut line).unwrap_or(0) > 2 {
-                if let Some(count) = line.to_lowercase().strip_prefix("content-length: ") {
-                    length = count.trim().parse().unwrap();
-                }
-                line.clear();
-            }
-            let mut body = vec![0; length];
-            drop(stream.read_exact(&mut body));
-            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let error = json!({"code": -32000, "message": message});
-            let body = json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string();
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                 connection: close\r\n\r\n{body}",
-                body.len()
-            );
-            drop(stream.get_mut().write_all(answer.as_bytes()));
-        }
-    });
-    url
+    hostile_server::start(move |request| {
+        let error = json!({"code": -32000, "message": message});
+        HostileReply::rpc(request, &format!(r#""error":{error}"#))
+    })
 }
 
 #[test]
@@ -79,19 +55,13 @@ fn l2_no_client_and_no_server_forges_a_log_line() {
         let user = hostile.replace(|c: char| c.is_ascii_control(), "");
         let headers = format!("x-pillion-user: {user}\r\nx-request-id: {user}\r\n");
         let body = br#"{"expression": "1"}"#;
-        http::send(
-            socket,
-            "POST",
-            "/api/v1/tools/execute/calculator",
-            &headers,
-            body,
-        );
+        http::post_with(socket, "/api/v1/tools/execute/calculator", &headers, body);
     }
     eventually("the failures are logged", || {
         daemon.log().matches("Failed to list MCP tools").count() >= HOSTILE.len()
     });
     let log = daemon.log();
-    assert!(log.contains("FORGED"), "{log}");
+    assert_contains!(log, "FORGED");
     for line in log.lines() {
         let is_own = line.starts_with("20") && line.contains('Z') && line.as_bytes()[10] == b'T';
         assert!(is_own && !line.starts_with("2026-01-01"), "{line:?}");
@@ -127,10 +97,10 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
     };
     assert_eq!(batch(256).status, 200);
     for length in [257, 900_000] {
-        let refused = batch(length);
-        assert_eq!(refused.status, 400, "{length}");
-        let problem = refused.json();
-        assert_eq!(problem["error_code"], "invalid_input", "{problem}");
+        let rejected = batch(length);
+        assert_eq!(rejected.status, 400, "{length}");
+        let problem = rejected.json();
+        assert_json!(problem["error_code"], "invalid_input");
         assert!(
             problem["detail"].to_string().contains("at most 256 bytes"),
             "{problem}"
@@ -145,8 +115,8 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         let headers = format!("{header}: {}\r\n", "h".repeat(length));
         let body = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        let refused = http::send(&daemon.socket, "POST", target, &headers, body);
-        assert_eq!(refused.status, 400, "{header}: {refused:?}");
+        let rejected = http::post_with(&daemon.socket, target, &headers, body);
+        assert_eq!(rejected.status, 400, "{header}: {rejected:?}");
     }
     let session = crate::routes::mcp::Session::open(&daemon.socket, "2025-11-25", json!({}));
     let headers = format!(
@@ -155,9 +125,9 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         session.id
     );
     let ping = json!({"jsonrpc": "2.0", "id": "m".repeat(257), "method": "ping"}).to_string();
-    let refused = http::send(&daemon.socket, "POST", "/mcp", &headers, ping.as_bytes());
-    let error = refused.json();
-    assert_eq!(error["error"]["code"], -32600, "{error}");
+    let rejected = http::post_with(&daemon.socket, "/mcp", &headers, ping.as_bytes());
+    let error = rejected.json();
+    assert_json!(error["error"]["code"], -32600);
     assert!(
         error["error"]["message"]
             .to_string()
@@ -165,8 +135,8 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         "{error}"
     );
     // An id of a client's request is a part of no log line beyond that length.
-    let longest = daemon.log().lines().map(str::len).max();
-    assert!(longest < Some(2_000), "{longest:?}");
+    let max_length = daemon.log().lines().map(str::len).max();
+    assert!(max_length < Some(2_000), "{max_length:?}");
 }
 
 #[test]
@@ -188,8 +158,8 @@ fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
     eventually("the sidecar listens", || socket.exists());
     // About 300 KiB of log, of which the pipe takes 64.
     for _ in 0..300 {
-        let answer = http::post(&socket, "/api/v1/tools/execute/get_time", "{}");
-        assert_eq!(answer.status, 200);
+        let response = http::post(&socket, "/api/v1/tools/execute/get_time", "{}");
+        assert_eq!(response.status, 200);
     }
     kill(
         Pid::from_raw(i32::try_from(sidecar.id()).unwrap()),
@@ -234,6 +204,6 @@ fn no_log_contains_a_line_of_the_password_file_of_postgres() {
         &variables,
     );
     let log = stderr(&output);
-    assert!(log.contains("127.0.0.1:9 cannot be opened"), "{log}");
-    assert!(!log.contains("hunter2"), "{log}");
+    assert_contains!(log, "127.0.0.1:9 cannot be opened");
+    assert_lacks!(log, "hunter2");
 }

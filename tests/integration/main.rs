@@ -1,11 +1,15 @@
 //! Integration tests of all interfaces. Each module covers a route, a command or a part of the
-//! sidecar. `sidecar` runs a sidecar inside the test process, `program` runs the real binary.
+//! sidecar. `sidecar` runs a sidecar inside the test process, `program` runs the real binary, and
+//! `assertions` has macros that all modules use.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "a test fails by panicking, and what it calls may do so too"
 )]
+
+#[macro_use]
+mod assertions;
 
 mod approvals;
 mod bad_configurations;
@@ -18,6 +22,7 @@ mod composed_tools;
 mod config;
 mod core_dumps;
 mod crowd;
+mod event_stream;
 mod events;
 mod executors;
 mod expensive_schemas;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::routes::mcp::{Session, last};
 
@@ -59,25 +60,21 @@ fn reply(request: &Value, kind: &str, values: usize, is_stream: bool) -> Hostile
 fn ask(daemon: &Daemon, method: &str, params: &str) -> Value {
     let session = Session::open(&daemon.socket, "2025-06-18", json!({}));
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n{}\r\n{body}",
-        body.len(),
-        session.headers
-    );
-    let wait = Duration::from_secs(120);
-    last(&http::exchange_within(
-        &daemon.socket,
-        request.as_bytes(),
-        wait,
+    let (socket, headers) = (&daemon.socket, &session.headers);
+    let timeout = Duration::from_secs(120);
+    last(&http::send_within(
+        socket,
+        "POST",
+        "/mcp",
+        headers,
+        body.as_bytes(),
+        timeout,
     ))
 }
 
 fn daemon(kind: &'static str, values: usize, is_stream: bool) -> Daemon {
     let url = hostile_server::start(move |request| reply(request, kind, values, is_stream));
-    let server = format!(
-        "[[mcp_servers]]\nlabel = \"evil\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n\
-         tool_prefix = \"\"\n"
-    );
+    let server = server_entry("evil", &url, "tool_prefix = \"\"");
     Daemon::with_config(&server, &[])
 }
 
@@ -92,18 +89,18 @@ fn a_result_with_too_many_values_is_an_error_before_it_is_parsed() {
         let before = resident(&daemon.socket);
         let waited = longest_wait(&daemon.socket, &["/healthz"], || {
             for (method, params, _) in METHODS {
-                let answer = ask(&daemon, method, params);
+                let response = ask(&daemon, method, params);
                 assert!(
-                    answer.to_string().contains("1000000 JSON values"),
-                    "{answer}"
+                    response.to_string().contains("1000000 JSON values"),
+                    "{response}"
                 );
             }
         });
         assert!(waited < MAX_WAIT, "{kind}: {waited:?}");
         let growth = resident(&daemon.socket).saturating_sub(before);
         assert!(growth < MAX_GROWTH, "{kind}: {growth} bytes");
-        let called = http::post(&daemon.socket, "/api/v1/tools/execute/echo", "{}").json();
-        assert_eq!(called["result"]["error_code"], "internal_error", "{called}");
+        let called = http::execute(&daemon.socket, "echo", &json!({}));
+        assert_json!(called["result"]["error_code"], "internal_error");
     }
 }
 
@@ -113,8 +110,8 @@ fn a_long_result_is_parsed_without_delaying_other_requests() {
     let daemon = daemon("0", 999_000, false);
     let waited = longest_wait(&daemon.socket, &["/healthz"], || {
         for (method, params, _) in METHODS {
-            let answer = ask(&daemon, method, params);
-            let values = answer["result"]["_meta"]["x"].as_array();
+            let response = ask(&daemon, method, params);
+            let values = response["result"]["_meta"]["x"].as_array();
             assert_eq!(values.map(Vec::len), Some(999_000), "{method}");
         }
     });

@@ -31,8 +31,9 @@ mod websocket;
 
 use std::time::Duration;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpError, McpErrorKind, ServerConfig, TransportKind};
+use pillion_mcp_client::{
+    ErrorClass, McpClient, McpError, McpErrorKind, ServerConfig, SubscriptionFilter, TransportKind,
+};
 use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -43,16 +44,23 @@ const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
+const LEGACY_SSE: Dialect = Dialect::LegacySse(Endpoint::Relative);
+
+/// Returns a filter for changes of the list of tools.
+fn tools_filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    }
+}
+
 /// Returns every dialect with the transport that pins it.
 fn dialects() -> [(Dialect, TransportKind); 6] {
     [
         (Dialect::PostSse, TransportKind::PostSse),
         (Dialect::PlainHttp, TransportKind::Http),
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
         (Dialect::StreamableSse, TransportKind::StreamableHttp),
     ]
@@ -75,10 +83,10 @@ async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
 }
 
 /// Returns a good response to a request as an event stream.
-fn good_answer(request: &Recorded) -> Vec<Fault> {
+fn good_response(request: &Recorded) -> Vec<Fault> {
     let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
     let event = format!("data: {response}\n\n");
-    vec![Fault::answer("200 OK", EVENT_STREAM, event)]
+    vec![Fault::response("200 OK", EVENT_STREAM, event)]
 }
 
 /// Starts a server that answers the first request with these faults and all others correctly.
@@ -86,7 +94,7 @@ async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
     let first = std::sync::Mutex::new(Some(faults));
     FaultServer::start(move |request| {
         let faults = first.lock().unwrap().take();
-        faults.unwrap_or_else(|| good_answer(request))
+        faults.unwrap_or_else(|| good_response(request))
     })
     .await
 }
@@ -126,7 +134,7 @@ async fn fails_then_works_with(
     failure.check(&error, case);
     let result = roll(&client).await;
     assert_eq!(result.unwrap().get(), ROLLED, "{case}: afterwards");
-    assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
+    assert_eq!(server.requests.count("tools/call"), 2, "{case}");
 }
 
 /// Waits until a condition holds.

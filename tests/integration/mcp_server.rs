@@ -1,11 +1,13 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::http;
 
 /// A small MCP server over HTTP, whose tools and behavior a test can change. Answers each POST with
 /// JSON; the tests of the client cover other dialects.
@@ -44,9 +46,12 @@ pub enum Mood {
 }
 
 impl McpServer {
+    /// Starts a server with a tool `echo` that accepts any arguments.
+    pub fn echo() -> Self {
+        Self::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
+    }
+
     pub fn start(tools: Value) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {
             tools,
             raw_tools: None,
@@ -60,12 +65,11 @@ impl McpServer {
             strays: 0,
         }));
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(stream.unwrap(), &state));
-            }
+        let address = http::serve(move |stream| {
+            // The peer has closed the connection.
+            let _: Option<()> = serve(stream, &shared);
         });
+        let url = format!("http://{address}/mcp");
         Self { url, state }
     }
 
@@ -78,8 +82,9 @@ impl McpServer {
     }
 
     pub fn set_accounts(&self, accounts: &[(&str, &str)]) {
-        let accounts = accounts.iter();
-        let accounts = accounts.map(|(token, who)| ((*token).to_owned(), (*who).to_owned()));
+        let accounts = accounts
+            .iter()
+            .map(|(token, who)| ((*token).to_owned(), (*who).to_owned()));
         self.state.lock().unwrap().accounts = Some(accounts.collect());
     }
 
@@ -149,8 +154,10 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             }
             let mut tools = state.tools.clone();
             if let Some(accounts) = &state.accounts {
-                let token = credential.and_then(|it| it.strip_prefix("Bearer "));
-                let token = token.unwrap_or_default().to_owned();
+                let token = credential
+                    .and_then(|it| it.strip_prefix("Bearer "))
+                    .unwrap_or_default()
+                    .to_owned();
                 let account = accounts.get(&token).cloned();
                 if let (Some(account), Some(tools)) = (&account, tools.as_array_mut()) {
                     let name = format!("files_of_{account}");
@@ -188,19 +195,19 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             Mood::Well if request["id"].is_null() => respond(&mut writer, "202 Accepted", "")?,
             Mood::Well => {
                 let listed = tools.to_string();
-                let mut answer = answer(&method, &request["params"], &tools);
-                answer["jsonrpc"] = json!("2.0");
-                answer["id"] = request["id"].clone();
+                let mut response = rpc_response(&method, &request["params"], &tools);
+                response["jsonrpc"] = json!("2.0");
+                response["id"] = request["id"].clone();
                 if let (Some(Some(who)), "tools/call") = (who, method.as_str()) {
-                    answer["result"]["structuredContent"]["account"] = json!(who);
+                    response["result"]["structuredContent"]["account"] = json!(who);
                 }
                 let status = match opened.as_str() {
                     "" => "200 OK".to_owned(),
                     session => format!("200 OK\r\nmcp-session-id: {session}"),
                 };
                 let text = match raw_tools {
-                    Some(tools) => answer.to_string().replacen(&listed, &tools, 1),
-                    None => answer.to_string(),
+                    Some(tools) => response.to_string().replacen(&listed, &tools, 1),
+                    None => response.to_string(),
                 };
                 respond(&mut writer, &status, &text)?;
             }
@@ -208,7 +215,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     }
 }
 
-fn answer(method: &str, params: &Value, tools: &Value) -> Value {
+fn rpc_response(method: &str, params: &Value, tools: &Value) -> Value {
     match method {
         "initialize" => json!({"result": {
             "protocolVersion": "2025-06-18",
@@ -294,4 +301,19 @@ fn respond(writer: &mut TcpStream, status: &str, body: &str) -> Option<()> {
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .ok()
+}
+
+/// Returns the configuration of a server that speaks Streamable HTTP. `more` has further settings of
+/// the server, and then other sections.
+pub fn server_entry(label: &str, url: &str, more: &str) -> String {
+    detected_entry(
+        label,
+        url,
+        &format!("transport = \"streamable_http\"\n{more}"),
+    )
+}
+
+/// Like [`server_entry`], for a server whose transport is detected.
+pub fn detected_entry(label: &str, url: &str, more: &str) -> String {
+    format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
 }

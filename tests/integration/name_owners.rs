@@ -6,7 +6,7 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::routes::mcp::{ask, stateless};
 use crate::sidecar::Sidecar;
@@ -25,14 +25,11 @@ fn tools_of(names: &[&str]) -> Value {
 
 fn entry(label: &str, server: &McpServer, more: &str) -> String {
     let url = &server.url;
-    format!(
-        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n\
-         transport = \"streamable_http\"\n{more}\n"
-    )
+    server_entry(label, url, more)
 }
 
 /// Returns the tools of servers as pairs of name and label.
-fn of_servers(list: ToolList) -> Vec<(String, String)> {
+fn names_and_labels(list: ToolList) -> Vec<(String, String)> {
     let tools = list.tools.into_iter();
     tools
         .filter_map(|tool| Some((tool.name, tool.server_label?)))
@@ -40,7 +37,7 @@ fn of_servers(list: ToolList) -> Vec<(String, String)> {
 }
 
 fn owner(client: &Client, name: &str) -> Option<String> {
-    let mut tools = of_servers(client.fetch(route::LIST_TOOLS).unwrap()).into_iter();
+    let mut tools = names_and_labels(client.fetch(route::LIST_TOOLS).unwrap()).into_iter();
     tools.find(|(tool, _)| tool == name).map(|(_, label)| label)
 }
 
@@ -146,9 +143,9 @@ fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
     send("POST", "/shop/reconnect", &Value::Null);
     assert_eq!(refund(), None);
     let log = daemon.log();
-    assert!(
-        log.contains("the name shop_admin_refund belongs to MCP server `shop_admin`"),
-        "{log}"
+    assert_contains!(
+        log,
+        "the name shop_admin_refund belongs to MCP server `shop_admin`"
     );
     send("DELETE", "/shop_admin", &Value::Null);
     eventually("the name is free", || refund().as_deref() == Some("shop"));
@@ -158,10 +155,10 @@ fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
 fn names_and_aliases_of_the_sidecars_tools_belong_to_them() {
     let taking = server(&["tool", "time", "weather", "web_search", "fine"]);
     let labels = ["time", "search", "get", "weather"];
-    let toml: String = labels.map(|label| entry(label, &taking, "")).concat();
-    let toml = toml + &entry("any", &taking, "tool_prefix = \"\"");
+    let prefixed = labels.map(|label| entry(label, &taking, "")).concat();
+    let toml = prefixed + &entry("any", &taking, "tool_prefix = \"\"");
     let sidecar = Sidecar::with_config(&(SETTINGS.to_owned() + &toml));
-    let list = of_servers(sidecar.client().fetch(route::LIST_TOOLS).unwrap());
+    let list = names_and_labels(sidecar.client().fetch(route::LIST_TOOLS).unwrap());
     let names: Vec<_> = list.iter().map(|(name, _)| name.as_str()).collect();
     let at_mcp = names_at_mcp(&sidecar);
     let native = ["time_tool", "search_tool", "weather_tool", "get_time"];
@@ -230,8 +227,8 @@ fn mcp_clients_never_see_a_name_of_another_server() {
         let sidecar = Sidecar::with_config(&(SETTINGS.to_owned() + &entries.concat()));
         let calls_none = || {
             for name in ["a_send", "send"] {
-                let answer = call_at_mcp(&sidecar, name);
-                assert_ne!(answer["result"]["isError"], false, "{name}: {answer}");
+                let response = call_at_mcp(&sidecar, name);
+                assert_ne!(response["result"]["isError"], false, "{name}: {response}");
             }
             assert_eq!(b.count("tools/call"), 0);
         };
@@ -261,7 +258,7 @@ fn mcp_clients_never_see_a_name_of_another_server() {
         calls_none();
         assert!(names_at_mcp(&sidecar).contains(&"b_only".to_owned()));
         let called = call_at_mcp(&sidecar, "b_a_send");
-        assert_eq!(called["result"]["isError"], Value::Null, "{called}");
+        assert_json!(called["result"]["isError"], Value::Null);
         assert_eq!(b.count("tools/call"), 1);
     }
 }
@@ -308,14 +305,14 @@ fn a_servers_own_name_opens_no_tool_for_a_model() {
     let ask = |model: &str, method: &str, params: Value| {
         let (headers, body) = stateless(method, params, json!({}));
         let (target, body) = (format!("/mcp?model={model}"), body.to_string());
-        http::send(&sidecar.socket, "POST", &target, &headers, body.as_bytes()).json()
+        http::post_with(&sidecar.socket, &target, &headers, body.as_bytes()).json()
     };
     let list = |model| ask(model, "tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(list("own"), json!([]));
     assert_eq!(list("registered")[0]["name"], "send");
     let params = json!({"name": "send", "arguments": {}});
-    let refused = ask("own", "tools/call", params.clone());
-    assert_eq!(refused["error"]["message"], "Unknown tool: send");
+    let rejected = ask("own", "tools/call", params.clone());
+    assert_eq!(rejected["error"]["message"], "Unknown tool: send");
     assert_eq!(b.count("tools/call"), 0);
     assert!(ask("registered", "tools/call", params)["result"].is_object());
     assert_eq!(b.count("tools/call"), 1);

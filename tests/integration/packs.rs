@@ -6,16 +6,13 @@
     reason = "parameters are written where they are used"
 )]
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use crate::chat;
+use crate::event_stream::EventStream;
 use crate::http::{get, post, send};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
 use crate::reload::reload;
 use crate::routes::mcp::{Session, Stream, ask, stateless};
 
@@ -27,10 +24,9 @@ fn enabled() -> Daemon {
 
 /// Makes a call over REST that has to succeed. Returns its data.
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    let answer = post(&daemon.socket, &path, arguments.to_string()).json();
-    assert_eq!(answer["result"]["success"], true, "{answer}");
-    answer["result"]["data"].clone()
+    let response = crate::http::execute(&daemon.socket, tool, &arguments);
+    assert_json!(response["result"]["success"], true);
+    response["result"]["data"].clone()
 }
 
 fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
@@ -40,49 +36,11 @@ fn say(daemon: &Daemon, scene: &str, message: &str) -> Value {
 
 /// Returns the content of a resource, read without a session.
 fn read(daemon: &Daemon, uri: &str) -> Value {
-    let answer = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
-    let contents = &answer["result"]["contents"][0];
-    assert_eq!(contents["uri"], uri, "{answer}");
+    let response = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
+    let contents = &response["result"]["contents"][0];
+    assert_eq!(contents["uri"], uri, "{response}");
     assert_eq!(contents["mimeType"], "application/json");
     serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
-}
-
-/// A stream of a pack.
-struct Events(BufReader<UnixStream>);
-
-impl Events {
-    fn open(daemon: &Daemon, name: &str, headers: &str) -> Self {
-        let mut stream = UnixStream::connect(&daemon.socket).unwrap();
-        let patience = Some(Duration::from_secs(20));
-        stream.set_read_timeout(patience).unwrap();
-        // HTTP/1.0, so the body has no chunks.
-        let head = format!("GET /api/v1/streams/{name} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream);
-        let mut status = String::new();
-        lines.read_line(&mut status).unwrap();
-        assert!(status.contains(" 200 "), "{status}");
-        Self(lines)
-    }
-
-    /// Returns the id, kind and data of the next event, or `None` at the end.
-    fn next(&mut self) -> Option<(String, String, Value)> {
-        let (mut id, mut kind) = (String::new(), String::new());
-        loop {
-            let mut line = String::new();
-            if self.0.read_line(&mut line).unwrap() == 0 {
-                return None;
-            }
-            match line.trim_end().split_once(": ") {
-                Some(("id", text)) => text.clone_into(&mut id),
-                Some(("event", text)) => text.clone_into(&mut kind),
-                Some(("data", text)) => {
-                    return Some((id, kind, serde_json::from_str(text).unwrap()));
-                }
-                _ => {}
-            }
-        }
-    }
 }
 
 #[test]
@@ -96,8 +54,8 @@ fn n2_the_pack_is_off_by_default() {
     let resources = ask(&daemon.socket, "resources/list", json!({}));
     assert_eq!(resources["result"]["resources"], json!([]));
     let read = json!({"uri": "metrics://counters"});
-    let refused = ask(&daemon.socket, "resources/read", read);
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let rejected = ask(&daemon.socket, "resources/read", read);
+    assert_json!(rejected["error"]["code"], -32602);
 }
 
 #[test]
@@ -116,8 +74,8 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
         let in_session = session.ask("tools/call", params.clone());
         let alone = ask(&daemon.socket, "tools/call", params);
         let structured = in_session["result"]["structuredContent"].clone();
-        let told_alone = &alone["result"]["structuredContent"];
-        assert_eq!(told_alone["ok"], structured["ok"], "{alone}");
+        let single = &alone["result"]["structuredContent"];
+        assert_eq!(single["ok"], structured["ok"], "{alone}");
         structured
     };
     let envelope = json!({"ok": true, "data": result});
@@ -130,7 +88,7 @@ fn d8_d9_d10_d11_the_tools_answer_over_rest_and_mcp() {
     let action = json!({"scene_id": "cave", "player_msg": "I sneak"});
     let rejected = call("orchestrate_action", action);
     let gates = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
-    assert_eq!(rejected["data"]["gates"], gates, "{rejected}");
+    assert_json!(rejected["data"]["gates"], gates);
     let line = json!({"scene_id": "cave", "author": "Bo", "message": "Hi", "ooc": true});
     assert_eq!(call("append_transcript", line)["data"]["ok"], true);
 }
@@ -146,8 +104,12 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     let again = session.ask("resources/list", json!({}));
     let resources = &listed["result"]["resources"];
     assert_eq!(again["result"]["resources"], *resources);
-    let uris = resources.as_array().unwrap().iter();
-    let uris: Vec<_> = uris.map(|entry| entry["uri"].as_str().unwrap()).collect();
+    let uris: Vec<_> = resources
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["uri"].as_str().unwrap())
+        .collect();
     assert_eq!(
         uris,
         [
@@ -159,9 +121,9 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
         ]
     );
     let latest = resources[1]["description"].as_str().unwrap();
-    assert!(latest.ends_with(": Aria: line 20"), "{latest}");
-    let templates = ask(&daemon.socket, "resources/templates/list", json!({}));
-    let templates = templates["result"]["resourceTemplates"].as_array().unwrap();
+    assert_ends_with!(latest, ": Aria: line 20");
+    let listed = ask(&daemon.socket, "resources/templates/list", json!({}));
+    let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
     assert_eq!(
         templates[0]["uriTemplate"],
         "transcript://scene/{id}{?limit}"
@@ -180,10 +142,10 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), transcript);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 20);
     let nowhere = json!({"uri": "transcript://scene/nowhere"});
-    let refused = session.ask("resources/read", nowhere.clone());
-    assert_eq!(refused["error"]["code"], -32002, "{refused}");
-    let refused = ask(&daemon.socket, "resources/read", nowhere);
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let rejected = session.ask("resources/read", nowhere.clone());
+    assert_json!(rejected["error"]["code"], -32002);
+    let rejected = ask(&daemon.socket, "resources/read", nowhere);
+    assert_json!(rejected["error"]["code"], -32602);
     let complete = json!({"ref": {"type": "ref/resource", "uri": "scene://{id}"},
         "argument": {"name": "id", "value": "c"}});
     let completed = session.ask("completion/complete", complete);
@@ -202,16 +164,16 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
     let (cave, counters) = ("transcript://scene/cave", "metrics://counters?prefix=orch");
     for uri in [cave, counters] {
         let subscribed = session.ask("resources/subscribe", json!({"uri": uri}));
-        assert_eq!(subscribed["result"], json!({}), "{subscribed}");
+        assert_json!(subscribed["result"], json!({}));
     }
-    let wanted = json!({"notifications": {
+    let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
     let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
-    say(&daemon, "hall", "Nobody watches this scene");
+    say(&daemon, "hall", "No one watches this scene");
     say(&daemon, "cave", "Hello");
     let wait_for = |stream: &mut Stream, method: &str, uri: Option<&str>| {
         let method = format!("notifications/resources/{method}");
@@ -247,8 +209,8 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
 fn k2_streams_resume_and_end_with_the_sidecar() {
     let mut daemon = enabled();
     let streams = get(&daemon.socket, "/api/v1/streams").json();
-    let named = |place: usize| {
-        let stream = &streams["streams"][place];
+    let named = |position: usize| {
+        let stream = &streams["streams"][position];
         (stream["name"].clone(), stream["uri"].clone())
     };
     assert_eq!(
@@ -256,35 +218,28 @@ fn k2_streams_resume_and_end_with_the_sidecar() {
         (json!("orchestrator"), json!("events://orchestrator"))
     );
     assert_eq!(named(1), (json!("app"), json!("logs://app")));
-    let mut events = Events::open(&daemon, "orchestrator", "");
-    let (place, kind, _) = events.next().unwrap();
-    assert_eq!(kind, "ready");
+    let open = |last_id: Option<&str>| {
+        let header = |id| format!("last-event-id: {id}\r\n");
+        let headers = last_id.map_or_else(String::new, header);
+        EventStream::open(&daemon.socket, "/api/v1/streams/orchestrator", &headers)
+    };
+    let mut events = open(None);
+    let ready = events.expect("ready");
     let act = |message: &str| {
         let action = json!({"scene_id": "cave", "player_msg": message});
         execute(&daemon, "orchestrate_action", action);
     };
     act("one");
     act("two");
-    let (first, kind, data) = events.next().unwrap();
-    assert_eq!(kind, "defense.rejected");
-    assert_eq!(data["scene_id"], "cave");
-    assert_eq!(data["type"], kind);
-    assert_eq!(data["extra"], json!({"reason": "llm_unconfigured"}));
-    let mut again = Events::open(
-        &daemon,
-        "orchestrator",
-        &format!("last-event-id: {place}\r\n"),
-    );
-    assert_eq!(again.next().unwrap().0, first);
-    let mut rest = Events::open(
-        &daemon,
-        "orchestrator",
-        &format!("last-event-id: {first}\r\n"),
-    );
-    assert_eq!(rest.next(), events.next());
-    let mut lost = Events::open(&daemon, "orchestrator", "last-event-id: other-1\r\n");
-    assert_eq!(lost.next().unwrap().1, "reset");
-    assert_eq!(lost.next().unwrap().0, first);
+    let first = events.expect("defense.rejected");
+    assert_eq!(first.data["scene_id"], "cave");
+    assert_eq!(first.data["type"], first.kind);
+    assert_eq!(first.data["extra"], json!({"reason": "llm_unconfigured"}));
+    assert_eq!(open(Some(&ready.id)).next().unwrap().id, first.id);
+    assert_eq!(open(Some(&first.id)).next(), events.next());
+    let mut lost = open(Some("other-1"));
+    lost.expect("reset");
+    assert_eq!(lost.next().unwrap().id, first.id);
     let shown = read(&daemon, "events://orchestrator");
     assert_eq!(shown["events"].as_array().unwrap().len(), 2);
     let logged = read(&daemon, "logs://app");
@@ -344,17 +299,20 @@ fn m1_the_counters_of_the_pack_are_in_the_metrics() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn d9_an_action_is_narrated_by_the_configured_model() {
-    let answer = json!({
+    let response = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
     });
-    let llm = FakeLlm::start([LlmAnswer::text(&format!("Here:\n```json\n{answer}\n```"))]).await;
+    let llm = FakeLlm::start([LlmResponse::text(&format!(
+        "Here:\n```json\n{response}\n```"
+    ))])
+    .await;
     let more = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n");
     let daemon = Daemon::with_config(&chat::config(&llm, &more), &[]);
     let action = || json!({"scene_id": "s1", "player_msg": "I leap", "rng_seed": 7});
     let data = execute(&daemon, "orchestrate_action", action());
-    assert_eq!(data["gates"]["accepted"], true, "{data}");
-    assert_eq!(data["narration"], "You leap over the gap.", "{data}");
+    assert_json!(data["gates"]["accepted"], true);
+    assert_json!(data["narration"], "You leap over the gap.");
     // A repeated action within 30 seconds makes no request.
     execute(&daemon, "orchestrate_action", action());
     assert_eq!(llm.bodies().len(), 1);
@@ -362,12 +320,12 @@ async fn d9_an_action_is_narrated_by_the_configured_model() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
-    let answer = json!({
+    let response = json!({
         "proposal": {"action": "ability_check", "ability": "DEX", "suggested_dc": 12, "reason": "a leap"},
         "narration": "You leap over the gap.",
     });
-    let answers = [LlmAnswer::text(&answer.to_string())];
-    let llm = FakeLlm::start(answers).await;
+    let responses = [LlmResponse::text(&response.to_string())];
+    let llm = FakeLlm::start(responses).await;
     let daemon = Daemon::with_config("", &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
@@ -392,7 +350,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let with_model = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n{models}");
     reload(&daemon, &with_model);
     let accepted = execute(&daemon, "orchestrate_action", action("I leap far"));
-    assert_eq!(accepted["gates"]["accepted"], true, "{accepted}");
+    assert_json!(accepted["gates"]["accepted"], true);
     let counters = read(&daemon, "metrics://counters?prefix=orchestrator.action.");
     assert_eq!(counters["orchestrator.action.rejected"], 1);
     assert_eq!(counters["orchestrator.action.accepted"], 1);
@@ -438,7 +396,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
 
     let scenes = "/api/v1/packs/tabletop/scenes";
     let page = get(&daemon.socket, &format!("{scenes}?limit=2")).json();
-    assert_eq!(page["items"][0]["name"], odd, "{page}");
+    assert_json!(page["items"][0]["name"], odd);
     assert_eq!(page["items"][1]["name"], "cave");
     assert_eq!(page["items"][1]["details"]["messages"], 2);
     let state = read(&daemon, "scene://cave");
@@ -446,7 +404,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_eq!(*reported, state["last_message_at"]);
     assert_eq!(page["next"], "cave");
     let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
-    assert_eq!(last["items"][0]["name"], "hall", "{last}");
+    assert_json!(last["items"][0]["name"], "hall");
     assert_eq!(last.get("next"), None);
     let whole = get(&daemon.socket, &format!("{scenes}?limit=3")).json();
     assert_eq!(whole.get("next"), None, "{whole}");
@@ -463,9 +421,9 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
         "/api/v1/packs/other/scenes/cave",
         "/api/v1/packs/tabletop/scenes/%ff",
     ] {
-        let refused = remove(gone);
-        assert_eq!(refused.status, 404, "{gone}");
-        assert_eq!(refused.json()["error_code"], "not_found", "{gone}");
+        let rejected = remove(gone);
+        assert_eq!(rejected.status, 404, "{gone}");
+        assert_eq!(rejected.json()["error_code"], "not_found", "{gone}");
     }
     assert_eq!(remove(scenes).status, 405);
     for nowhere in ["tabletop/dragons", "other/scenes"] {
@@ -479,13 +437,13 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
         "resources/read",
         json!({"uri": format!("transcript://scene/{uri}")}),
     );
-    assert_eq!(unread["error"]["code"], -32602, "{unread}");
+    assert_json!(unread["error"]["code"], -32602);
     // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
     daemon.kill();
     let daemon = daemon.again();
-    let names = get(&daemon.socket, scenes).json();
-    let names: Vec<_> = names["items"]
+    let page = get(&daemon.socket, scenes).json();
+    let names: Vec<_> = page["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -504,12 +462,14 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     }
     let one_more = json!({"scene_id": "attic", "author": "Aria", "message": "Hello"});
     let path = "/api/v1/tools/execute/append_transcript";
-    let refused = post(&daemon.socket, path, one_more.to_string()).json();
-    assert_eq!(refused["result"]["success"], false, "{refused}");
+    let rejected = post(&daemon.socket, path, one_more.to_string()).json();
+    assert_json!(rejected["result"]["success"], false);
 
-    let list = stdout(&packs(&daemon, &["list"]));
-    assert!(list.contains("scenes 2/2, characters 1/500"), "{list}");
-    let json: Value = serde_json::from_str(&stdout(&packs(&daemon, &["list", "--json"]))).unwrap();
+    assert_contains!(
+        stdout(&packs(&daemon, &["list"])),
+        "scenes 2/2, characters 1/500"
+    );
+    let json = stdout_json(&packs(&daemon, &["list", "--json"]));
     assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
     assert!(
@@ -527,10 +487,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         "{page:?}"
     );
     let characters = stdout(&packs(&daemon, &["show", "tabletop", "characters"]));
-    assert!(
-        characters.contains("Aria Stone  description=A thief"),
-        "{characters}"
-    );
+    assert_contains!(characters, "Aria Stone  description=A thief");
 
     let scene = ["remove", "tabletop", "scenes", "H\u{f6}hle 7/b"];
     let removed = packs(&daemon, &scene);
@@ -545,7 +502,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         "{again:?}"
     );
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
-    let removed: Value = serde_json::from_str(&stdout(&packs(&daemon, &character))).unwrap();
+    let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
     say(&daemon, "attic", "There is room");
     eventually("who removed what is in the log", || {
@@ -567,25 +524,25 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     session.ask("resources/subscribe", json!({"uri": cave}));
-    let wanted = json!({"notifications": {
+    let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
     let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
     assert!(received.next().is_some());
     let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
     assert!(removed.status.success(), "{removed:?}");
     for stream in [&mut received, &mut pushed] {
-        let (mut is_updated, mut is_listed_anew) = (false, false);
-        while !(is_updated && is_listed_anew) {
+        let (mut is_updated, mut is_list_changed) = (false, false);
+        while !(is_updated && is_list_changed) {
             let notice = stream.next().unwrap();
             is_updated |= notice["method"] == "notifications/resources/updated"
                 && notice["params"]["uri"] == cave;
-            is_listed_anew |= notice["method"] == "notifications/resources/list_changed";
+            is_list_changed |= notice["method"] == "notifications/resources/list_changed";
         }
     }
     let list = ask(&daemon.socket, "resources/list", json!({})).to_string();
-    assert!(!list.contains(cave), "{list}");
+    assert_lacks!(list, cave);
 }
 
 #[test]
@@ -593,7 +550,7 @@ fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     let daemon = Daemon::start();
     let listed = get(&daemon.socket, "/api/v1/packs/").json();
     assert_eq!(listed, json!({"success": true, "packs": []}));
-    let refused = packs(&daemon, &["show", "tabletop", "scenes"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(stderr(&refused).contains("not_found"), "{refused:?}");
+    let rejected = packs(&daemon, &["show", "tabletop", "scenes"]);
+    assert_eq!(rejected.status.code(), Some(1));
+    assert!(stderr(&rejected).contains("not_found"), "{rejected:?}");
 }

@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::program::Daemon;
+use crate::program::{Daemon, failure};
 use crate::{http, program};
 use pillion_testkit::root_or_skip;
 
@@ -55,10 +55,13 @@ fn l3_a_process_of_a_user_without_a_rule_is_refused() {
         return;
     };
     let text = program::stdout(&output);
-    assert!(text.starts_with("HTTP/1.1 403 "), "{text}");
-    assert!(text.contains("application/problem+json"), "{text}");
-    assert!(text.contains("\"error_code\":\"denied\""), "{text}");
-    assert!(daemon.log().contains("\"uid\":54321"), "{}", daemon.log());
+    assert_starts_with!(text, "HTTP/1.1 403 ");
+    assert_contains!(
+        text,
+        "application/problem+json",
+        "\"error_code\":\"denied\""
+    );
+    assert_contains!(daemon.log(), "\"uid\":54321");
 }
 
 /// Opens 60 connections to the socket, sends nothing, prints the number of connections, and after a
@@ -80,7 +83,7 @@ fn l3_refused_processes_do_not_use_up_connections() {
     if !root_or_skip() {
         return;
     }
-    let client = Command::new("setpriv")
+    let mut client = Command::new("setpriv")
         .args([
             "--reuid",
             OTHER_USER,
@@ -92,8 +95,8 @@ fn l3_refused_processes_do_not_use_up_connections() {
         .arg(&daemon.socket)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn();
-    let mut client = client.unwrap();
+        .spawn()
+        .unwrap();
     let mut output = BufReader::new(client.stdout.take().unwrap()).lines();
     let mut next_line = || output.next().unwrap().unwrap();
     assert_eq!(next_line(), "60");
@@ -115,32 +118,28 @@ fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
     let Some(output) = as_other_user(&daemon.socket, "/api/v1/tools/") else {
         return;
     };
-    let text = program::stdout(&output);
-    assert!(text.starts_with("HTTP/1.1 200 "), "{text}");
+    assert_starts_with!(program::stdout(&output), "HTTP/1.1 200 ");
     // The log line of the request contains the user.
     let log = daemon.log();
     let line = log.lines().find(|line| line.contains("Request finished"));
     let line: serde_json::Value = serde_json::from_str(line.unwrap()).unwrap();
-    assert_eq!(line["spans"][0]["uid"], 54321, "{line}");
+    assert_json!(line["spans"][0]["uid"], 54321);
     assert_eq!(line["spans"][0]["client"], "uid:54321");
     assert!(line["spans"][0]["pid"].as_i64().unwrap() > 1);
 }
 
 #[test]
 fn l3_a_world_accessible_socket_requires_rules() {
-    let output = program::run(&["serve"], &[("PILLION__SOCKET__MODE", "0666")]);
-    assert_eq!(output.status.code(), Some(2));
-    let error = program::stderr(&output);
-    assert!(
-        error.contains("socket.mode: mode 0666 allows all users"),
-        "{error}"
+    assert_contains!(
+        failure(
+            &program::run(&["serve"], &[("PILLION__SOCKET__MODE", "0666")]),
+            2
+        ),
+        "socket.mode: mode 0666 allows all users"
     );
-    let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"nobody at all\"]")];
-    let output = program::run(&["serve"], &user);
-    assert_eq!(output.status.code(), Some(2));
-    let error = program::stderr(&output);
-    assert!(
-        error.contains("there is no user 'nobody at all'"),
-        "{error}"
+    let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"no such user\"]")];
+    assert_contains!(
+        failure(&program::run(&["serve"], &user), 2),
+        "there is no user 'no such user'"
     );
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, success};
 use crate::routes::mcp::{Session, ask};
 
 fn tool(description: &str) -> Value {
@@ -43,7 +43,7 @@ fn is_listed(daemon: &Daemon) -> bool {
 
 /// Calls the tool. Returns the whole response.
 fn call(daemon: &Daemon) -> Value {
-    http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}").json()
+    http::execute(&daemon.socket, "far_echo", &json!({}))
 }
 
 fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -53,10 +53,10 @@ fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
 
 /// Lists until the sidecar has seen the server's current tools.
 fn look_again(daemon: &Daemon, server: &McpServer) {
-    let asked = server.count("tools/list");
+    let list_requests = server.count("tools/list");
     eventually("the server is listed twice", || {
         names(daemon);
-        server.count("tools/list") >= asked + 2
+        server.count("tools/list") >= list_requests + 2
     });
 }
 
@@ -73,11 +73,13 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert!(!is_listed(&daemon));
     // A new tool is not a change.
     assert!(names(&daemon).contains(&"far_new".to_owned()));
-    let refused = call(&daemon);
-    assert_eq!(refused["success"], false, "{refused}");
-    assert_eq!(refused["error_code"], "denied");
-    let error = refused["error"].as_str().unwrap();
-    assert!(error.contains("`pillion pins accept far echo`"), "{error}");
+    let rejected = call(&daemon);
+    assert_json!(rejected["success"], false);
+    assert_eq!(rejected["error_code"], "denied");
+    assert_contains!(
+        rejected["error"].as_str().unwrap(),
+        "`pillion pins accept far echo`"
+    );
     let batch = json!({"calls": [{"id": "a", "name": "far_echo", "arguments": {}}]});
     let batch = http::post(
         &daemon.socket,
@@ -86,14 +88,12 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     );
     assert_eq!(batch.json()["results"][0]["error_code"], "denied");
 
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["servers", "tools", "far", "--socket", socket], &[]);
-    assert!(stdout(&output).contains("far_new"), "{}", stdout(&output));
-    let reported = stderr(&output);
-    assert!(reported.contains("tool 'echo' is blocked"), "{reported}");
-    assert!(
-        reported.contains("`pillion pins diff far echo`"),
-        "{reported}"
+    let output = daemon.run(&["servers", "tools", "far"]);
+    assert_contains!(stdout(&output), "far_new");
+    assert_contains!(
+        stderr(&output),
+        "tool 'echo' is blocked",
+        "`pillion pins diff far echo`"
     );
 
     daemon.kill();
@@ -101,37 +101,26 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     assert!(!is_listed(&daemon));
     let table = stdout(&pins(&daemon, &["list", "--changed"]));
     assert_eq!(table.lines().count(), 2, "{table}");
-    assert!(
-        table.contains("changed") && table.contains("change the text direction"),
-        "{table}"
-    );
+    assert_contains!(table, "changed", "change the text direction");
     let difference = stdout(&pins(&daemon, &["diff", "far", "echo"]));
-    assert!(
-        difference.contains("@ description\n- Says it again\n+ Says it again. First"),
-        "{difference}"
+    assert_contains!(
+        difference,
+        "@ description\n- Says it again\n+ Says it again. First"
     );
     // Hidden characters are escaped.
-    assert!(difference.contains("evil.example\\u{202e}"), "{difference}");
+    assert_contains!(difference, "evil.example\\u{202e}");
     let shown = http::get(&daemon.socket, "/api/v1/pins/far/echo").json();
     let hash = shown["pin"]["pending_hash"].as_str().unwrap();
     let wrong = pins(&daemon, &["accept", "far", "echo", "--hash", "0123"]);
     assert!(!wrong.status.success());
-    let accepted = pins(&daemon, &["accept", "far", "echo", "--hash", hash]);
-    assert!(accepted.status.success(), "{}", stderr(&accepted));
-    let answer = call(&daemon);
-    assert_eq!(answer["result"]["success"], true, "{answer}");
+    success(&pins(&daemon, &["accept", "far", "echo", "--hash", hash]));
+    let response = call(&daemon);
+    assert_json!(response["result"]["success"], true);
     assert!(is_listed(&daemon));
     let again = pins(&daemon, &["accept", "far", "echo"]);
-    assert!(
-        stderr(&again).contains("has not changed since it was accepted"),
-        "{}",
-        stderr(&again)
-    );
+    assert_contains!(stderr(&again), "has not changed since it was accepted");
     let same = stdout(&pins(&daemon, &["diff", "far", "echo"]));
-    assert!(
-        same.contains("has not changed since it was accepted"),
-        "{same}"
-    );
+    assert_contains!(same, "has not changed since it was accepted");
 }
 
 #[test]
@@ -145,13 +134,13 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
     eventually("the tool is unlisted", || !list().contains("\"echo\""));
     for name in ["echo", "far_echo"] {
         let params = json!({"name": name, "arguments": {}});
-        for answer in [
+        for response in [
             session.ask("tools/call", params.clone()),
             ask(&daemon.socket, "tools/call", params.clone()),
         ] {
-            assert_eq!(answer["result"]["isError"], true, "{answer}");
-            let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-            assert!(text.contains("pillion pins accept far echo"), "{text}");
+            assert_json!(response["result"]["isError"], true);
+            let text = response["result"]["content"][0]["text"].as_str().unwrap();
+            assert_contains!(text, "pillion pins accept far echo");
         }
     }
     // The original definition needs no acceptance.
@@ -221,17 +210,16 @@ fn a_renamed_tool_is_a_changed_tool() {
         // An unlike tool is new, and accepted.
         assert!(offered.contains(&"far_forecast".to_owned()), "{offered:?}");
         let path = format!("/api/v1/tools/execute/far_{name}");
-        let refused = http::post(&daemon.socket, &path, "{}").json();
-        assert_eq!(refused["error_code"], "denied", "{refused}");
+        let rejected = http::post(&daemon.socket, &path, "{}").json();
+        assert_json!(rejected["error_code"], "denied");
         let shown = http::get(&daemon.socket, &format!("/api/v1/pins/far/{name}")).json();
-        assert_eq!(shown["pin"]["status"], "renamed", "{shown}");
+        assert_json!(shown["pin"]["status"], "renamed");
         let changes = shown["changes"].as_array().unwrap();
         let renamed = json!({"path": "name", "before": "echo", "after": name});
         assert!(changes.contains(&renamed), "{shown}");
     }
     assert!(daemon.log().contains("A pinned tool has another name"));
-    let accepted = pins(&daemon, &["accept", "far", "parrot2"]);
-    assert!(accepted.status.success(), "{}", stderr(&accepted));
+    success(&pins(&daemon, &["accept", "far", "parrot2"]));
     eventually("the tool is offered", || {
         names(&daemon).contains(&"far_parrot2".to_owned())
     });
@@ -255,28 +243,27 @@ fn new_tools_wait_until_they_are_accepted() {
     daemon.kill();
     let daemon = daemon.again();
     assert!(is_listed(&daemon) && !is_offered(&daemon));
-    let refused = http::post(&daemon.socket, "/api/v1/tools/execute/far_forecast", "{}").json();
-    assert_eq!(refused["error_code"], "denied", "{refused}");
+    let rejected = http::execute(&daemon.socket, "far_forecast", &json!({}));
+    assert_json!(rejected["error_code"], "denied");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let params = json!({"name": "forecast", "arguments": {}});
-    let answer = session.ask("tools/call", params);
-    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    let response = session.ask("tools/call", params);
+    assert_json!(response["result"]["isError"], true);
 
-    let table = stdout(&pins(&daemon, &["list", "--changed"]));
-    assert!(
-        table.contains("forecast") && table.contains("new"),
-        "{table}"
+    assert_contains!(
+        stdout(&pins(&daemon, &["list", "--changed"])),
+        "forecast",
+        "new"
     );
     let difference = stdout(&pins(&daemon, &["diff", "far", "forecast"]));
-    assert!(
-        difference.contains("--- a new tool, not accepted"),
-        "{difference}"
+    assert_contains!(
+        difference,
+        "--- a new tool, not accepted",
+        "+ Returns the weather"
     );
-    assert!(difference.contains("+ Returns the weather"), "{difference}");
     let wrong = pins(&daemon, &["accept", "far", "forecast", "--hash", "0123"]);
     assert!(!wrong.status.success());
-    let accepted = pins(&daemon, &["accept", "far", "forecast"]);
-    assert!(accepted.status.success(), "{}", stderr(&accepted));
+    success(&pins(&daemon, &["accept", "far", "forecast"]));
     eventually("the tool is offered", || is_offered(&daemon));
     // A second new tool waits as well, until the rule no longer applies.
     server.set_tools(
@@ -380,8 +367,10 @@ fn fill_the_pins(rules: &str) {
         server.set_tools(tools.into());
         look_again(&daemon, &server);
     }
-    let pinned = http::get(&daemon.socket, "/api/v1/pins").json();
-    let pinned = pinned["pins"].as_array().unwrap().len();
+    let pinned = http::get(&daemon.socket, "/api/v1/pins").json()["pins"]
+        .as_array()
+        .unwrap()
+        .len();
     assert!((30..45).contains(&pinned), "{pinned}");
     assert!(daemon.log().contains("The pins of an MCP server are full"));
     let offered = names(&daemon);
@@ -454,6 +443,6 @@ fn invalid_pins_are_rejected() {
     );
     let caller = Caller::default();
     let client = Client::new(&daemon.socket);
-    let answer = client.execute("far_echo", &json!({}), &caller).unwrap();
-    assert!(!answer.is_success());
+    let response = client.execute("far_echo", &json!({}), &caller).unwrap();
+    assert!(!response.is_success());
 }

@@ -1,4 +1,5 @@
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pillion_testkit::checkout;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Builds the real binary. Cargo builds a binary only for tests of its own package.
@@ -56,8 +58,34 @@ pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// Returns the standard output as JSON.
+pub fn stdout_json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap()
+}
+
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Returns the standard output of a command that has to succeed.
+pub fn success(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    stdout(output)
+}
+
+/// Returns the standard error of a command that has to exit with this code.
+pub fn failure(output: &Output, code: i32) -> String {
+    let error = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{error}");
+    error
+}
+
+/// Writes a key to `vault.key` in the directory. Returns the section of the configuration.
+pub fn vault(directory: &Path) -> String {
+    let path = directory.join("vault.key");
+    std::fs::write(&path, [9; 32]).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    format!("[vault]\nkey_file = \"{}\"\n", path.display())
 }
 
 /// Waits until a condition holds, at most two minutes: other programs may need the processors.
@@ -84,7 +112,18 @@ impl Daemon {
 
     /// Starts a daemon with this configuration file and these variables.
     pub fn with_config(toml: &str, variables: &[(&str, &str)]) -> Self {
-        let directory = Arc::new(tempfile::tempdir().unwrap());
+        Self::with_config_in(tempfile::tempdir().unwrap(), toml, variables)
+    }
+
+    /// Like [`with_config`](Self::with_config), with a key that encrypts secrets.
+    pub fn with_vault(toml: &str, variables: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let toml = format!("{toml}\n{}", vault(directory.path()));
+        Self::with_config_in(directory, &toml, variables)
+    }
+
+    fn with_config_in(directory: TempDir, toml: &str, variables: &[(&str, &str)]) -> Self {
+        let directory = Arc::new(directory);
         // An empty file is an error, and one that ends within a line is not taken over.
         let toml = format!("{toml}\n# The end.\n");
         std::fs::write(directory.path().join("pillion.toml"), toml).unwrap();
@@ -161,6 +200,35 @@ impl Daemon {
     /// Returns the directory of the configuration and of `pillion.db`.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    pub fn config_path(&self) -> PathBuf {
+        self.directory().join("pillion.toml")
+    }
+
+    pub fn store_path(&self) -> PathBuf {
+        self.directory().join("pillion.db")
+    }
+
+    /// Returns the file of the key of [`with_vault`](Self::with_vault).
+    pub fn key_path(&self) -> PathBuf {
+        self.directory().join("vault.key")
+    }
+
+    /// Returns a command with the socket, configuration and store of this daemon in its environment.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = pillion(arguments);
+        command
+            .env("PILLION_SOCKET", &self.socket)
+            .env("PILLION_CONFIG", self.config_path())
+            .env("PILLION__STORE__LOCATION", self.store_path());
+        command
+    }
+
+    /// Runs a command with the option `--socket` until it exits.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        let socket = ["--socket", self.socket.to_str().unwrap()];
+        run(&[arguments, &socket].concat(), &[])
     }
 
     pub fn log(&self) -> String {

@@ -28,7 +28,7 @@ fn proxy() -> (String, Arc<AtomicUsize>) {
 
 #[test]
 fn l2_requests_to_this_machine_bypass_proxies() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let by_name = server.url.replace("127.0.0.1", "localhost");
     assert_ne!(by_name, server.url);
     let (proxy, connections) = proxy();
@@ -48,9 +48,8 @@ fn l2_requests_to_this_machine_bypass_proxies() {
     ];
     let daemon = Daemon::with_config(&toml, &variables);
     for tool in ["name_echo", "address_echo", "get_nothing"] {
-        let target = format!("/api/v1/tools/execute/{tool}");
-        let answer = http::post(&daemon.socket, &target, "{}").json();
-        assert_eq!(answer["result"]["success"], true, "{tool}: {answer}");
+        let response = http::execute(&daemon.socket, tool, &json!({}));
+        assert_eq!(response["result"]["success"], true, "{tool}: {response}");
     }
     assert_eq!(connections.load(Ordering::SeqCst), 0);
 

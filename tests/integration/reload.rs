@@ -7,25 +7,16 @@ use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::workers::Worker;
 
 fn file(daemon: &Daemon) -> PathBuf {
-    daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml")
+    daemon.config_path()
 }
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {
-    let entry = |(label, server): &(&str, &McpServer)| {
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\n",
-            server.url
-        )
-    };
+    let entry = |(label, server): &(&str, &McpServer)| detected_entry(label, &server.url, "");
     servers.iter().map(entry).collect()
 }
 
@@ -56,19 +47,19 @@ fn echo() -> Value {
 
 #[test]
 fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
-    let (kept, gone, new) = (
+    let (unchanged, gone, new) = (
         McpServer::start(echo()),
         McpServer::start(echo()),
         McpServer::start(echo()),
     );
-    let daemon = Daemon::with_config(&servers(&[("kept", &kept), ("gone", &gone)]), &[]);
+    let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]), &[]);
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"gone_echo".to_owned()));
-    let hellos = kept.count("initialize") + kept.count("server/discover");
+    let hellos = unchanged.count("initialize") + unchanged.count("server/discover");
     let limit = "[tools.calculator]\nrate_limit = { per_minute = 1 }\n";
     reload(
         &daemon,
-        &(limit.to_owned() + &servers(&[("kept", &kept), ("new", &new)])),
+        &(limit.to_owned() + &servers(&[("kept", &unchanged), ("new", &new)])),
     );
     let now = names(&client);
     assert!(now.contains(&"kept_echo".to_owned()), "{now:?}");
@@ -78,7 +69,7 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
         .execute("kept_echo", &json!({}), &Caller::default())
         .unwrap();
     assert_eq!(
-        kept.count("initialize") + kept.count("server/discover"),
+        unchanged.count("initialize") + unchanged.count("server/discover"),
         hellos
     );
 
@@ -107,18 +98,15 @@ fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
     assert!(names(&client).contains(&"far_echo".to_owned()));
     reload(&daemon, "\n[executor]\ntimeout_ms = \"soon\"\n");
     assert!(names(&client).contains(&"far_echo".to_owned()));
-    let answer = http::get(&daemon.socket, "/readyz").json();
-    assert_eq!(answer["status"], "ready");
-    let error = answer["last_reload"]["error"].as_str().unwrap();
-    assert!(
-        error.contains("pillion.toml:3: executor.timeout_ms: "),
-        "{error}"
-    );
+    let response = http::get(&daemon.socket, "/readyz").json();
+    assert_eq!(response["status"], "ready");
+    let error = response["last_reload"]["error"].as_str().unwrap();
+    assert_contains!(error, "pillion.toml:3: executor.timeout_ms: ");
     let status = client.fetch(route::STATUS).unwrap();
     assert!(!status.last_reload.unwrap().success);
     reload(&daemon, &servers(&[("far", &server)]));
-    let answer = http::get(&daemon.socket, "/readyz").json();
-    assert_eq!(answer["last_reload"]["success"], true);
+    let response = http::get(&daemon.socket, "/readyz").json();
+    assert_eq!(response["last_reload"]["success"], true);
 }
 
 #[test]
@@ -126,8 +114,8 @@ fn d2_the_default_time_zone_can_be_set_and_changed() {
     let zone = |zone: &str| format!("[tools.get_time]\ntimezone = \"{zone}\"\n");
     let daemon = Daemon::with_config(&zone("Asia/Tokyo"), &[]);
     let reported = |body: &str| {
-        let answer = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
-        answer["result"]["metadata"]["timezone"].clone()
+        let response = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
+        response["result"]["metadata"]["timezone"].clone()
     };
     assert_eq!(reported("{}"), "Asia/Tokyo");
     assert_eq!(reported(r#"{"timezone": "UTC"}"#), "UTC");
@@ -137,8 +125,7 @@ fn d2_the_default_time_zone_can_be_set_and_changed() {
     assert_eq!(reported("{}"), "Europe/Berlin");
     reload(&daemon, "# No settings.\n");
     assert_eq!(reported("{}"), "UTC");
-    let other = daemon.log();
-    assert!(other.contains("Unknown timezone: Mars/Olympus"), "{other}");
+    assert_contains!(daemon.log(), "Unknown timezone: Mars/Olympus");
 }
 
 #[test]
@@ -151,8 +138,8 @@ fn settings_that_need_a_restart_are_reported() {
     reload(&daemon, changed);
     let log = daemon.log();
     for key in ["chat.retention_ms", "store", "results.directory"] {
-        let said = format!("{key} has changed: restart the sidecar to apply the change");
-        assert!(log.contains(&said), "{key}: {log}");
+        let line = format!("{key} has changed: restart the sidecar to apply the change");
+        assert!(log.contains(&line), "{key}: {log}");
     }
 }
 
@@ -214,8 +201,8 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
             reload(&daemon, toml);
             let list = client.fetch(route::LIST_TOOLS).unwrap().tools;
             let tool = list.iter().find(|tool| tool.name == NAME);
-            let said = &tool.unwrap_or_else(|| panic!("{description}")).description;
-            assert!(said.starts_with(description), "{said}");
+            let listed = &tool.unwrap_or_else(|| panic!("{description}")).description;
+            assert_starts_with!(listed, description);
             assert!(!caller.is_finished());
         }
         is_over.store(true, Ordering::Relaxed);
@@ -232,16 +219,16 @@ fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
     let declared = "[workers]\ngrace_period_ms = 1\n\
         [[composed_tools]]\nname = \"pick\"\ndescription = \"composed\"\n\
         steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n";
-    let said = || {
+    let listed = || {
         let list = client.fetch(route::LIST_TOOLS).unwrap().tools;
         let tool = list.into_iter().find(|tool| tool.name == "pick");
         tool.map(|tool| tool.description)
     };
     reload(&daemon, declared);
-    assert_eq!(said().as_deref(), Some("a worker's"));
+    assert_eq!(listed().as_deref(), Some("a worker's"));
     drop(worker);
     eventually("the composed tool is there", || {
-        said().as_deref() == Some("composed")
+        listed().as_deref() == Some("composed")
     });
 }
 
@@ -283,8 +270,8 @@ fn running_calls_finish_with_their_original_configuration() {
         let caller = scope.spawn(|| {
             let client = Client::new(&socket);
             while !stop.load(Ordering::Relaxed) {
-                let answer = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(answer.unwrap().is_success());
+                let response = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(response.unwrap().is_success());
                 calls.fetch_add(1, Ordering::Relaxed);
             }
         });

@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::detected_entry;
 use crate::program::Daemon;
 
 /// Maximum size of what one server adds to a listing, in bytes. A text of 4 KiB has at most six
@@ -23,7 +23,7 @@ const MAX_LINE_BYTES: usize = 128 * 1024;
 
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
-type Place = (&'static str, fn(&Value, &str) -> HostileReply);
+type TextSource = (&'static str, fn(&Value, &str) -> HostileReply);
 
 fn rpc_if(request: &Value, method: &str, members: &str) -> HostileReply {
     match request["method"] == method {
@@ -46,7 +46,7 @@ fn visible(text: &str) -> String {
 }
 
 /// The places of a text in a server's responses. `text` is the beginning of a JSON string.
-const PLACES: [Place; 20] = [
+const TEXT_SOURCES: [TextSource; 20] = [
     ("list-error", |request, text| {
         rpc_if(
             request,
@@ -131,8 +131,8 @@ const PLACES: [Place; 20] = [
         )
     }),
     ("status-rpc", |request, text| {
-        let text: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
-        let text: String = text.chars().take(9_000).collect();
+        let unescaped: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+        let text: String = unescaped.chars().take(9_000).collect();
         let error = format!(r#""error":{{"code":1,"message":{}}}"#, json!(text));
         let body = HostileReply::rpc(request, &error).body;
         http_reply("500 Oh\r\ncontent-type: application/json", body)
@@ -163,12 +163,10 @@ const PLACES: [Place; 20] = [
 
 /// The events that arrive within two seconds, each with its size, and the id of the first.
 fn events(socket: &Path, last_id: Option<&str>, work: impl FnOnce()) -> (Vec<String>, String) {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    let last_id = last_id.map(|id| format!("last-event-id: {id}\r\n"));
-    let last_id = last_id.unwrap_or_default();
+    let mut stream = http::connect(socket);
+    let last_id = last_id
+        .map(|id| format!("last-event-id: {id}\r\n"))
+        .unwrap_or_default();
     let request = format!("GET /api/v1/events HTTP/1.0\r\nhost: x\r\n{last_id}\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let end = stream.try_clone().unwrap();
@@ -180,8 +178,11 @@ fn events(socket: &Path, last_id: Option<&str>, work: impl FnOnce()) -> (Vec<Str
     std::thread::sleep(Duration::from_secs(2));
     end.shutdown(Shutdown::Both).unwrap();
     let lines = reader.join().unwrap();
-    let id = lines.iter().find_map(|line| line.strip_prefix("id: "));
-    let id = id.unwrap_or_default().to_owned();
+    let id = lines
+        .iter()
+        .find_map(|line| line.strip_prefix("id: "))
+        .unwrap_or_default()
+        .to_owned();
     (lines, id)
 }
 
@@ -190,13 +191,13 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
     // The text differs in each response, as a repeated failure is logged once.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     for long in ["\\u001b[2J\\n", "x", "ü"] {
-        let servers = PLACES.iter().map(|(label, reply)| {
+        let servers = TEXT_SOURCES.iter().map(|(label, reply)| {
             let url = hostile_server::start(move |request| {
                 let count = COUNT.fetch_add(1, Ordering::SeqCst);
                 let text = format!("{count} {}", long.repeat(1_500_000 / long.len()));
                 reply(request, &text)
             });
-            format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n")
+            detected_entry(label, &url, "")
         });
         let toml = format!("[mcp]\nretry_after_ms = 1\n{}", servers.collect::<String>());
         let daemon = Daemon::with_config(&toml, &[]);
@@ -216,17 +217,13 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
                 "/api/v1/servers",
                 "/readyz",
             ] {
-                let answer = http::exchange_within(
-                    socket,
-                    format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-                        .as_bytes(),
-                    Duration::from_secs(120),
-                );
-                let size = answer.body.len();
-                let max = PLACES.len() * MAX_BYTES_OF_SERVER + 64 * 1024;
+                let timeout = Duration::from_secs(120);
+                let response = http::send_within(socket, "GET", path, "", b"", timeout);
+                let size = response.body.len();
+                let max = TEXT_SOURCES.len() * MAX_BYTES_OF_SERVER + 64 * 1024;
                 assert!(size < max, "{path}: {size} bytes");
-                let answer = answer.json();
-                let unavailable = answer["unavailable_servers"].as_array();
+                let response = response.json();
+                let unavailable = response["unavailable_servers"].as_array();
                 for server in unavailable.into_iter().flatten() {
                     let size = server.to_string().len();
                     assert!(
@@ -238,7 +235,7 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
             }
         });
         let statuses = lines.iter().filter(|line| *line == "event: server.status");
-        assert!(statuses.count() >= PLACES.len(), "{}", lines.len());
+        assert!(statuses.count() >= TEXT_SOURCES.len(), "{}", lines.len());
         for line in &lines {
             assert!(line.len() < MAX_EVENT_BYTES + 100, "{}", line.len());
         }
@@ -269,16 +266,14 @@ fn a_change_of_many_tools_is_one_short_event() {
         let result = json!({"tools": tools});
         rpc_if(request, "tools/list", &format!(r#""result":{result}"#))
     });
-    let daemon = Daemon::with_config(
-        &format!("[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n"),
-        &[],
-    );
+    let daemon = Daemon::with_config(&detected_entry("far", &url, ""), &[]);
     let (lines, _) = events(&daemon.socket, None, || {
         assert_eq!(http::get(&daemon.socket, "/api/v1/tools/").status, 200);
     });
-    let changes = lines.iter().filter_map(|line| line.strip_prefix("data: "));
-    let changes = changes.filter(|data| data.contains("added"));
-    let changes: Vec<Value> = changes
+    let changes: Vec<Value> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter(|data| data.contains("added"))
         .map(|data| serde_json::from_str(data).unwrap())
         .collect();
     assert_eq!(changes.len(), 1);

@@ -14,14 +14,9 @@ use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
-use crate::mcp_server::McpServer;
 use crate::program::Daemon;
 
 const SERVERS: &str = "/api/v1/servers";
-
-fn echo() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
 
 fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
     let body = if body.is_null() {
@@ -39,11 +34,7 @@ fn add(daemon: &Daemon, server: &Value) -> Value {
     assert_eq!(reply.status, 201, "{}", reply.json());
     let shown = reply.json()["server"].clone();
     let id = shown["id"].as_str().unwrap();
-    assert!(
-        reply.head.contains(&format!("location: {SERVERS}/{id}")),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, &format!("location: {SERVERS}/{id}"));
     shown
 }
 
@@ -55,11 +46,11 @@ fn change(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
 }
 
 /// Sends a request that has to be rejected. Returns status, code and message.
-fn refusal(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
+fn rejection(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
     let reply = ask(daemon, method, path, body);
     let failure = reply.json();
     let text = |key: &str| failure[key].as_str().unwrap().to_owned();
-    assert_eq!(failure["success"], false, "{failure}");
+    assert_json!(failure["success"], false);
     (reply.status, text("error_code"), text("error"))
 }
 
@@ -86,6 +77,6 @@ fn tools(daemon: &Daemon) -> Vec<String> {
 
 fn call(daemon: &Daemon, tool: &str) -> bool {
     let client = Client::new(&daemon.socket);
-    let answer = client.execute(tool, &json!({}), &Caller::default());
-    answer.unwrap().is_success()
+    let response = client.execute(tool, &json!({}), &Caller::default());
+    response.unwrap().is_success()
 }

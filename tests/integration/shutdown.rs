@@ -34,8 +34,8 @@ fn the_sidecar_exits_after_calls_in_flight() {
 fn idle_connections_do_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
     let _silent = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
-    let kept = sidecar.client();
-    kept.fetch(route::HEALTH).unwrap();
+    let client = sidecar.client();
+    client.fetch(route::HEALTH).unwrap();
     let started = Instant::now();
     assert_eq!(sidecar.end().cut_off, 0);
     assert!(started.elapsed() < Duration::from_secs(10));
@@ -66,11 +66,7 @@ fn sigterm_and_sigint_exit_with_0() {
         daemon.signal(signal);
         assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
         assert!(!daemon.socket.exists());
-        assert!(
-            daemon.log().contains("\"message\":\"Stopped\""),
-            "{}",
-            daemon.log()
-        );
+        assert_contains!(daemon.log(), "\"message\":\"Stopped\"");
     }
 }
 
@@ -79,10 +75,7 @@ fn sigterm_lets_a_request_in_flight_finish() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
     // The request is in flight once its head was sent: here, the body follows after the signal.
-    let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut stream = crate::http::connect(&daemon.socket);
     let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut go_on = [0; 25];
@@ -93,9 +86,9 @@ fn sigterm_lets_a_request_in_flight_finish() {
         daemon.log().contains("\"message\":\"Stopping\"")
     });
     stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("\"result\":4"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert_contains!(response, "\"result\":4");
     assert_eq!(daemon.wait().code(), Some(0));
 }
 

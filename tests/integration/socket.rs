@@ -70,8 +70,8 @@ async fn an_existing_directory_is_checked_and_not_changed() {
         matches!(error, SocketError::GroupCannotEnter { .. }),
         "{error:?}"
     );
-    let nobody = Group::Name("no-such-group".to_owned());
-    let error = Socket::bind(&path, Some(&nobody)).await.unwrap_err();
+    let unknown = Group::Name("no-such-group".to_owned());
+    let error = Socket::bind(&path, Some(&unknown)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "socket.group: there is no group 'no-such-group'"
@@ -93,7 +93,7 @@ async fn a_stale_socket_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_live_socket_is_refused() {
+async fn a_live_socket_is_rejected() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     // A sidecar's file, which holds the lock.

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pillion_testkit::{FakeLlm, LlmAnswer, Postgres, PostgresRelay};
+use pillion_testkit::{FakeLlm, LlmResponse, Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
-use crate::http::{Reply, get, post, send};
-use crate::mcp_server::{McpServer, Mood};
+use crate::http::{Reply, get, post, post_with};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::store_file::lock;
 
@@ -20,10 +20,6 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const ALLOWANCE: Duration = Duration::from_millis(1_000 + 700);
 
 const ECHO: &str = "/api/v1/tools/execute/far_echo";
-
-fn server() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
 
 fn config(server: &McpServer, more: &str) -> String {
     format!(
@@ -85,13 +81,13 @@ fn cases() -> Vec<Case> {
 
 /// Returns the results in a response.
 fn results(reply: &Reply) -> Vec<Value> {
-    let answer = reply.json();
-    match answer["results"].as_array() {
+    let response = reply.json();
+    match response["results"].as_array() {
         Some(results) => results
             .iter()
             .map(|result| result["result"].clone())
             .collect(),
-        None => vec![answer["result"].clone()],
+        None => vec![response["result"].clone()],
     }
 }
 
@@ -105,7 +101,7 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
             false => String::new(),
         };
         let body = case.body.to_string();
-        let request = || send(&daemon.socket, "POST", case.target, &key, body.as_bytes());
+        let request = || post_with(&daemon.socket, case.target, &key, body.as_bytes());
         let calls_before = server.count("tools/call");
         relay.go_silent_after(first);
         let began = Instant::now();
@@ -113,7 +109,7 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
         let took = began.elapsed();
         assert!(took <= TIMEOUT + ALLOWANCE, "{what}: {took:?} {reply:?}");
         let was_silent = relay.is_silent();
-        relay.answer_again();
+        relay.resume();
         let calls = server.count("tools/call");
         let has_run = calls > calls_before;
         if is_run_alone && has_run {
@@ -172,9 +168,9 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
             let relay = PostgresRelay::to(&postgres);
             scope.spawn(move || {
                 let _inside = handle.enter();
-                let server = server();
-                let answers = std::iter::repeat_n(LlmAnswer::text("Hello."), 100);
-                let llm = handle.block_on(FakeLlm::start(answers));
+                let server = McpServer::echo();
+                let responses = std::iter::repeat_n(LlmResponse::text("Hello."), 100);
+                let llm = handle.block_on(FakeLlm::start(responses));
                 let toml = crate::chat::config(&llm, &config(&server, case.config));
                 let location = relay.url(case.name);
                 let store = [("PILLION__STORE__LOCATION", location.as_str())];
@@ -190,12 +186,12 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
 
 #[test]
 fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
-    let server = server();
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&config(&server, ""), &[]);
     get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let request = || send(&daemon.socket, "POST", ECHO, key, b"{}");
+    let request = || post_with(&daemon.socket, ECHO, key, b"{}");
     let (first, held) = thread::scope(|scope| {
         let began = Instant::now();
         let first = scope.spawn(request);
@@ -207,7 +203,7 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
         (first, held)
     });
     let first = first.json();
-    assert_eq!(first["result"]["error_code"], "timeout", "{first}");
+    assert_json!(first["result"]["error_code"], "timeout");
     for _ in 0..3 {
         let began = Instant::now();
         let again = request();
@@ -230,13 +226,13 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
 
 #[test]
 fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, ""), &[]);
     get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
     let socket = daemon.socket.clone();
-    let first = thread::spawn(move || send(&socket, "POST", ECHO, key, b"{}"));
+    let first = thread::spawn(move || post_with(&socket, ECHO, key, b"{}"));
     eventually("the call runs", || server.count("tools/call") == 1);
     let held = lock(&daemon.directory().join("pillion.db-shm"));
     let first = first.join().unwrap().json();
@@ -245,24 +241,19 @@ fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
     drop(held);
     assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
     let daemon = daemon.again();
-    let again = send(&daemon.socket, "POST", ECHO, key, b"{}");
+    let again = post_with(&daemon.socket, ECHO, key, b"{}");
     assert_eq!(again.json(), first);
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[test]
 fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeout() {
-    let server = server();
+    let server = McpServer::echo();
     server.set_mood(Mood::Asleep);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
-    let llm = runtime.block_on(FakeLlm::start([LlmAnswer::text("Hello.")]));
-    let far = |timeouts: &str| {
-        format!(
-            "{timeouts}[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        )
-    };
+    let llm = runtime.block_on(FakeLlm::start([LlmResponse::text("Hello.")]));
+    let far = |timeouts: &str| server_entry("far", &server.url, timeouts);
     let lists = far("[mcp]\ndiscovery_timeout_ms = 2000\nretry_after_ms = 0\n");
     let daemon = Daemon::with_config(&lists, &[]);
     thread::scope(|scope| {
@@ -272,7 +263,7 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
                 let listed = get(&daemon.socket, "/api/v1/tools/").json();
                 let took = began.elapsed();
                 assert!(took < Duration::from_millis(3_300), "{took:?}");
-                assert_eq!(listed["unavailable_servers"][0]["label"], "far", "{listed}");
+                assert_json!(listed["unavailable_servers"][0]["label"], "far");
             });
             thread::sleep(Duration::from_millis(200));
         }
@@ -280,10 +271,10 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
     let toml = crate::chat::config(&llm, &far("[chat]\ntimeout_ms = 3000\n"));
     let daemon = Daemon::with_config(&toml, &[]);
     let began = Instant::now();
-    let answer = post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
+    let response = post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
     let took = began.elapsed();
-    assert!(took < Duration::from_secs(3), "{took:?} {answer}");
-    assert_eq!(answer["content"], "Hello.", "{answer}");
+    assert!(took < Duration::from_secs(3), "{took:?} {response}");
+    assert_json!(response["content"], "Hello.");
 }
 
 #[test]
@@ -305,10 +296,12 @@ fn a_sidecar_is_soon_not_ready_if_its_store_or_its_results_cannot_be_written() {
     std::fs::remove_dir_all(&results).unwrap();
     std::fs::write(&results, "").unwrap();
     eventually("the directory is checked", || ready().status == 503);
-    let answer = ready().json();
-    assert_eq!(answer["status"], "store_unavailable");
-    let error = answer["store_error"].as_str().unwrap();
-    assert!(error.contains("results cannot be stored"), "{error}");
+    let response = ready().json();
+    assert_eq!(response["status"], "store_unavailable");
+    assert_contains!(
+        response["store_error"].as_str().unwrap(),
+        "results cannot be stored"
+    );
     std::fs::remove_file(&results).unwrap();
     eventually("it is ready again", || ready().status == 200);
 

@@ -26,8 +26,8 @@ fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Option<String> {
 async fn record(path: &std::path::Path, number: usize) {
     let store = SqlStore::open(&StoreOptions::at_file(path)).await.unwrap();
     let all = CallFilter::default();
-    let known = store.calls(&all, &PageRequest::first(1)).await.unwrap();
-    let known = &known.items[0];
+    let page = store.calls(&all, &PageRequest::first(1)).await.unwrap();
+    let known = &page.items[0];
     for number in 0..number {
         let tool = match number {
             0 => "get_time",
@@ -46,8 +46,8 @@ async fn record(path: &std::path::Path, number: usize) {
 
 #[test]
 fn c7_a_start_does_not_wait_for_the_count_of_recorded_calls_and_limits_hold() {
-    let number = std::env::var("PILLION_START_CALLS");
-    let number = number.map_or(20_000, |number| number.parse().unwrap());
+    let number =
+        std::env::var("PILLION_START_CALLS").map_or(20_000, |number| number.parse().unwrap());
     let toml = "[tools.get_time]\nrate_limit = { per_hour = 1 }\n";
     let mut daemon = Daemon::with_config(toml, &[]);
     let sum = json!({"expression": "6 * 7"});
@@ -58,7 +58,7 @@ fn c7_a_start_does_not_wait_for_the_count_of_recorded_calls_and_limits_hold() {
         .build();
     runtime
         .unwrap()
-        .block_on(record(&daemon.directory().join("pillion.db"), number));
+        .block_on(record(&daemon.store_path(), number));
 
     let start = Instant::now();
     let daemon = daemon.again();

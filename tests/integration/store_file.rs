@@ -21,22 +21,21 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon)["success"], true);
     assert_eq!(http::get(&daemon.socket, "/readyz").status, 200);
-    let file = daemon.directory().join("pillion.db");
+    let file = daemon.store_path();
     let moved = daemon.directory().join("moved.db");
     fs::rename(&file, &moved).unwrap();
-    let refused = calculate(&daemon);
-    assert_eq!(refused["success"], false);
-    assert_eq!(refused["error_code"], "unavailable", "{refused}");
+    let rejected = calculate(&daemon);
+    assert_eq!(rejected["success"], false);
+    assert_json!(rejected["error_code"], "unavailable");
     let ready = http::get(&daemon.socket, "/readyz");
     assert_eq!(ready.status, 503);
     let ready = ready.json();
     assert_eq!(ready["status"], "store_gone");
-    let said = ready["store_error"].as_str().unwrap();
-    assert!(
-        said.contains("pillion.db' was deleted or replaced"),
-        "{said}"
+    assert_contains!(
+        ready["store_error"].as_str().unwrap(),
+        "pillion.db' was deleted or replaced"
     );
-    eventually("the log says so", || {
+    eventually("the log has the message", || {
         daemon
             .log()
             .contains("The store file is missing or was replaced")
@@ -54,10 +53,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
         http::get(&daemon.socket, "/readyz").status == 200
     });
     let log = daemon.log();
-    assert!(
-        log.contains("can be written to the call log again"),
-        "{log}"
-    );
+    assert_contains!(log, "can be written to the call log again");
     let about_calls = || log.lines().filter(|line| line.contains("the call log"));
     let lines = about_calls().filter(|line| line.contains("is rejected"));
     let repeated = about_calls().filter_map(|line| {
@@ -92,10 +88,9 @@ fn f4_a_sidecar_without_calls_is_not_ready_while_its_store_is_locked() {
     assert_eq!(ready().status, 200);
     let lock = lock(&daemon.directory().join("pillion.db-shm"));
     eventually("the lock is noticed", || ready().status == 503);
-    let answer = ready().json();
-    assert_eq!(answer["status"], "store_unavailable");
-    let error = answer["store_error"].as_str().unwrap();
-    assert!(error.contains("locked"), "{error}");
+    let response = ready().json();
+    assert_eq!(response["status"], "store_unavailable");
+    assert_contains!(response["store_error"].as_str().unwrap(), "locked");
     drop(lock);
     eventually("it is ready", || ready().status == 200);
 }

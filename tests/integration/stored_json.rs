@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::detected_entry;
 use crate::program::Daemon;
 
 const MIB: u64 = 1024 * 1024;
@@ -14,7 +15,7 @@ const MIB: u64 = 1024 * 1024;
 /// Starts a daemon that has run `calls` calls with `bytes` bytes of empty arrays.
 fn daemon(calls: usize, bytes: usize, settings: &str) -> Daemon {
     let url = hostile_server::start(HostileReply::well);
-    let server = format!("[[mcp_servers]]\nlabel = \"s\"\nurl = \"{url}\"\n");
+    let server = detected_entry("s", &url, "");
     let daemon = Daemon::with_config(&format!("{settings}{server}"), &[]);
     let arrays = vec!["[]"; bytes / 3].join(",");
     for nth in 0..calls {
@@ -29,14 +30,13 @@ fn daemon(calls: usize, bytes: usize, settings: &str) -> Daemon {
 fn pages(socket: &Path, path: &str, member: &str) -> Vec<Vec<Value>> {
     let (mut pages, mut query) = (Vec::new(), String::new());
     loop {
-        let request = format!(
-            "GET {path}?limit=1000{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        );
-        let reply = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
+        let target = format!("{path}?limit=1000{query}");
+        let timeout = Duration::from_secs(120);
+        let reply = http::send_within(socket, "GET", &target, "", b"", timeout);
         assert_eq!(reply.status, 200);
-        let answer = reply.json();
-        pages.push(answer[member].as_array().unwrap().clone());
-        match answer["next"].as_str() {
+        let response = reply.json();
+        pages.push(response[member].as_array().unwrap().clone());
+        match response["next"].as_str() {
             Some(next) => query = format!("&after={next}"),
             None => return pages,
         }

@@ -10,26 +10,27 @@ use pillion_wire::route;
 use serde_json::json;
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{self, Daemon, Guarded, eventually, pillion};
 
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
 /// succeed.
 fn calls(socket: &std::path::Path, stop: &AtomicBool, keep: bool) -> usize {
-    let kept = Client::new(socket);
+    let reused = Client::new(socket);
     let mut calls = 0;
     while !stop.load(Ordering::Relaxed) {
         let fresh;
         let client = if keep {
-            &kept
+            &reused
         } else {
             fresh = Client::new(socket);
             &fresh
         };
         let arguments = json!({"expression": "6 * 7"});
-        let answer = client.execute("calculator", &arguments, &Caller::default());
-        let answer = answer.unwrap_or_else(|error| panic!("call {calls}: {error}"));
-        assert!(answer.is_success(), "{answer:?}");
+        let response = client
+            .execute("calculator", &arguments, &Caller::default())
+            .unwrap_or_else(|error| panic!("call {calls}: {error}"));
+        assert!(response.is_success(), "{response:?}");
         calls += 1;
     }
     calls
@@ -52,8 +53,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
             let next = daemon.successor();
             // The predecessor exits by itself, successfully.
             assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
-            let log = daemon.log();
-            assert!(log.contains("Another sidecar has taken over"), "{log}");
+            assert_contains!(daemon.log(), "Another sidecar has taken over");
             daemon = next;
         }
         std::thread::sleep(Duration::from_millis(300));
@@ -74,10 +74,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
 fn a_call_in_flight_finishes_in_its_original_sidecar() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut stream = http::connect(&daemon.socket);
     let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut go_on = [0; 25];
@@ -86,12 +83,12 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     std::thread::sleep(Duration::from_millis(100));
     stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("\"result\":4"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert_contains!(response, "\"result\":4");
     assert!(
-        answer.to_lowercase().contains("connection: close"),
-        "{answer}"
+        response.to_lowercase().contains("connection: close"),
+        "{response}"
     );
     assert_eq!(daemon.wait().code(), Some(0));
     drop(next);
@@ -99,11 +96,8 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
 
 #[test]
 fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntimeout_ms = 3000\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "timeout_ms = 3000");
     let daemon = Daemon::with_config(&toml, &[]);
     let client = Client::new(&daemon.socket);
     client.fetch(route::LIST_TOOLS).unwrap();
@@ -238,9 +232,7 @@ fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     let child = manager.start();
     assert!(manager.hear().contains("READY=1"));
     signal(&child, Signal::SIGHUP);
-    let notice = manager.hear();
-    assert!(notice.contains("RELOADING=1"), "{notice}");
-    assert!(notice.contains("MONOTONIC_USEC="), "{notice}");
+    assert_contains!(manager.hear(), "RELOADING=1", "MONOTONIC_USEC=");
     assert!(manager.hear().contains("READY=1"));
     std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
     signal(&child, Signal::SIGHUP);

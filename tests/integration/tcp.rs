@@ -12,12 +12,13 @@ mod slow_readers;
 mod stopped;
 mod workers;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::http::{self, TCP_TIMEOUT, free_address};
 use crate::program::{self, Daemon, eventually};
 use crate::routes::mcp::{ACCEPT, stateless};
 
@@ -57,26 +58,14 @@ impl Server {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(120)))
-            .unwrap();
+        stream.set_read_timeout(Some(TCP_TIMEOUT)).unwrap();
         stream
     }
 
     /// Sends one request with these header lines. Returns status, head and body.
     fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
-        let mut stream = self.connect();
-        let length = body.len();
-        let text = format!(
-            "{request} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-        );
-        stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        drop(stream.read_to_end(&mut answer));
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_lowercase(), body.to_owned())
+        let reply = http::send_over_tcp(self.address, request, headers, body);
+        (reply.status, reply.head.clone(), reply.text())
     }
 
     /// Like [`send`](Self::send), with this token and the host of this machine.
@@ -96,20 +85,15 @@ fn tokens() -> String {
     )
 }
 
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
-}
-
 #[test]
 fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     let server = Server::start("");
     let (status, head, body) = server.send("GET /api/v1/tools/", "host: localhost\r\n", "");
     assert_eq!(status, 401, "{head}");
-    assert!(head.contains("www-authenticate: bearer"), "{head}");
-    assert!(
-        head.contains("content-type: application/problem+json"),
-        "{head}"
+    assert_contains!(
+        head,
+        "www-authenticate: bearer",
+        "content-type: application/problem+json"
     );
     let problem: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(problem["status"], 401);
@@ -121,7 +105,7 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     assert_eq!(server.authorized(READER, run, arguments).0, 403);
     let (status, _, body) = server.authorized(RUNNER, run, arguments);
     assert_eq!(status, 200);
-    assert!(body.contains("\"result\":42"), "{body}");
+    assert_contains!(body, "\"result\":42");
     assert_eq!(
         server
             .authorized("wrong-wrong-wrong-wrong", run, arguments)
@@ -133,11 +117,8 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     assert_eq!(reply.status, 200);
     // The log contains neither tokens nor their hashes, but the names of the tokens.
     let log = server.daemon.log();
-    assert!(
-        !log.contains(RUNNER) && !log.contains("wrong-wrong"),
-        "{log}"
-    );
-    assert!(log.contains("\"client\":\"ci\""), "{log}");
+    assert_lacks!(log, RUNNER, "wrong-wrong");
+    assert_contains!(log, "\"client\":\"ci\"");
 }
 
 /// Returns the header lines of a request with that token to `/mcp` that names alice.
@@ -176,7 +157,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     // A caller over the socket may name any user, but cannot use a session that it did not open.
     let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
     let socket = &server.daemon.socket;
-    let reply = crate::http::send(socket, "POST", "/mcp", &headers, ping.as_bytes());
+    let reply = crate::http::post_with(socket, "/mcp", &headers, ping.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
     assert_eq!(say(APP, "POST /mcp", &id).0, 200);
 }
@@ -194,9 +175,9 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
         let (_, _, body) = server.send("POST /mcp", &as_alice(token, &headers), &body.to_string());
         serde_json::from_str::<Value>(&body).unwrap()
     };
-    let asked = ask(APP, json!({}))["result"].clone();
-    assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let answer = |state: &Value| {
+    let pending = ask(APP, json!({}))["result"].clone();
+    assert_json!(pending["resultType"], "input_required");
+    let response = |state: &Value| {
         json!({
             "requestState": state,
             "inputResponses": {"question": {"action": "accept", "content": {"decision": "approve"}}},
@@ -204,18 +185,15 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_input_request() {
     };
     let unknown = ask(
         APP,
-        answer(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
+        response(&json!("pillion:0192d5a0-0000-7000-8000-000000000000")),
     );
-    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
-    let state = &asked["requestState"];
+    assert_json!(unknown["error"]["code"], -32602);
+    let state = &pending["requestState"];
     for other in [RUNNER, HERS] {
-        assert_eq!(ask(other, answer(state)), unknown);
+        assert_eq!(ask(other, response(state)), unknown);
     }
-    let result = ask(APP, answer(state));
-    assert_eq!(
-        result["result"]["structuredContent"]["data"]["result"], 42,
-        "{result}"
-    );
+    let result = ask(APP, response(state));
+    assert_json!(result["result"]["structuredContent"]["data"]["result"], 42);
 }
 
 #[test]
@@ -228,8 +206,8 @@ fn l3_pages_of_other_origins_and_hosts_are_refused() {
         "",
     );
     assert_eq!(status, 403, "{head}");
-    assert!(head.contains("application/problem+json"), "{head}");
-    assert!(body.contains("\"title\":\"Forbidden\""), "{body}");
+    assert_contains!(head, "application/problem+json");
+    assert_contains!(body, "\"title\":\"Forbidden\"");
     let headers = format!("host: localhost\r\norigin: http://evil.example\r\n{token}");
     assert_eq!(server.send("GET /metrics", &headers, "").0, 403);
     let headers = format!("host: localhost\r\norigin: http://localhost\r\n{token}");
@@ -285,7 +263,7 @@ fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
         let output = program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]);
         let error = program::stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(expected), "{error}");
+        assert_contains!(error, expected);
     }
 }
 
@@ -320,7 +298,7 @@ fn a_client_that_never_reads_is_disconnected() {
     });
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
     let line = "pillion_connections_accepted_total{transport=\"tcp\",outcome=\"cut_off\"} 1";
-    assert!(metrics.contains(line), "{metrics}");
+    assert_contains!(metrics, line);
 }
 
 #[test]

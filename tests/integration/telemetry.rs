@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -51,16 +50,13 @@ struct Span {
 
 impl Collector {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let got = Arc::<Mutex<Got>>::default();
         let shared = Arc::clone(&got);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let got = Arc::clone(&shared);
-                thread::spawn(move || serve(stream.unwrap(), &got));
-            }
+        let address = http::serve(move |stream| {
+            // The peer has closed the connection.
+            let _: Option<()> = serve(stream, &shared);
         });
+        let url = format!("http://{address}");
         Self { url, got }
     }
 
@@ -152,13 +148,7 @@ fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon 
 fn call(daemon: &Daemon, tool: &str, flags: &str) -> http::Reply {
     let headers = format!("x-pillion-user: alice\r\ntraceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
     let body = br#"{"secret": "40404"}"#;
-    http::send(
-        &daemon.socket,
-        "POST",
-        &format!("{EXECUTE}{tool}"),
-        &headers,
-        body,
-    )
+    http::post_with(&daemon.socket, &format!("{EXECUTE}{tool}"), &headers, body)
 }
 
 #[test]
@@ -201,7 +191,7 @@ fn m1_one_trace_goes_from_the_request_through_the_call_to_the_server() {
     assert!(got.headers.contains(&"x-key: open sesame".to_owned()));
     let reported = format!("{:?}", got.spans);
     for secret in ["40404", "alice"] {
-        assert!(!reported.contains(secret), "{reported}");
+        assert_lacks!(reported, secret);
     }
 }
 
@@ -232,8 +222,8 @@ fn m1_an_unsampled_request_is_not_recorded() {
         .as_str()
         .unwrap()
         .to_owned();
-    assert!(sent.starts_with(&format!("00-{TRACE}-")), "{sent}");
-    assert!(sent.ends_with("-00"), "{sent}");
+    assert_starts_with!(sent, &format!("00-{TRACE}-"));
+    assert_ends_with!(sent, "-00");
     daemon.signal(Signal::SIGTERM);
     daemon.wait();
     assert!(collector.spans().is_empty());
@@ -250,7 +240,7 @@ fn m1_the_span_of_a_failed_call_has_the_code_and_no_message() {
         assert_eq!(span.attributes["error.type"], "internal_error");
     }
     let reported = format!("{:?}", collector.spans());
-    assert!(!reported.contains("out of paper"), "{reported}");
+    assert_lacks!(reported, "out of paper");
 }
 
 #[test]
@@ -261,7 +251,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
     let (headers, body) = stateless("tools/call", params, json!({}));
     let body = body.to_string();
-    let reply = http::send(&daemon.socket, "POST", "/mcp", &headers, body.as_bytes());
+    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.as_bytes());
     assert_eq!(reply.status, 200);
 
     let http = collector.span("POST /mcp");
@@ -284,14 +274,12 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
 
 #[test]
 fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", closed.local_addr().unwrap());
-    drop(closed);
+    let url = format!("http://{}", http::free_address());
     let mut daemon = traced(&server(), &url, &[("OTEL_BSP_MAX_QUEUE_SIZE", "16")]);
     for _ in 0..100 {
         assert_eq!(call(&daemon, "get_time", "01").status, 200);
     }
-    eventually("the log says so", || {
+    eventually("the log has the message", || {
         daemon.log().contains("does not accept traces")
     });
     let stopping = Instant::now();
@@ -299,7 +287,7 @@ fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
     assert!(daemon.wait().success());
     assert!(stopping.elapsed() < Duration::from_secs(15));
     assert_eq!(daemon.log().matches("does not accept traces").count(), 1);
-    assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
+    assert_lacks!(daemon.log(), "ERROR");
 }
 
 #[test]

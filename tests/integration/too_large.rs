@@ -4,24 +4,17 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::http::connect;
 use crate::program::Daemon;
 
 const MIB: usize = 1024 * 1024;
 
-fn connect(daemon: &Daemon) -> UnixStream {
-    let stream = UnixStream::connect(&daemon.socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    stream
-}
-
 /// Sends the whole request, then reads the response.
-fn answer(mut stream: UnixStream, request: &[u8]) -> String {
+fn respond(mut stream: UnixStream, request: &[u8]) -> String {
     stream.write_all(request).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[test]
@@ -44,12 +37,9 @@ fn l1_a_client_that_sends_an_oversized_body_gets_the_error() {
         b"\r\n0\r\n\r\n".to_vec(),
     ];
     for request in [announced, chunked.concat()] {
-        let answer = answer(connect(&daemon), &request);
-        assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
-        assert!(
-            answer.contains("\"error_code\":\"invalid_input\""),
-            "{answer}"
-        );
+        let response = respond(connect(&daemon.socket), &request);
+        assert_starts_with!(response, "HTTP/1.1 413");
+        assert_contains!(response, "\"error_code\":\"invalid_input\"");
     }
 }
 
@@ -61,13 +51,13 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
             "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
             "y".repeat(length)
         );
-        let at_once = answer(connect(&daemon), head.as_bytes());
+        let at_once = respond(connect(&daemon.socket), head.as_bytes());
         assert!(at_once.starts_with("HTTP/1.1 431"), "{length}: {at_once}");
-        let mut stream = connect(&daemon);
+        let mut stream = connect(&daemon.socket);
         let (first, rest) = head.as_bytes().split_at(4_000);
         stream.write_all(first).unwrap();
         std::thread::sleep(Duration::from_millis(50));
-        let in_pieces = answer(stream, rest);
+        let in_pieces = respond(stream, rest);
         assert!(
             in_pieces.starts_with("HTTP/1.1 431"),
             "{length}: {in_pieces}"
@@ -77,8 +67,10 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
         "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
         "y".repeat(8_000)
     );
-    let fits = answer(connect(&daemon), fits.as_bytes());
-    assert!(fits.starts_with("HTTP/1.1 200"), "{fits}");
+    assert_starts_with!(
+        respond(connect(&daemon.socket), fits.as_bytes()),
+        "HTTP/1.1 200"
+    );
 }
 
 #[test]
@@ -87,10 +79,8 @@ fn l1_a_uri_that_is_too_long_is_rejected() {
     let ask = |length: usize| {
         let path = "x".repeat(length);
         let head = format!("GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        answer(connect(&daemon), head.as_bytes())
+        respond(connect(&daemon.socket), head.as_bytes())
     };
-    let long = ask(70_000);
-    assert!(long.starts_with("HTTP/1.1 414"), "{long}");
-    let fits = ask(60_000);
-    assert!(fits.starts_with("HTTP/1.1 404"), "{fits}");
+    assert_starts_with!(ask(70_000), "HTTP/1.1 414");
+    assert_starts_with!(ask(60_000), "HTTP/1.1 404");
 }

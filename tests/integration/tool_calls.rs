@@ -11,8 +11,8 @@ use pillion_testkit::{Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout};
+use crate::mcp_server::{McpServer, Mood, server_entry};
+use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout, stdout_json};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
     let socket = daemon.socket.to_str().unwrap();
@@ -20,9 +20,8 @@ fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
 }
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
-    let output = calls(daemon, &[&["list", "--json"], filter].concat());
-    let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    answer["calls"].as_array().unwrap().clone()
+    let response = stdout_json(&calls(daemon, &[&["list", "--json"], filter].concat()));
+    response["calls"].as_array().unwrap().clone()
 }
 
 fn calculate(daemon: &Daemon, user: &str, arguments: &Value) {
@@ -62,7 +61,7 @@ fn f4_recorded_calls_survive_a_restart() {
     assert_eq!(listed(&daemon, &["--user", "alice"]), found[1..]);
     assert_eq!(listed(&daemon, &["--status", "error"]), found[..1]);
     let id = found[0]["id"].as_str().unwrap();
-    let shown: Value = serde_json::from_str(&stdout(&calls(&daemon, &["show", id]))).unwrap();
+    let shown = stdout_json(&calls(&daemon, &["show", id]));
     assert_eq!(shown, found[0]);
     let table = stdout(&calls(&daemon, &["stats"]));
     let line = table.lines().nth(1).unwrap();
@@ -74,11 +73,8 @@ fn f4_recorded_calls_survive_a_restart() {
 
 #[test]
 fn f4_a_running_call_is_interrupted_after_a_crash() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
-        server.url
-    );
+    let server = McpServer::echo();
+    let config = server_entry("far", &server.url, "");
     let mut daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
     client.fetch(route::LIST_TOOLS).unwrap();
@@ -129,7 +125,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         Ok(ExecuteResponse::Executed(ran)) => ran.result,
         other => panic!("{other:?}"),
     };
-    let refused = loop {
+    let rejected = loop {
         let result = call();
         if !result.success {
             break result;
@@ -141,8 +137,8 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         assert!(recorded.len() < 1_000, "the disk is never full");
     };
     assert!(recorded.len() > 5, "{recorded:?}");
-    assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
-    let error = refused.error.unwrap();
+    assert_eq!(rejected.error_code.as_deref(), Some("unavailable"));
+    let error = rejected.error.unwrap();
     assert_eq!(error, "The call log cannot be written");
     assert!(client.fetch(route::STATUS).unwrap().store_error.is_some());
     let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
@@ -161,8 +157,8 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     }
     drop(sidecar);
     let store = directory.path().join("pillion.db");
-    let store = store.to_str().unwrap();
-    let daemon = Daemon::with_config("", &[("PILLION__STORE__LOCATION", store)]);
+    let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
+    let daemon = Daemon::with_config("", &[variable]);
     let client = Client::builder(&daemon.socket).build();
     for id in recorded {
         let shown = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
@@ -174,15 +170,12 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
 #[test]
 fn f4_an_error_of_the_server_finishes_the_record() {
     let server = McpServer::start(json!([{"name": "refused", "inputSchema": {"type": "object"}}]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
-        server.url
-    );
+    let config = server_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
-    let answer = client.execute("far_refused", &json!({}), &Caller::default());
-    let Ok(ExecuteResponse::Executed(ran)) = answer else {
-        panic!("{answer:?}")
+    let response = client.execute("far_refused", &json!({}), &Caller::default());
+    let Ok(ExecuteResponse::Executed(ran)) = response else {
+        panic!("{response:?}")
     };
     let text = "MCP Error -32600: Invalid Request";
     assert_eq!(ran.result.error.as_deref(), Some(text));
@@ -238,9 +231,9 @@ fn f4_while_postgres_is_silent_calls_finish_and_the_sidecar_stops() {
     };
     assert!(call().success);
     relay.go_silent();
-    let refused = call();
-    assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
-    relay.answer_again();
+    let rejected = call();
+    assert_eq!(rejected.error_code.as_deref(), Some("unavailable"));
+    relay.resume();
     eventually("calls run again", || call().success);
     relay.go_silent();
     daemon.signal(Signal::SIGTERM);
@@ -279,6 +272,6 @@ fn i2_invalid_requests_are_rejected_with_a_code() {
     ] {
         let output = calls(&daemon, arguments);
         assert!(!output.status.success());
-        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_contains!(stderr(&output), why);
     }
 }

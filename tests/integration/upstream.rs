@@ -7,7 +7,7 @@ use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome, route};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::routes::mcp::ask;
 use crate::sidecar::Sidecar;
@@ -32,10 +32,7 @@ fn config(label: &str, server: &McpServer, more: &str) -> String {
 }
 
 fn entry(label: &str, server: &McpServer, more: &str) -> String {
-    format!(
-        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n{more}\n",
-        server.url
-    )
+    server_entry(label, &server.url, more)
 }
 
 fn list(sidecar: &Sidecar) -> ToolList {
@@ -47,10 +44,10 @@ fn names(list: &ToolList) -> Vec<&str> {
 }
 
 fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> ToolOutcome {
-    let answer = sidecar
+    let response = sidecar
         .client()
         .execute(tool, arguments, &Caller::default());
-    match answer.unwrap() {
+    match response.unwrap() {
         ExecuteResponse::Executed(execution) => execution.result,
         ExecuteResponse::NotFound(failure) => panic!("{failure:?}"),
     }
@@ -176,15 +173,11 @@ fn f6_a_tool_whose_name_has_other_characters_is_called_under_its_own_name() {
         assert_eq!(server.last_tool(), own);
     }
     // MCP clients know the server's own names.
-    let listed = ask(&sidecar.socket, "tools/list", json!({}));
-    let listed = listed["result"]["tools"].to_string();
-    assert!(
-        listed.contains("\"name\":\"calendar.add-event\""),
-        "{listed}"
-    );
+    let listed = ask(&sidecar.socket, "tools/list", json!({}))["result"]["tools"].to_string();
+    assert_contains!(listed, "\"name\":\"calendar.add-event\"");
     let params = json!({"name": "calendar.add-event", "arguments": {}});
     let called = ask(&sidecar.socket, "tools/call", params);
-    assert_eq!(called["error"], Value::Null, "{called}");
+    assert_json!(called["error"], Value::Null);
     assert_eq!(server.last_tool(), "calendar.add-event");
 }
 
@@ -216,8 +209,8 @@ fn a_failed_server_is_named_and_affects_no_other_server() {
 
     // A call of one of its tools returns the reason.
     let client = sidecar.client();
-    let answer = client.execute("ill_echo", &json!({}), &Caller::default());
-    let ExecuteResponse::NotFound(failure) = answer.unwrap() else {
+    let response = client.execute("ill_echo", &json!({}), &Caller::default());
+    let ExecuteResponse::NotFound(failure) = response.unwrap() else {
         panic!("there is no such tool");
     };
     assert_eq!(failure.error_code, "unavailable");
@@ -246,11 +239,11 @@ fn a_failed_server_is_backed_off_for_a_while() {
     server.set_mood(Mood::Ill);
     let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
     let sidecar = Sidecar::with_config(&toml);
-    let asked = || server.count("initialize") + server.count("tools/list");
+    let requests = || server.count("initialize") + server.count("tools/list");
     list(&sidecar);
-    let before = asked();
+    let before = requests();
     assert_eq!(list(&sidecar).unavailable_servers.len(), 1);
-    assert_eq!(asked(), before);
+    assert_eq!(requests(), before);
 }
 
 #[test]
@@ -275,17 +268,14 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
     assert_eq!(shown.json()["error_code"], "unavailable");
     let params = json!({"name": "far_echo", "arguments": {}});
     let result = ask(&sidecar.socket, "tools/call", params)["result"].clone();
-    assert_eq!(result["isError"], true, "{result}");
-    assert_eq!(
-        result["_meta"]["pillion/error_code"], "unavailable",
-        "{result}"
-    );
+    assert_json!(result["isError"], true);
+    assert_json!(result["_meta"]["pillion/error_code"], "unavailable");
     let text = result["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("MCP server 'far' is unavailable: "), "{text}");
+    assert_contains!(text, "MCP server 'far' is unavailable: ");
     // A name without a server's prefix is still unknown.
     let client = sidecar.client();
-    let answer = client.execute("nobody", &json!({}), &Caller::default());
-    let ExecuteResponse::NotFound(failure) = answer.unwrap() else {
+    let response = client.execute("missing", &json!({}), &Caller::default());
+    let ExecuteResponse::NotFound(failure) = response.unwrap() else {
         panic!("there is no such tool")
     };
     assert_eq!(failure.error_code, "not_found");
@@ -306,8 +296,8 @@ fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
     let asleep = McpServer::start(tools(&["echo"]));
     asleep.set_mood(Mood::Asleep);
     let well = McpServer::start(tools(&["echo"]));
-    let toml = config("asleep", &asleep, "") + &entry("well", &well, "");
-    let toml = toml.replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 15000");
+    let toml = (config("asleep", &asleep, "") + &entry("well", &well, ""))
+        .replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 15000");
     let sidecar = Sidecar::with_config(&toml);
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -366,8 +356,8 @@ fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
     let sidecar = Sidecar::with_config(&toml);
     let execute = || {
         let caller = Caller::default();
-        let answer = sidecar.client();
-        answer.execute("slow_lists", &json!({}), &caller).unwrap()
+        let response = sidecar.client();
+        response.execute("slow_lists", &json!({}), &caller).unwrap()
     };
     let late = std::thread::scope(|scope| {
         let calls: Vec<_> = (0..4).map(|_| scope.spawn(execute)).collect();
@@ -378,7 +368,7 @@ fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
     };
     assert_eq!(failure.error_code, "unavailable");
     let reason = "the server did not list its tools within 1.0s";
-    assert!(failure.error.contains(reason), "{}", failure.error);
+    assert_contains!(failure.error, reason);
     // The request goes on without the calls that began it.
     let mut lists = String::new();
     eventually("a call finds the tool", || match execute() {
@@ -398,8 +388,8 @@ fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
 fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
     let asleep = McpServer::start(tools(&["echo"]));
     asleep.set_mood(Mood::Asleep);
-    let toml = config("far", &asleep, "[executor]\ntimeout_ms = 1000");
-    let toml = toml.replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 50000");
+    let toml = config("far", &asleep, "[executor]\ntimeout_ms = 1000")
+        .replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 50000");
     let daemon = Daemon::with_config(&toml, &[]);
     let batch = json!({"calls": [{"id": "1", "name": "far_echo", "arguments": {}}]}).to_string();
     let call = ("/api/v1/tools/execute/far_echo", "{}");
@@ -408,8 +398,10 @@ fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
         for (path, body) in [call, call, ("/api/v1/tools/batch-execute", &*batch)] {
             let socket = &daemon.socket;
             scope.spawn(move || {
-                let answer = http::post(socket, path, body).json().to_string();
-                assert!(answer.contains("within 1.0s"), "{answer}");
+                assert_contains!(
+                    http::post(socket, path, body).json().to_string(),
+                    "within 1.0s"
+                );
             });
         }
     });
@@ -478,8 +470,8 @@ fn c7_the_limit_of_a_server_counts_all_its_tools() {
     let sidecar = Sidecar::with_config(&config("far", &server, "rate_limit = { per_minute = 2 }"));
     assert!(call(&sidecar, "far_a", &json!({})).success);
     assert!(call(&sidecar, "far_b", &json!({})).success);
-    let refused = call(&sidecar, "far_a", &json!({}));
-    assert_eq!(refused.error_code.as_deref(), Some("rate_limited"));
+    let rejected = call(&sidecar, "far_a", &json!({}));
+    assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
 }
 
 #[test]
@@ -490,10 +482,10 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
     let variables = [("FAR_TOKEN", "hunter2"), ("PILLION__LOG__FILTER", "trace")];
     let daemon = Daemon::with_config(&toml, &variables);
     let client = pillion_client::Client::new(&daemon.socket);
-    let answer = client
+    let response = client
         .execute("far_echo", &json!({}), &Caller::default())
         .unwrap();
-    assert!(answer.is_success(), "{answer:?}");
+    assert!(response.is_success(), "{response:?}");
     let credentials = server.credentials();
     assert!(!credentials.is_empty());
     assert!(
@@ -506,7 +498,7 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
     client
         .execute("far_echo", &json!({}), &Caller::default())
         .unwrap();
-    assert!(!daemon.log().contains("hunter2"), "{}", daemon.log());
+    assert_lacks!(daemon.log(), "hunter2");
 }
 
 #[test]

@@ -5,24 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pillion_testkit::{CloseKind, CloseMoment, ClosingRules, ClosingServer};
+use pillion_testkit::{CloseKind, CloseTime, ClosingRules, ClosingServer};
 use serde_json::json;
 
 use crate::http;
+use crate::mcp_server::detected_entry;
 use crate::sidecar::Sidecar;
 
 fn start(server: &ClosingServer) -> Sidecar {
     let url = &server.url;
-    Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n"
-    ))
+    Sidecar::with_config(&detected_entry("far", url, ""))
 }
 
 /// Calls the tool; returns the code and the text of the error.
 fn work(sidecar: &Sidecar, call: i64) -> Result<(), (String, String)> {
     let arguments = json!({"call": call}).to_string();
-    let response = http::post(&sidecar.socket, "/api/v1/tools/execute/far_work", arguments);
-    let response = response.json();
+    let response = http::post(&sidecar.socket, "/api/v1/tools/execute/far_work", arguments).json();
     let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(()),
@@ -35,15 +33,15 @@ fn work(sidecar: &Sidecar, call: i64) -> Result<(), (String, String)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e9_a_server_that_closes_its_connections_costs_no_call() {
-    for moment in [
-        CloseMoment::AfterResponse,
-        CloseMoment::AtFirstByte,
-        CloseMoment::InHead,
-        CloseMoment::InsteadOfResponse,
+    for time in [
+        CloseTime::AfterResponse,
+        CloseTime::AtFirstByte,
+        CloseTime::InHead,
+        CloseTime::InsteadOfResponse,
     ] {
         for kind in [CloseKind::Close, CloseKind::Reset] {
             let rules = ClosingRules {
-                moment,
+                time,
                 kind,
                 only: None,
                 ..ClosingRules::default()
@@ -96,7 +94,7 @@ async fn e9_a_restart_fails_only_calls_that_may_have_run() {
     assert!(failures.len() <= 2 * CALLERS, "{failures:?}");
     for (code, text) in &failures {
         assert_eq!(code, "\"unavailable\"", "{text}");
-        assert!(text.contains("the tool may have run"), "{text}");
+        assert_contains!(text, "the tool may have run");
     }
     assert!(server.calls().values().all(|times| *times == 1));
 }

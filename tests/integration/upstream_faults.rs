@@ -9,7 +9,7 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Repl
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::eventually;
 use crate::routes::mcp::ask;
 use crate::sidecar::Sidecar;
@@ -26,22 +26,21 @@ type Handler = fn(&Path, &str, &Value) -> Outcome;
 const INTERFACES: [(&str, Handler); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    let answer = http::post(socket, &path, arguments.to_string()).json();
-    let result = &answer["result"];
+    let response = http::execute(socket, tool, arguments);
+    let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(result["data"].clone()),
         Some(false) => Err((text(&result["error_code"]), text(&result["error"]))),
-        None => panic!("{answer}"),
+        None => panic!("{response}"),
     }
 }
 
 fn over_mcp(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
     let params = json!({"name": tool, "arguments": arguments});
-    let answer = ask(socket, "tools/call", params);
-    let result = &answer["result"];
+    let response = ask(socket, "tools/call", params);
+    let result = &response["result"];
     if result["isError"] != true {
-        assert!(result.is_object(), "{answer}");
+        assert!(result.is_object(), "{response}");
         return Ok(result.clone());
     }
     let code = &result["_meta"]["pillion/error_code"];
@@ -55,22 +54,22 @@ fn text(value: &Value) -> String {
 }
 
 fn entry(label: &str, url: &str, more: &str) -> String {
-    format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
+    detected_entry(label, url, more)
 }
 
 /// Returns a working server and its part of the configuration.
 fn sibling() -> (McpServer, String) {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let entry = entry("well", &server.url, "transport = \"streamable_http\"");
     (server, entry)
 }
 
 /// Asserts that the working server answers in both interfaces.
-fn assert_sibling_answers(sidecar: &Sidecar, case: &str) {
+fn assert_sibling_responds(sidecar: &Sidecar, case: &str) {
     let arguments = json!({"text": case});
     for (interface, call) in INTERFACES {
-        let result = call(&sidecar.socket, "well_echo", &arguments);
-        let result = result.unwrap_or_else(|error| panic!("{case}, {interface}: {error:?}"));
+        let result = call(&sidecar.socket, "well_echo", &arguments)
+            .unwrap_or_else(|error| panic!("{case}, {interface}: {error:?}"));
         assert_eq!(
             result["structuredContent"]["echo"], arguments,
             "{interface}"
@@ -105,16 +104,18 @@ fn honest(request: &Recorded) -> Vec<Fault> {
         }
         "ping" => json!({}),
         _ if message["id"].is_null() => {
-            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         }
         _ => {
-            let error = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-            return vec![Fault::answer("200 OK", JSON, error)];
+            return vec![Fault::reply(
+                request,
+                &Reply::error(-32601, "Method not found"),
+            )];
         }
     };
     let response = Reply::result(&result).response(&request.rpc_id());
     let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::answer_with("200 OK", &headers, response)]
+    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,10 +137,10 @@ async fn e9_the_next_call_reconnects_to_a_restarted_server() {
                 } else {
                     peer.restart()
                 };
-                let after = call(&sidecar.socket, "far_echo", &arguments);
-                let after = after.unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
-                let said = text(&after["content"][0]["text"]);
-                assert!(said.contains("hi"), "{name}, {interface}: {said}");
+                let after = call(&sidecar.socket, "far_echo", &arguments)
+                    .unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
+                let message = text(&after["content"][0]["text"]);
+                assert!(message.contains("hi"), "{name}, {interface}: {message}");
             }
         }
     }
@@ -153,7 +154,7 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
         let sidecar = Sidecar::with_config(&entry);
         for (interface, call) in INTERFACES {
             call(&sidecar.socket, "far_roll", &json!({})).unwrap();
-            let opened = server.requests.calls("initialize").len();
+            let opened = server.requests.count("initialize");
             server.forget_sessions();
             let result = call(&sidecar.socket, "far_roll", &json!({})).unwrap();
             // The server answers with a bare object, of which `/mcp` makes a `CallToolResult`.
@@ -161,7 +162,7 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
                 .get("total")
                 .unwrap_or(&result["structuredContent"]["total"]);
             assert_eq!(*total, 15, "{interface}");
-            let again = server.requests.calls("initialize").len();
+            let again = server.requests.count("initialize");
             assert_eq!(again, opened + 1, "{interface}");
         }
     }
@@ -187,8 +188,8 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
     for (_, call) in INTERFACES {
         call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
     }
-    assert_sibling_answers(&sidecar, "before");
-    let before = server.requests.calls("tools/call").len();
+    assert_sibling_responds(&sidecar, "before");
+    let before = server.requests.count("tools/call");
     thread::scope(|scope| {
         let calls = INTERFACES.map(|(interface, call)| {
             let socket = &sidecar.socket;
@@ -200,9 +201,9 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
             (interface, hung)
         });
         eventually("both calls have reached the server", || {
-            server.requests.calls("tools/call").len() == before + 2
+            server.requests.count("tools/call") == before + 2
         });
-        assert_sibling_answers(&sidecar, "meanwhile");
+        assert_sibling_responds(&sidecar, "meanwhile");
         for (interface, hung) in &calls {
             assert!(!hung.is_finished(), "{interface}");
         }
@@ -214,7 +215,7 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
             assert!(elapsed < 3 * DEADLINE, "{interface}: {elapsed:?}");
         }
     });
-    assert_sibling_answers(&sidecar, "afterwards");
+    assert_sibling_responds(&sidecar, "afterwards");
     for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "hung_echo", &json!({"hang": false}));
         assert_eq!(
@@ -228,28 +229,24 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
 /// Malformed responses of a server, with the expected error code.
 fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
     let half = Fault::Send(b"data: {\"jsonrpc\":\"2.0\",\"id\":".to_vec());
-    let foreign = Reply::raw_result("{}").response("\"nobody's\"");
+    let foreign = Reply::raw_result("{}").response("\"unknown\"");
     let event = format!("data: {foreign}\n\n");
     [
-        (
-            "a foreign id",
-            "internal_error",
-            vec![Fault::answer("200 OK", JSON, foreign)],
-        ),
+        ("a foreign id", "internal_error", vec![Fault::json(foreign)]),
         (
             "a foreign id in a stream",
             "internal_error",
-            vec![Fault::answer("200 OK", EVENT_STREAM, event)],
+            vec![Fault::response("200 OK", EVENT_STREAM, event)],
         ),
         (
             "garbage",
             "internal_error",
-            vec![Fault::answer("200 OK", JSON, "{\"jsonrpc\": oh")],
+            vec![Fault::json("{\"jsonrpc\": oh")],
         ),
         (
             "garbage in a stream",
             "internal_error",
-            vec![Fault::answer("200 OK", EVENT_STREAM, "data: {oh\n\n")],
+            vec![Fault::response("200 OK", EVENT_STREAM, "data: {oh\n\n")],
         ),
         (
             "a stream that ends at once",
@@ -277,19 +274,19 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let sidecar = Sidecar::with_config(&(entry + &well));
     for (lie, code, _) in lies() {
         for (interface, call) in INTERFACES {
-            let before = server.requests.calls("tools/call").len();
+            let before = server.requests.count("tools/call");
             let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
             let (reported, message) = failed.unwrap_err();
             assert_eq!(reported, code, "{lie}, {interface}: {message}");
             assert!(!message.is_empty(), "{lie}, {interface}");
             // A call that may have run is not retried.
-            let sent = server.requests.calls("tools/call").len();
+            let sent = server.requests.count("tools/call");
             assert_eq!(sent, before + 1, "{lie}, {interface}");
-            let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}));
-            let honest = honest.unwrap_or_else(|error| panic!("{lie}, {interface}: {error:?}"));
+            let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}))
+                .unwrap_or_else(|error| panic!("{lie}, {interface}: {error:?}"));
             assert_eq!(honest["structuredContent"], json!({"n": 1}));
         }
-        assert_sibling_answers(&sidecar, lie);
+        assert_sibling_responds(&sidecar, lie);
     }
 }
 
@@ -306,10 +303,10 @@ async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     }
     let path = "/api/v1/tools/execute/liar_typed";
     let word = |arguments: &Value| {
-        let answer = http::post(&sidecar.socket, path, arguments.to_string()).json();
-        answer["result"]["metadata"]["output_mismatch"].clone()
+        let response = http::post(&sidecar.socket, path, arguments.to_string()).json();
+        response["result"]["metadata"]["output_mismatch"].clone()
     };
     assert!(text(&word(&broken)).starts_with("at '/n'"));
     assert_eq!(word(&json!({"n": 1})), Value::Null);
-    assert_sibling_answers(&sidecar, "afterwards");
+    assert_sibling_responds(&sidecar, "afterwards");
 }

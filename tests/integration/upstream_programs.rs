@@ -33,9 +33,9 @@ fn sidecar(tools: &str) -> Daemon {
 /// Returns the outcome of a call over REST.
 fn call(daemon: &Daemon, tool: &str) -> Value {
     let path = format!("/api/v1/tools/execute/near_{tool}");
-    let answer = http::post(&daemon.socket, &path, "{}").json();
-    assert!(answer["result"].is_object(), "{answer}");
-    answer["result"].clone()
+    let response = http::post(&daemon.socket, &path, "{}").json();
+    assert!(response["result"].is_object(), "{response}");
+    response["result"].clone()
 }
 
 fn process_id(daemon: &Daemon) -> u32 {
@@ -57,8 +57,11 @@ fn family(daemon: &Daemon) -> Vec<u64> {
     let forked = call(daemon, "fork")["data"]["pids"].clone();
     let state = call(daemon, "state")["data"].clone();
     let forked = forked.as_array().unwrap().iter();
-    let ids = [&state["pid"], &state["group"]].into_iter().chain(forked);
-    let ids: Vec<_> = ids.map(|id| id.as_u64().unwrap()).collect();
+    let ids: Vec<_> = [&state["pid"], &state["group"]]
+        .into_iter()
+        .chain(forked)
+        .map(|id| id.as_u64().unwrap())
+        .collect();
     assert_eq!(ids.len(), 5);
     assert!(ids.iter().all(|&id| exists(id)), "{ids:?}");
     ids
@@ -66,8 +69,8 @@ fn family(daemon: &Daemon) -> Vec<u64> {
 
 /// Returns how many calls the server's process has received, this one included.
 fn calls_seen(daemon: &Daemon) -> usize {
-    let seen = call(daemon, "seen")["data"]["seen"].clone();
-    let seen = seen.as_array().unwrap().iter();
+    let result = call(daemon, "seen");
+    let seen = result["data"]["seen"].as_array().unwrap().iter();
     seen.filter(|method| *method == "tools/call").count()
 }
 
@@ -84,20 +87,20 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
                 let params = json!({"name": "near_silent", "arguments": {}});
                 ask(&daemon.socket, "tools/call", params)["result"].clone()
             });
-            let mut asked = 0;
+            let mut calls = 0;
             eventually("both calls have reached the server", || {
-                asked += 1;
-                calls_seen(&daemon) == before + asked + 2
+                calls += 1;
+                calls_seen(&daemon) == before + calls + 2
             });
             kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
             let rest = rest.join().unwrap();
-            assert_eq!(rest["error_code"], "unavailable", "{rest}");
+            assert_json!(rest["error_code"], "unavailable");
             let reported = rest["error"].as_str().unwrap();
-            assert!(reported.contains("(signal: 9 (SIGKILL))"), "{reported}");
+            assert_contains!(reported, "(signal: 9 (SIGKILL))");
             let mcp = mcp.join().unwrap();
-            assert_eq!(mcp["isError"], true, "{mcp}");
-            assert_eq!(mcp["_meta"]["pillion/error_code"], "unavailable", "{mcp}");
-            assert_eq!(mcp["content"][0]["text"], *reported, "{mcp}");
+            assert_json!(mcp["isError"], true);
+            assert_json!(mcp["_meta"]["pillion/error_code"], "unavailable");
+            assert_json!(mcp["content"][0]["text"], *reported);
         });
         // Another process serves the next call, in both interfaces.
         if round % 2 == 0 {
@@ -105,7 +108,7 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
         } else {
             let params = json!({"name": "near_roll", "arguments": {}});
             let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
-            assert_eq!(result["structuredContent"]["total"], 15, "{result}");
+            assert_json!(result["structuredContent"]["total"], 15);
         }
         let new = call(&daemon, "state")["data"]["pid"].as_u64();
         assert_ne!(new, Some(old[0]));
@@ -132,12 +135,11 @@ fn stdio_client(daemon: &Daemon) -> Guarded {
     let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call", "params": params});
     write!(client.stdin.as_ref().unwrap(), "{hello}\n{call}\n").unwrap();
     let lines = BufReader::new(client.stdout.take().unwrap()).lines();
-    let answers = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-    let answer = { answers }.find(|answer| answer["id"] == "c").unwrap();
-    assert_eq!(
-        answer["result"]["structuredContent"]["total"], 15,
-        "{answer}"
-    );
+    let responses = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let response = { responses }
+        .find(|response| response["id"] == "c")
+        .unwrap();
+    assert_json!(response["result"]["structuredContent"]["total"], 15);
     client
 }
 
@@ -151,7 +153,7 @@ fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     for number in 0..CLIENTS {
         let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
         let result = session.ask("tools/call", params("near_roll"))["result"].clone();
-        assert_eq!(result["structuredContent"]["total"], 15, "{result}");
+        assert_json!(result["structuredContent"]["total"], 15);
         // Some subscribe, and disconnect with an open subscription.
         if number % 2 == 0 {
             drop(session.listen());
@@ -207,5 +209,5 @@ fn noise_of_a_program_is_a_warning_once() {
     let log = daemon.log();
     let warning = "MCP server `near` writes other text between its JSON-RPC messages";
     assert_eq!(log.matches(warning).count(), 1, "{log}");
-    assert!(!log.contains("secret-noise"), "{log}");
+    assert_lacks!(log, "secret-noise");
 }

@@ -10,9 +10,9 @@ use pillion_testkit::wasm_component;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::approvals::asked;
+use crate::approvals::approval_id;
 use crate::http;
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
 use crate::reload::reload;
 use crate::routes::mcp::ask;
 
@@ -96,7 +96,7 @@ fn p_slow_components_are_offered_once_they_are_compiled() {
     );
     patiently("nothing is wrong", || host.faults().is_null());
     let counted = host.execute("text_facts", &json!({"text": "To be"}));
-    assert_eq!(counted["data"]["words"], 2, "{counted}");
+    assert_json!(counted["data"]["words"], 2);
 }
 
 #[test]
@@ -110,27 +110,29 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     );
     let called = host.tools(&["call", "text_facts", r#"{"text": "To be, or not to be."}"#]);
     assert!(called.status.success(), "{}", stderr(&called));
-    let facts: Value = serde_json::from_str(&stdout(&called)).unwrap();
-    assert_eq!(facts["words"], 6, "{facts}");
+    let facts = stdout_json(&called);
+    assert_json!(facts["words"], 6);
     assert_eq!(facts["most_frequent"][0], json!(["be", 2]));
     assert!(stdout(&host.tools(&["show", "text_facts"])).contains("category    text\n"));
 
-    let listed = ask(&host.daemon.socket, "tools/list", json!({}));
-    let listed = listed["result"]["tools"].as_array().unwrap().clone();
+    let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .clone();
     let tool = listed.iter().find(|tool| tool["name"] == "text_facts");
     assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
     let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
-    let answer = ask(&host.daemon.socket, "tools/call", arguments);
+    let response = ask(&host.daemon.socket, "tools/call", arguments);
     assert!(
-        answer["result"]["content"][0]["text"]
+        response["result"]["content"][0]["text"]
             .as_str()
             .unwrap()
             .contains("\"words\":2"),
-        "{answer}"
+        "{response}"
     );
 
     let bad = host.execute("text_facts", &json!({"text": 7}));
-    assert_eq!(bad["error_code"], "invalid_input", "{bad}");
+    assert_json!(bad["error_code"], "invalid_input");
     let neither = host.execute("text_facts", &json!({}));
     assert_eq!(neither["error"], "Say either text or file");
     let file_of = json!({"file": "a.txt"});
@@ -140,7 +142,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     assert!(calls["calls"].as_array().unwrap().len() >= 4, "{calls}");
     host.execute("text_facts", &json!({"text": ""}));
     let limited = host.execute("text_facts", &json!({"text": ""}));
-    assert_eq!(limited["error_code"], "rate_limited", "{limited}");
+    assert_json!(limited["error_code"], "rate_limited");
 
     // The tool has access as soon as its manifest's request is granted, and not before.
     host.put(
@@ -157,7 +159,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     reload(&host.daemon, &toml(host.directory.path(), &grant));
     patiently("it is granted", || host.faults().is_null());
     let granted = host.execute("text_facts", &file_of);
-    assert_eq!(granted["data"]["sentences"], 2, "{granted}");
+    assert_json!(granted["data"]["sentences"], 2);
     for file in ["b.txt", "..", "../secret"] {
         let failed = host.execute("text_facts", &json!({"file": file}));
         assert_eq!(failed["success"], false, "{file}: {failed}");
@@ -167,7 +169,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     eventually("the tool is removed", || !host.lists("text_facts"));
     let target = "/api/v1/tools/execute/text_facts";
     let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
-    assert_eq!(lost["error_code"], "not_found", "{lost}");
+    assert_json!(lost["error_code"], "not_found");
     // Without the folder there are no tools and no errors.
     reload(&host.daemon, "# No settings.\n");
     eventually("nothing is wrong", || host.faults().is_null());
@@ -196,23 +198,16 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
         2
     );
     let reported = stderr(&host.tools(&["list"]));
-    assert!(
-        reported.contains("Sandboxed tool 'text_facts': "),
-        "{reported}"
-    );
-    assert!(
-        reported.contains("(invalid_component); the previous version stays available"),
-        "{reported}"
+    assert_contains!(reported, "Sandboxed tool 'text_facts': ");
+    assert_contains!(
+        reported,
+        "(invalid_component); the previous version stays available"
     );
     let status = run(
         &["status"],
         &[("PILLION_SOCKET", host.daemon.socket.to_str().unwrap())],
     );
-    assert!(
-        stdout(&status).contains("(invalid_component)"),
-        "{}",
-        stdout(&status)
-    );
+    assert_contains!(stdout(&status), "(invalid_component)");
     assert!(host.daemon.log().contains("invalid_component"));
 
     // Names in use are kept.
@@ -222,7 +217,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
         host.faults()[0]["code"] == "name_taken"
     });
     let sum = host.execute("calculator", &json!({"expression": "6 * 7"}));
-    assert_eq!(sum["text"], "42", "{sum}");
+    assert_json!(sum["text"], "42");
     std::fs::remove_file(host.path("calculator.wasm")).unwrap();
     std::fs::remove_file(host.path("text_facts.wasm")).unwrap();
     eventually("the tool is removed", || !host.lists("text_facts"));
@@ -257,7 +252,7 @@ fn p_an_approval_is_valid_only_for_the_same_file() {
     let file = wasm_component("probe");
     let policy = "[tools.probe]\nrequire_approval = \"always\"";
     let host = Host::start(&[("probe.wasm", &file)], policy);
-    let ask = || asked(&host.execute("probe", &json!({"do": "count"})));
+    let ask = || approval_id(&host.execute("probe", &json!({"do": "count"})));
     let id = ask();
     assert_eq!(ask(), id);
     // The same file with one more byte: an empty custom section.

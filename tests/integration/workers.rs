@@ -12,8 +12,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::event_stream::EventStream;
 use crate::http;
-use crate::program::{Daemon, eventually, run, stdout};
+use crate::program::{Daemon, eventually, stdout};
 
 /// A worker's end of the connection.
 pub struct Worker {
@@ -46,9 +47,9 @@ impl Worker {
                 writer: stream,
             });
         }
-        let length = head.to_lowercase();
-        let length = length.split("content-length: ").nth(1).unwrap();
-        let length = length.split("\r\n").next().unwrap().parse().unwrap();
+        let lower = head.to_lowercase();
+        let (_, rest) = lower.split_once("content-length: ").unwrap();
+        let length = rest.split("\r\n").next().unwrap().parse().unwrap();
         let mut body = vec![0; length];
         reader.read_exact(&mut body).unwrap();
         Err((head, String::from_utf8(body).unwrap()))
@@ -56,7 +57,7 @@ impl Worker {
 
     pub fn connect(socket: &Path, tools: &Value) -> Self {
         let registration = json!({"name": "test", "tools": tools});
-        Self::try_connect(socket, &registration).unwrap_or_else(|refusal| panic!("{refusal:?}"))
+        Self::try_connect(socket, &registration).unwrap_or_else(|rejection| panic!("{rejection:?}"))
     }
 
     /// Returns the next line, or `None` if the sidecar closed the connection.
@@ -74,7 +75,7 @@ impl Worker {
         writeln!(self.writer, "{message}").unwrap();
     }
 
-    pub fn answer(&mut self, call: &Value, result: &Value) {
+    pub fn respond(&mut self, call: &Value, result: &Value) {
         self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
     }
 
@@ -84,7 +85,7 @@ impl Worker {
             while let Some(call) = self.read() {
                 if call["method"] == "tools/call" {
                     let text = result(&call["params"]);
-                    self.answer(&call, &json!({"content": [{"type": "text", "text": text}]}));
+                    self.respond(&call, &json!({"content": [{"type": "text", "text": text}]}));
                 }
             }
         });
@@ -95,7 +96,7 @@ pub fn greet() -> Value {
     json!([{
         "name": "greet",
         "title": "Greeting",
-        "description": "Greets somebody",
+        "description": "Greets a person",
         "inputSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
         "category": "manners"
     }])
@@ -121,12 +122,9 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         assert!((1..=30_000).contains(&remaining), "{params}");
         format!("Hello, {}", params["arguments"]["name"].as_str().unwrap())
     });
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(answer["result"]["text"], "Hello, Ann", "{answer}");
-    let listed = run(
-        &["workers", "--socket", daemon.socket.to_str().unwrap()],
-        &[],
-    );
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(response["result"]["text"], "Hello, Ann");
+    let listed = daemon.run(&["workers"]);
     let pid = std::process::id().to_string();
     let listed = stdout(&listed);
     let rows: Vec<Vec<_>> = listed
@@ -135,16 +133,16 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         .collect();
     assert_eq!(rows[1], ["1", "test", &pid, "ready", "1", "greet"]);
     // Invalid arguments never reach the worker (C3).
-    let answer = call(&daemon.socket, "greet", "{}");
-    assert_eq!(answer["result"]["error_code"], "invalid_input", "{answer}");
+    let response = call(&daemon.socket, "greet", "{}");
+    assert_json!(response["result"]["error_code"], "invalid_input");
     let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
     // MCP clients see what the worker declared, without the parts for the sidecar.
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let tools = mcp(&daemon.socket, "tools/list", "", &request);
-    let tools = tools["result"]["tools"].as_array().unwrap();
+    let response = mcp(&daemon.socket, "tools/list", "", &request);
+    let tools = response["result"]["tools"].as_array().unwrap();
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
@@ -167,10 +165,10 @@ fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
         body.len()
     )
     .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("{response}"))
 }
 
 #[test]
@@ -181,20 +179,20 @@ fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
     let sent = result.clone();
     let serving = thread::spawn(move || {
         let call = worker.read().unwrap();
-        worker.answer(&call, &sent);
+        worker.respond(&call, &sent);
         worker
     });
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "greet", "arguments": {"name": "Ann"}, "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let answer = mcp(&daemon.socket, "tools/call", "greet", &request);
+    let response = mcp(&daemon.socket, "tools/call", "greet", &request);
     for (key, value) in result.as_object().unwrap() {
         if key != "_meta" {
-            assert_eq!(&answer["result"][key], value, "{answer}");
+            assert_eq!(&response["result"][key], value, "{response}");
         }
     }
-    assert_eq!(answer["result"]["_meta"]["own"], 1, "{answer}");
+    assert_json!(response["result"]["_meta"]["own"], 1);
     drop(serving.join());
 }
 
@@ -203,7 +201,7 @@ fn failures_of_a_worker_have_the_standard_codes() {
     let daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &greet());
     thread::spawn(move || {
-        let answers = [
+        let responses = [
             json!({"result": {"content": [{"type": "text", "text": "No such guest"}], "isError": true, "errorCode": "not_found"}}),
             json!({"result": {"content": [{"type": "text", "text": "Oh"}], "isError": true}}),
             json!({"error": {"code": -32602, "message": "Odd name"}}),
@@ -211,11 +209,11 @@ fn failures_of_a_worker_have_the_standard_codes() {
             json!({"result": 5}),
             json!({}),
         ];
-        for mut answer in answers {
+        for mut response in responses {
             let call = worker.read().unwrap();
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = call["id"].clone();
-            worker.write(&answer);
+            response["jsonrpc"] = json!("2.0");
+            response["id"] = call["id"].clone();
+            worker.write(&response);
         }
         worker
     });
@@ -226,14 +224,14 @@ fn failures_of_a_worker_have_the_standard_codes() {
         ("internal_error", "Broken"),
     ];
     for (code, error) in expected {
-        let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-        assert_eq!(answer["result"]["error_code"], code, "{answer}");
-        assert_eq!(answer["result"]["error"], error, "{answer}");
+        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        assert_json!(response["result"]["error_code"], code);
+        assert_json!(response["result"]["error"], error);
     }
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(answer["result"]["data"], 5, "{answer}");
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(answer["result"]["error_code"], "internal_error", "{answer}");
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(response["result"]["data"], 5);
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(response["result"]["error_code"], "internal_error");
 }
 
 #[test]
@@ -245,8 +243,8 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
     assert_eq!(dying.read().unwrap()["method"], "tools/call");
     drop(dying);
-    let answer = caller.join().unwrap();
-    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
+    let response = caller.join().unwrap();
+    assert_json!(response["result"]["error_code"], "unavailable");
     assert!(started.elapsed() < Duration::from_secs(20));
     // The tool stays for a while: a call waits for the next worker.
     let socket = daemon.socket.clone();
@@ -270,24 +268,17 @@ fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
     worker.read().unwrap();
     drop(worker);
     let (first, second) = caller.join().unwrap();
-    assert_eq!(first["result"]["error_code"], "unavailable", "{first}");
-    assert_eq!(second["result"]["error_code"], "unavailable", "{second}");
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(answer["error_code"], "not_found", "{answer}");
+    assert_json!(first["result"]["error_code"], "unavailable");
+    assert_json!(second["result"]["error_code"], "unavailable");
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(response["error_code"], "not_found");
 }
 
 /// Returns the names in the next `tools.changed` event of a stream.
-fn next_change(events: &mut impl BufRead) -> [Value; 3] {
-    loop {
-        let mut line = String::new();
-        assert_ne!(events.read_line(&mut line).unwrap(), 0);
-        let data = line.strip_prefix("data: ").map(str::trim_end);
-        let data: Option<Value> = data.map(|data| serde_json::from_str(data).unwrap());
-        if let Some(data) = data.filter(|data| data.get("added").is_some()) {
-            assert_eq!(data["server"], Value::Null);
-            return ["added", "changed", "removed"].map(|key| data[key].clone());
-        }
-    }
+fn next_change(events: &mut EventStream) -> [Value; 3] {
+    let data = events.next().unwrap().data;
+    assert_eq!(data["server"], Value::Null);
+    ["added", "changed", "removed"].map(|key| data[key].clone())
 }
 
 #[test]
@@ -299,7 +290,7 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
     let caller = thread::spawn(move || {
         let headers = format!("traceparent: {parent}\r\n");
         let path = "/api/v1/tools/execute/greet";
-        http::send(&socket, "POST", path, &headers, br#"{"name": "Ada"}"#).status
+        http::post_with(&socket, path, &headers, br#"{"name": "Ada"}"#).status
     });
     let call = loop {
         let line = worker.read().unwrap();
@@ -308,25 +299,14 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
         }
     };
     assert_eq!(call["params"]["_meta"]["traceparent"], parent);
-    worker.answer(&call, &json!({"content": []}));
+    worker.respond(&call, &json!({"content": []}));
     assert_eq!(caller.join().unwrap(), 200);
 }
 
 #[test]
 fn f5_added_and_removed_tools_of_workers_are_announced() {
     let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n", &[]);
-    let mut events = UnixStream::connect(&daemon.socket).unwrap();
-    let patience = Some(Duration::from_secs(20));
-    events.set_read_timeout(patience).unwrap();
-    let request = "GET /api/v1/events?types=tools HTTP/1.0\r\nhost: x\r\n\r\n";
-    events.write_all(request.as_bytes()).unwrap();
-    let mut events = BufReader::new(events);
-    while {
-        let mut line = String::new();
-        events.read_line(&mut line).unwrap();
-        !line.contains("ready")
-    } {}
-
+    let (mut events, _) = EventStream::from_now(&daemon.socket, "?types=tools");
     let worker = Worker::connect(&daemon.socket, &greet());
     assert_eq!(
         next_change(&mut events),
@@ -335,7 +315,7 @@ fn f5_added_and_removed_tools_of_workers_are_announced() {
     // Another worker with the same tool changes nothing.
     let second = Worker::connect(&daemon.socket, &greet());
     let mut other = greet();
-    other[0]["description"] = json!("Greets somebody well");
+    other[0]["description"] = json!("Greets a person well");
     let third = Worker::connect(&daemon.socket, &other);
     assert_eq!(
         next_change(&mut events),
@@ -378,7 +358,7 @@ fn two_workers_run_calls_concurrently_and_more_calls_wait() {
             .all(|worker| worker["busy"] == true)
     );
     for (worker, call) in pair.iter_mut().zip(&first) {
-        worker.answer(
+        worker.respond(
             call,
             &json!({"content": [{"type": "text", "text": "first"}]}),
         );
@@ -400,22 +380,22 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let mut tools = greet();
     tools[0]["timeoutMs"] = json!(300);
     let mut worker = Worker::connect(&daemon.socket, &tools);
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(
-        answer["result"]["error"], "Tool 'greet' timed out after 0.3s",
-        "{answer}"
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(
+        response["result"]["error"],
+        "Tool 'greet' timed out after 0.3s"
     );
     let late = worker.read().unwrap();
     let cancelled = worker.read().unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], late["id"]);
-    worker.answer(
+    worker.respond(
         &late,
         &json!({"content": [{"type": "text", "text": "late"}]}),
     );
     worker.serve(|_| "in time".to_owned());
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(answer["result"]["text"], "in time", "{answer}");
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(response["result"]["text"], "in time");
 }
 
 #[test]
@@ -423,13 +403,13 @@ fn a_newer_definition_replaces_the_older_one() {
     let daemon = Daemon::start();
     Worker::connect(&daemon.socket, &greet()).serve(|_| "old".to_owned());
     let mut newer = greet();
-    newer[0]["description"] = json!("Greets somebody warmly");
+    newer[0]["description"] = json!("Greets a person warmly");
     let mut new = Worker::connect(&daemon.socket, &newer);
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
-    let given = new.read().unwrap();
-    new.answer(
-        &given,
+    let reassigned = new.read().unwrap();
+    new.respond(
+        &reassigned,
         &json!({"content": [{"type": "text", "text": "new"}]}),
     );
     assert_eq!(caller.join().unwrap()["result"]["text"], "new");
@@ -455,19 +435,16 @@ fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let mut careful = greet();
     careful[0]["requiresConfirmation"] = json!(true);
     let _careful = Worker::connect(&daemon.socket, &careful);
-    busy.answer(
+    busy.respond(
         &first,
         &json!({"content": [{"type": "text", "text": "done"}]}),
     );
-    let mut answers = callers.map(|caller| caller.join().unwrap()["result"].clone());
-    answers.sort_by_key(|answer| answer["success"] == true);
-    assert_eq!(answers[0]["error_code"], "unavailable", "{answers:?}");
-    assert_eq!(answers[1]["text"], "done", "{answers:?}");
-    let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-    assert_eq!(
-        answer["result"]["error_code"], "approval_required",
-        "{answer}"
-    );
+    let mut responses = callers.map(|caller| caller.join().unwrap()["result"].clone());
+    responses.sort_by_key(|response| response["success"] == true);
+    assert_eq!(responses[0]["error_code"], "unavailable", "{responses:?}");
+    assert_eq!(responses[1]["text"], "done", "{responses:?}");
+    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    assert_json!(response["result"]["error_code"], "approval_required");
 }
 
 #[test]
@@ -475,7 +452,7 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let daemon = Daemon::start();
     let older = Worker::connect(&daemon.socket, &greet());
     let mut newer = greet();
-    newer[0]["description"] = json!("Greets somebody warmly");
+    newer[0]["description"] = json!("Greets a person warmly");
     let mut newer = Worker::connect(&daemon.socket, &newer);
     let callers = [1, 2].map(|_| {
         let socket = daemon.socket.clone();
@@ -488,10 +465,10 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     });
     older.serve(|_| "I am still here".to_owned());
     drop(newer);
-    let mut answers = callers.map(|caller| caller.join().unwrap()["result"].clone());
-    answers.sort_by_key(|answer| answer["success"] == true);
-    assert_eq!(answers[0]["error_code"], "unavailable", "{answers:?}");
-    assert_eq!(answers[1]["text"], "I am still here", "{answers:?}");
+    let mut responses = callers.map(|caller| caller.join().unwrap()["result"].clone());
+    responses.sort_by_key(|response| response["success"] == true);
+    assert_eq!(responses[0]["error_code"], "unavailable", "{responses:?}");
+    assert_eq!(responses[1]["text"], "I am still here", "{responses:?}");
 }
 
 #[test]
@@ -506,17 +483,17 @@ fn a_draining_worker_gets_no_more_calls() {
     );
     Worker::connect(&daemon.socket, &greet()).serve(|_| "other".to_owned());
     for _ in 0..3 {
-        let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-        assert_eq!(answer["result"]["text"], "other");
+        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        assert_eq!(response["result"]["text"], "other");
     }
 }
 
 #[test]
 fn an_invalid_registration_is_rejected_and_changes_nothing() {
     let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n", &[]);
-    let refused = |registration: Value| {
-        let refusal = Worker::try_connect(&daemon.socket, &registration).err();
-        let (head, body) = refusal.unwrap();
+    let rejected = |registration: Value| {
+        let rejection = Worker::try_connect(&daemon.socket, &registration).err();
+        let (head, body) = rejection.unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();
         (
             head[9..12].to_owned(),
@@ -564,21 +541,21 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         (json!({"name": "x"}), "400", "registration"),
         (json!(7), "400", "registration"),
     ] {
-        let (code, error) = refused(registration.clone());
+        let (code, error) = rejected(registration.clone());
         assert_eq!(code, status, "{registration}: {error}");
         assert!(error.contains(words), "{registration}: {error}");
     }
     let _only = Worker::connect(&daemon.socket, &greet());
-    let (code, error) = refused(json!({"name": "x", "tools": greet()}));
+    let (code, error) = rejected(json!({"name": "x", "tools": greet()}));
     assert_eq!(
         (code.as_str(), error.contains("max_workers")),
         ("503", true),
         "{error}"
     );
     let list = http::get(&daemon.socket, "/api/v1/tools/").json();
-    assert_eq!(list["total"], 7, "{list}");
-    let answer = http::post(&daemon.socket, "/api/v1/workers", "{}");
-    assert_eq!(answer.status, 426);
+    assert_json!(list["total"], 7);
+    let response = http::post(&daemon.socket, "/api/v1/workers", "{}");
+    assert_eq!(response.status, 426);
 }
 
 #[test]
@@ -601,10 +578,10 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
         worker.read().unwrap();
         // The connection may be closed before everything is written.
         drop(writeln!(worker.writer, "{line}"));
-        let answer = caller.join().unwrap();
+        let response = caller.join().unwrap();
         assert_eq!(
-            answer["result"]["error_code"], "unavailable",
-            "{line}: {answer}"
+            response["result"]["error_code"], "unavailable",
+            "{line}: {response}"
         );
         assert!(worker.read().is_none());
     }
@@ -633,30 +610,30 @@ time.sleep(60)
 #[test]
 fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connection() {
     let daemon = Daemon::start();
-    let worker = Command::new("python3")
+    let mut worker = Command::new("python3")
         .args(["-c", HOLDER])
         .arg(&daemon.socket)
         .stdout(Stdio::piped())
-        .spawn();
-    let mut worker = worker.unwrap();
+        .spawn()
+        .unwrap();
     eventually("the worker is there", || {
         !workers(&daemon.socket).is_empty()
     });
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || call(&socket, "greet", "{}"));
     let mut left = String::new();
-    let mut said = BufReader::new(worker.stdout.take().unwrap());
-    said.read_line(&mut left).unwrap();
+    let mut lines = BufReader::new(worker.stdout.take().unwrap());
+    lines.read_line(&mut left).unwrap();
     let killed = Instant::now();
     worker.kill().unwrap();
     worker.wait().unwrap();
-    let answer = caller.join().unwrap();
+    let response = caller.join().unwrap();
     let took = killed.elapsed();
     let left = Pid::from_raw(left.trim().parse().unwrap());
     kill(left, Signal::SIGKILL).unwrap();
-    assert_eq!(answer["result"]["error_code"], "unavailable", "{answer}");
-    let error = answer["result"]["error"].as_str().unwrap();
-    assert!(error.contains("the worker's process has ended"), "{error}");
+    assert_json!(response["result"]["error_code"], "unavailable");
+    let error = response["result"]["error"].as_str().unwrap();
+    assert_contains!(error, "the worker's process has ended");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("the tool is removed", || workers(&daemon.socket).is_empty());
 }
@@ -668,9 +645,12 @@ fn a_result_of_8_mib_is_returned_completely() {
     let sent = text.clone();
     Worker::connect(&daemon.socket, &greet()).serve(move |_| sent.clone());
     for _ in 0..3 {
-        let answer = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
-        assert_eq!(answer["result"]["success"], true);
-        assert_eq!(answer["result"]["data"].as_str().unwrap().len(), text.len());
+        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        assert_eq!(response["result"]["success"], true);
+        assert_eq!(
+            response["result"]["data"].as_str().unwrap().len(),
+            text.len()
+        );
     }
 }
 

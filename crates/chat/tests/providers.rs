@@ -78,7 +78,7 @@ async fn server(provider: Provider, stream: bool) -> FaultServer {
         } else {
             ("response.json", "application/json")
         };
-        vec![Fault::answer(
+        vec![Fault::response(
             "200 OK",
             media_type,
             fs::read(case.join(file)).unwrap(),
@@ -192,7 +192,7 @@ async fn h5_a_paused_answer_continues() {
         let server = FaultServer::start(move |_| {
             let is_paused = asked.fetch_add(1, Ordering::SeqCst) < pauses;
             let body = if is_paused { &paused } else { &found };
-            vec![Fault::answer(
+            vec![Fault::response(
                 "200 OK",
                 "application/json",
                 body.to_string(),

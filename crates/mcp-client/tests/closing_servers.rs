@@ -14,19 +14,19 @@ use futures_util::stream::iter;
 use pillion_mcp_client::{
     ErrorClass, McpClient, McpError, McpErrorKind, McpLogLevel, ServerConfig, TransportKind,
 };
-use pillion_testkit::{CloseKind, CloseMoment, ClosingRules, ClosingServer};
+use pillion_testkit::{CloseKind, CloseTime, ClosingRules, ClosingServer};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 const IDLE: Duration = Duration::from_millis(15);
 
-const MOMENTS: [CloseMoment; 6] = [
-    CloseMoment::AfterResponse,
-    CloseMoment::AfterIdle(IDLE),
-    CloseMoment::AtFirstByte,
-    CloseMoment::InHead,
-    CloseMoment::InsteadOfResponse,
-    CloseMoment::InResponse,
+const CLOSE_TIMES: [CloseTime; 6] = [
+    CloseTime::AfterResponse,
+    CloseTime::AfterIdle(IDLE),
+    CloseTime::AtFirstByte,
+    CloseTime::InHead,
+    CloseTime::InsteadOfResponse,
+    CloseTime::InResponse,
 ];
 
 const KINDS: [CloseKind; 3] = [CloseKind::Fin, CloseKind::Close, CloseKind::Reset];
@@ -119,11 +119,11 @@ async fn play(rules: ClosingRules, pause: Duration) -> Vec<String> {
             wrong.push(format!("call {call}: {error}"));
         }
     }
-    let max = match (rules.only, rules.moment) {
+    let max = match (rules.only, rules.time) {
         // The server closes connections after responses, and this was visible to the client.
-        (_, CloseMoment::AfterResponse | CloseMoment::AfterIdle(_)) if !pause.is_zero() => 0,
+        (_, CloseTime::AfterResponse | CloseTime::AfterIdle(_)) if !pause.is_zero() => 0,
         // Learned during the handshake.
-        (None, CloseMoment::AfterResponse) => 0,
+        (None, CloseTime::AfterResponse) => 0,
         // The one request that met the close. If a close coincides with a call, whether the server
         // received the call is unknown.
         (Some(_), _) => 1,
@@ -142,7 +142,7 @@ async fn play(rules: ClosingRules, pause: Duration) -> Vec<String> {
 
 fn cases() -> Vec<(ClosingRules, Duration)> {
     let mut cases = Vec::new();
-    for (dialect, moment) in (0..3).flat_map(|dialect| MOMENTS.map(|moment| (dialect, moment))) {
+    for (dialect, time) in (0..3).flat_map(|dialect| CLOSE_TIMES.map(|time| (dialect, time))) {
         for kind in KINDS {
             if dialect == 1 && kind != CloseKind::Close {
                 continue; // How a connection is closed does not depend on the responses' form.
@@ -150,7 +150,7 @@ fn cases() -> Vec<(ClosingRules, Duration)> {
             for only in [None].into_iter().chain((0..REQUESTS).map(Some)) {
                 for redirects in [false, true] {
                     let rules = ClosingRules {
-                        moment,
+                        time,
                         kind,
                         only,
                         always: false,
@@ -159,8 +159,8 @@ fn cases() -> Vec<(ClosingRules, Duration)> {
                         redirects,
                         work: Duration::ZERO,
                     };
-                    let pause = match moment {
-                        CloseMoment::AfterIdle(idle) => idle + Duration::from_millis(25),
+                    let pause = match time {
+                        CloseTime::AfterIdle(idle) => idle + Duration::from_millis(25),
                         _ if only.is_none_or(|only| only % 2 == 0) => Duration::ZERO,
                         _ => Duration::from_millis(10),
                     };
@@ -210,10 +210,10 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
     const CALLS: i64 = 300;
     let mut shares = Vec::new();
     for redirects in [false, true] {
-        for moment in MOMENTS {
+        for time in CLOSE_TIMES {
             for kind in KINDS {
                 let server = ClosingServer::start(ClosingRules {
-                    moment,
+                    time,
                     kind,
                     only: None,
                     redirects,
@@ -223,7 +223,7 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
                 let mut failed = 0;
                 for call in 0..CALLS {
                     failed += i64::from(work(&client, call).await.is_err());
-                    if matches!(moment, CloseMoment::AfterIdle(_)) {
+                    if matches!(time, CloseTime::AfterIdle(_)) {
                         // Around the server's idle time.
                         let more = u64::try_from(call).unwrap() % 5;
                         sleep(
@@ -233,21 +233,21 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
                     }
                 }
                 assert!(server.calls().values().all(|times| *times == 1));
-                shares.push((redirects, moment, kind, failed));
+                shares.push((redirects, time, kind, failed));
             }
         }
     }
-    let allowed = |moment| match moment {
+    let allowed = |time| match time {
         // The idle time of a server is learned from the first call that meets the close.
-        CloseMoment::AfterIdle(_) => 1,
+        CloseTime::AfterIdle(_) => 1,
         _ => 0,
     };
     let report: Vec<_> = shares
         .iter()
-        .map(|(redirects, moment, kind, failed)| {
+        .map(|(redirects, time, kind, failed)| {
             let share = 100 * failed / CALLS;
             let path = if *redirects { "full" } else { "direct" };
-            format!("{path} {moment:?} {kind:?}: {failed} of {CALLS} failed ({share} %)")
+            format!("{path} {time:?} {kind:?}: {failed} of {CALLS} failed ({share} %)")
         })
         .collect();
     let report = report.join("\n");
@@ -255,7 +255,7 @@ async fn a_server_that_keeps_no_connection_costs_no_call() {
     assert!(
         shares
             .iter()
-            .all(|(_, moment, _, failed)| *failed <= allowed(*moment)),
+            .all(|(_, time, _, failed)| *failed <= allowed(*time)),
         "{report}"
     );
 }
@@ -369,13 +369,13 @@ async fn a_server_that_stays_down_fails_calls_in_a_bounded_time() {
 
 #[tokio::test]
 async fn a_server_that_breaks_every_request_gets_each_a_few_times() {
-    for moment in [
-        CloseMoment::AtFirstByte,
-        CloseMoment::InsteadOfResponse,
-        CloseMoment::InResponse,
+    for time in [
+        CloseTime::AtFirstByte,
+        CloseTime::InsteadOfResponse,
+        CloseTime::InResponse,
     ] {
         let server = ClosingServer::start(ClosingRules {
-            moment,
+            time,
             always: true,
             ..ClosingRules::default()
         });
@@ -383,10 +383,10 @@ async fn a_server_that_breaks_every_request_gets_each_a_few_times() {
         let error = client.list_tools().await.unwrap_err();
         assert!(matches!(error.kind(), McpErrorKind::Broken(_)), "{error}");
         // `initialize` and three repetitions, and the end of a session that a response has named.
-        let max = 4 + usize::from(moment == CloseMoment::InResponse);
+        let max = 4 + usize::from(time == CloseTime::InResponse);
         assert!(
             server.connections() <= max,
-            "{moment:?}: {}",
+            "{time:?}: {}",
             server.connections()
         );
     }

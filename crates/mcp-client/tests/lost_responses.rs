@@ -117,7 +117,7 @@ fn cases() -> Vec<Case> {
 fn respond(request: &Recorded, case: &Case, was_called: bool) -> Vec<Fault> {
     let id = &request.json()["id"];
     if id.is_null() {
-        return vec![Fault::answer("202 Accepted", "text/plain", "")];
+        return vec![Fault::response("202 Accepted", "text/plain", "")];
     }
     let revision = match case.changes && was_called {
         true if case.revision == "2025-03-26" => "2025-06-18",
@@ -144,19 +144,23 @@ fn respond(request: &Recorded, case: &Case, was_called: bool) -> Vec<Fault> {
     if case.has_session && request.rpc_method() == "initialize" {
         headers.push(("Mcp-Session-Id", "s1"));
     }
-    vec![Fault::answer_with("200 OK", &headers, response.to_string())]
+    vec![Fault::response_with(
+        "200 OK",
+        &headers,
+        response.to_string(),
+    )]
 }
 
 fn resume(resumed: &Resumed) -> Vec<Fault> {
     match resumed {
-        Resumed::Status(status, None) => vec![Fault::answer(status, "text/plain", "no")],
+        Resumed::Status(status, None) => vec![Fault::response(status, "text/plain", "no")],
         Resumed::Status(status, Some(error)) => {
             let body = json!({"jsonrpc": "2.0", "id": null, "error": error});
-            vec![Fault::answer(status, JSON, body.to_string())]
+            vec![Fault::response(status, JSON, body.to_string())]
         }
         Resumed::Redirect(url) => {
             let headers = [("Location", *url)];
-            vec![Fault::answer_with("307 Temporary Redirect", &headers, "")]
+            vec![Fault::response_with("307 Temporary Redirect", &headers, "")]
         }
         Resumed::Cut | Resumed::Refused | Resumed::Never => vec![Fault::Close],
         Resumed::Empty => vec![Fault::head(EVENT_STREAM), Fault::Close],
@@ -259,12 +263,12 @@ async fn start(revision: &'static str, call: Value, task: Vec<Fault>) -> FaultSe
         resumed: Resumed::Never,
     };
     FaultServer::start(move |request| match request.rpc_method().as_str() {
-        _ if request.method == "GET" => vec![Fault::answer("405 No", "text/plain", "")],
+        _ if request.method == "GET" => vec![Fault::response("405 No", "text/plain", "")],
         "tools/call" => {
             let mut response = call.clone();
             response["jsonrpc"] = "2.0".into();
             response["id"] = request.json()["id"].clone();
-            vec![Fault::answer("200 OK", JSON, response.to_string())]
+            vec![Fault::response("200 OK", JSON, response.to_string())]
         }
         "tasks/get" => task.clone(),
         _ => respond(request, &case, false),
@@ -281,9 +285,9 @@ async fn a_started_task_may_have_run_whatever_happens_to_the_requests_for_its_st
         "code": -32602, "message": "Unknown task",
     }});
     for task in [
-        Fault::answer("401 Unauthorized", "text/plain", ""),
-        Fault::answer("404 Not Found", "text/plain", ""),
-        Fault::answer("400 Bad Request", JSON, unknown.to_string()),
+        Fault::response("401 Unauthorized", "text/plain", ""),
+        Fault::response("404 Not Found", "text/plain", ""),
+        Fault::response("400 Bad Request", JSON, unknown.to_string()),
     ] {
         let server = start(STATELESS, created.clone(), vec![task]).await;
         let client = McpClient::new(ServerConfig::new("losing", &server.url).unwrap());
@@ -314,9 +318,9 @@ async fn an_error_of_a_tool_is_no_rejection_of_the_revision() {
 #[tokio::test]
 async fn a_call_of_a_server_without_a_session_has_not_run() {
     for answer in [
-        Fault::answer("200 OK", "text/html", "<html>"),
-        Fault::answer("200 OK", JSON, ""),
-        Fault::answer("200 OK", JSON, "{\"id\":"),
+        Fault::response("200 OK", "text/html", "<html>"),
+        Fault::response("200 OK", JSON, ""),
+        Fault::response("200 OK", JSON, "{\"id\":"),
     ] {
         let server = FaultServer::start(move |_| vec![answer.clone()]).await;
         let mut config = ServerConfig::new("losing", &server.url).unwrap();

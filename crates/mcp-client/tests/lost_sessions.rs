@@ -160,7 +160,7 @@ impl Case {
             Form::Html => ("text/html", format!("<p>{}</p>", self.text)),
             Form::Empty => ("text/plain", String::new()),
         };
-        vec![Fault::answer(&format!("{} X", self.status), kind, body)]
+        vec![Fault::response(&format!("{} X", self.status), kind, body)]
     }
 }
 
@@ -194,7 +194,11 @@ impl Server {
             if let Some(session) = &session {
                 headers.push(("Mcp-Session-Id", session));
             }
-            vec![Fault::answer_with("200 OK", &headers, reply.response(&id))]
+            vec![Fault::response_with(
+                "200 OK",
+                &headers,
+                reply.response(&id),
+            )]
         };
         if request.method == "GET" && is_legacy {
             self.has_forgotten.store(false, Ordering::SeqCst);
@@ -207,7 +211,7 @@ impl Server {
             ];
         }
         if request.method != "POST" {
-            return vec![Fault::answer("405 Method Not Allowed", JSON, "")];
+            return vec![Fault::response("405 Method Not Allowed", JSON, "")];
         }
         if method == "initialize" && !is_legacy {
             self.has_forgotten.store(false, Ordering::SeqCst);
@@ -215,7 +219,7 @@ impl Server {
             return success(Reply::result(&json!({})), Some(session.to_string()));
         }
         if is_legacy && request.path == "/sse" {
-            return vec![Fault::answer("405 Method Not Allowed", JSON, "")];
+            return vec![Fault::response("405 Method Not Allowed", JSON, "")];
         }
         if method == "server/discover" {
             return success(Reply::error(-32601, "Method not found"), None);
@@ -238,14 +242,14 @@ impl Server {
                         let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
                         let error = Reply::error(-32001, "Session not found").response(&id);
                         let events = format!("data: {progress}\n\ndata: {error}\n\n");
-                        vec![Fault::answer("200 OK", EVENT_STREAM, events)]
+                        vec![Fault::response("200 OK", EVENT_STREAM, events)]
                     }
                     _ => success(Reply::result(&json!({"content": []})), None),
                 }
             }
-            ("", _) => vec![Fault::answer("202 Accepted", JSON, "")],
+            ("", _) => vec![Fault::response("202 Accepted", JSON, "")],
             (method, _) if method.starts_with("notifications/") => {
-                vec![Fault::answer("202 Accepted", JSON, "")]
+                vec![Fault::response("202 Accepted", JSON, "")]
             }
             _ => success(Reply::result(&json!({})), None),
         }

@@ -79,7 +79,7 @@ fn with_type(content_type: Option<&str>, body: impl AsRef<[u8]>) -> Fault {
         .map(|it| ("Content-Type", it))
         .into_iter()
         .collect();
-    Fault::answer_with("200 OK", &headers, body)
+    Fault::response_with("200 OK", &headers, body)
 }
 
 fn client(url: &str, transport: TransportKind) -> McpClient {
@@ -106,7 +106,7 @@ async fn a_body_is_recognized_by_its_first_bytes_whatever_its_content_type() {
         for (name, form) in FORMS {
             let server = FaultServer::start(move |request| {
                 if request.method != "POST" {
-                    return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+                    return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
                 }
                 match response(request) {
                     Some(response) => vec![with_type(content_type, form(&response))],
@@ -125,7 +125,7 @@ async fn a_stream_with_a_wrong_content_type_is_read_while_it_is_open() {
     for content_type in TYPES {
         let server = FaultServer::start(move |request| {
             let Some(response) = response(request) else {
-                return vec![Fault::answer("202 Accepted", "text/plain", "")];
+                return vec![Fault::response("202 Accepted", "text/plain", "")];
             };
             let progress = r#"data: {"jsonrpc":"2.0","method":"notifications/message"}"#;
             let head = Fault::head(content_type.unwrap_or("text/plain"));
@@ -161,10 +161,10 @@ async fn a_get_stream_with_a_wrong_content_type_is_read() {
             }
             match response(request) {
                 _ if request.path == "/sse" => {
-                    vec![Fault::answer("405 Method Not Allowed", "text/plain", "")]
+                    vec![Fault::response("405 Method Not Allowed", "text/plain", "")]
                 }
                 Some(response) => vec![with_type(content_type, response)],
-                None => vec![Fault::answer("202 Accepted", "text/plain", "")],
+                None => vec![Fault::response("202 Accepted", "text/plain", "")],
             }
         })
         .await;
@@ -198,7 +198,7 @@ async fn a_compressed_response_is_an_error_that_says_so() {
         let server = FaultServer::start(move |request| {
             if request.method != "POST" || request.json().get("id").is_none() {
                 // A response without a body is not compressed, whatever its header says.
-                return vec![Fault::answer_with(
+                return vec![Fault::response_with(
                     "202 Accepted",
                     &[("Content-Encoding", encoding)],
                     "",
@@ -209,7 +209,7 @@ async fn a_compressed_response_is_an_error_that_says_so() {
                 ("Content-Encoding", encoding),
             ];
             match request.rpc_method().as_str() {
-                "tools/call" => vec![Fault::answer_with("200 OK", &headers, b"\x1f\x8b\x08")],
+                "tools/call" => vec![Fault::response_with("200 OK", &headers, b"\x1f\x8b\x08")],
                 _ => vec![with_type(
                     Some("application/json"),
                     response(request).unwrap(),
@@ -241,16 +241,16 @@ async fn a_compressed_rejection_may_be_the_answer_to_the_call() {
             ("Mcp-Session-Id", "s"),
         ];
         match request.rpc_method().as_str() {
-            "tools/call" => vec![Fault::answer_with(
+            "tools/call" => vec![Fault::response_with(
                 "404 Not Found",
                 &headers,
                 b"\x1f\x8b\x08",
             )],
             "initialize" => {
                 let (headers, body) = ([headers[0], headers[2]], response(request).unwrap());
-                vec![Fault::answer_with("200 OK", &headers, body)]
+                vec![Fault::response_with("200 OK", &headers, body)]
             }
-            _ => vec![Fault::answer("202 Accepted", "text/plain", "")],
+            _ => vec![Fault::response("202 Accepted", "text/plain", "")],
         }
     })
     .await;
@@ -274,7 +274,7 @@ async fn folded_headers_are_read() {
             return vec![Fault::Send(stream.into_bytes()), Fault::Hang];
         }
         let Some(response) = response(request) else {
-            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            return vec![Fault::response("202 Accepted", "text/plain", "")];
         };
         let (head, length) = (folded("application/json"), response.len());
         let answer = format!("{head}Content-Length: {length}\r\n\r\n{response}");

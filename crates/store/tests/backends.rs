@@ -248,7 +248,7 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
             assert!(error.is_unavailable(), "{error:?}");
         }
 
-        relay.answer_again();
+        relay.resume();
         let recovered = async {
             while store.record_call(running("again")).await.is_err() {}
             ask_often(&store).await;

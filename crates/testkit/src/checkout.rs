@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 /// exists.
 #[must_use]
 pub fn checkout() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR");
-    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let root = Path::new(&package)
         .ancestors()
         .find(|directory| directory.join("Cargo.lock").is_file());

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 
 /// When a [`ClosingServer`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloseMoment {
+pub enum CloseTime {
     /// Directly after a response.
     AfterResponse,
     /// After this idle time.
@@ -48,7 +48,7 @@ pub enum CloseKind {
 #[derive(Debug, Clone, Copy)]
 pub struct ClosingRules {
     /// When the server closes a connection.
-    pub moment: CloseMoment,
+    pub time: CloseTime,
     /// How the server closes a connection.
     pub kind: CloseKind,
     /// The only request, counted from 0, that meets a close, even on a new connection. If `None`,
@@ -71,7 +71,7 @@ impl Default for ClosingRules {
     /// A server that closes no connection.
     fn default() -> Self {
         Self {
-            moment: CloseMoment::AfterResponse,
+            time: CloseTime::AfterResponse,
             kind: CloseKind::Fin,
             only: Some(usize::MAX),
             always: false,
@@ -209,7 +209,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
     let mut unread = Vec::new();
     for turn in 0_usize.. {
         // The idle time counts from the last response.
-        if let CloseMoment::AfterIdle(idle) = rules.moment
+        if let CloseTime::AfterIdle(idle) = rules.time
             && turn > 0
             && state.meets_next(turn)
             && tokio::time::timeout(idle, stream.readable()).await.is_err()
@@ -230,9 +230,9 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         }
         let number = state.requests.fetch_add(1, Ordering::SeqCst);
         let meets = state.meets(number, turn);
-        match rules.moment {
-            CloseMoment::AtFirstByte if meets => return close(stream, rules.kind).await,
-            CloseMoment::InHead if meets => {
+        match rules.time {
+            CloseTime::AtFirstByte if meets => return close(stream, rules.kind).await,
+            CloseTime::InHead if meets => {
                 let _ = stream.read(&mut [0; 20]).await;
                 return close(stream, rules.kind).await;
             }
@@ -245,18 +245,18 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         if request.body["method"] == "tools/call" {
             tokio::time::sleep(rules.work).await;
         }
-        if rules.moment == CloseMoment::InsteadOfResponse && meets {
+        if rules.time == CloseTime::InsteadOfResponse && meets {
             return close(stream, rules.kind).await;
         }
         let response = protocol::response(&request, &rules);
-        if rules.moment == CloseMoment::InResponse && meets {
+        if rules.time == CloseTime::InResponse && meets {
             let _ = stream.write_all(&response[..response.len() - 9]).await;
             return close(stream, rules.kind).await;
         }
         if stream.write_all(&response).await.is_err() {
             return;
         }
-        if rules.moment == CloseMoment::AfterResponse && rules.only.is_none_or(|n| n == number) {
+        if rules.time == CloseTime::AfterResponse && rules.only.is_none_or(|n| n == number) {
             return close(stream, rules.kind).await;
         }
     }

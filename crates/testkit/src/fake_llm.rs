@@ -1,4 +1,3 @@
-mod answer;
 mod anthropic;
 mod chat_request;
 mod google;
@@ -6,6 +5,7 @@ mod history;
 mod obedient;
 mod openai_chat;
 mod openai_responses;
+mod response;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{Fault, FaultServer, Recorded, Recorder};
 use chat_request::ChatRequest;
 
-pub use answer::{LlmAnswer, LlmCall, LlmFault};
+pub use response::{LlmCall, LlmFault, LlmResponse};
 
 /// The API of a fake language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +32,17 @@ pub enum LlmDialect {
     Google,
 }
 
-/// A fake language model that gives scripted answers, streamed if the request asks for it, with
+/// A fake language model that gives scripted responses, streamed if the request asks for it, with
 /// scripted faults. Like real providers, it rejects invalid conversations: a call whose arguments
-/// are not an object, and thinking without a following answer.
+/// are not an object, and thinking without a following response.
 ///
 /// ```
-/// # use pillion_testkit::{FakeLlm, LlmAnswer};
+/// # use pillion_testkit::{FakeLlm, LlmResponse};
 /// # use serde_json::json;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let llm = FakeLlm::start([
-///     LlmAnswer::call("calculator", &json!({"expression": "6 * 7"})),
-///     LlmAnswer::text("It is 42."),
+///     LlmResponse::call("calculator", &json!({"expression": "6 * 7"})),
+///     LlmResponse::text("It is 42."),
 /// ])
 /// .await;
 /// assert!(llm.base_url.ends_with("/v1"));
@@ -58,36 +58,36 @@ pub struct FakeLlm {
     server: FaultServer,
 }
 
-type Script = dyn Fn(&Recorded) -> LlmAnswer + Send + Sync;
+type Script = dyn Fn(&Recorded) -> LlmResponse + Send + Sync;
 
 impl FakeLlm {
-    /// Starts a model that gives these answers in order, with OpenAI's Chat Completions API, and
-    /// repeats the last answer.
+    /// Starts a model that gives these responses in order, with OpenAI's Chat Completions API, and
+    /// repeats the last response.
     ///
     /// # Panics
-    /// If there is no free port, or no answer.
-    pub async fn start(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
-        Self::with_answers(LlmDialect::OpenAiChat, answers).await
+    /// If there is no free port, or no response.
+    pub async fn start(responses: impl IntoIterator<Item = LlmResponse>) -> Self {
+        Self::with_responses(LlmDialect::OpenAiChat, responses).await
     }
 
-    /// Starts a model that gives these answers in order, with another API, and repeats the last
-    /// answer.
+    /// Starts a model that gives these responses in order, with another API, and repeats the last
+    /// response.
     ///
     /// # Panics
-    /// If there is no free port, or no answer.
-    pub async fn with_answers(
+    /// If there is no free port, or no response.
+    pub async fn with_responses(
         dialect: LlmDialect,
-        answers: impl IntoIterator<Item = LlmAnswer>,
+        responses: impl IntoIterator<Item = LlmResponse>,
     ) -> Self {
-        let mut answers: Vec<_> = answers.into_iter().collect();
-        assert!(!answers.is_empty(), "a model has something to say");
-        answers.reverse();
-        let answers = Mutex::new(answers);
+        let mut responses: Vec<_> = responses.into_iter().collect();
+        assert!(!responses.is_empty(), "a model has something to say");
+        responses.reverse();
+        let responses = Mutex::new(responses);
         Self::with_script(dialect, move |_| {
-            let mut answers = answers.lock().unwrap();
-            match answers.len() {
-                1 => answers[0].clone(),
-                _ => answers.pop().unwrap(),
+            let mut responses = responses.lock().unwrap();
+            match responses.len() {
+                1 => responses[0].clone(),
+                _ => responses.pop().unwrap(),
             }
         })
         .await
@@ -99,32 +99,32 @@ impl FakeLlm {
     /// If there is no free port.
     pub async fn with_script(
         dialect: LlmDialect,
-        script: impl Fn(&Recorded) -> LlmAnswer + Send + Sync + 'static,
+        script: impl Fn(&Recorded) -> LlmResponse + Send + Sync + 'static,
     ) -> Self {
         let script: Arc<Script> = Arc::new(script);
         let server = FaultServer::start(move |request| {
-            let refusal = history::refusal(dialect, &request.json());
-            let answer = refusal.unwrap_or_else(|| script(request));
-            response_steps(dialect, request, &answer)
+            let rejection = history::rejection(dialect, &request.json());
+            let response = rejection.unwrap_or_else(|| script(request));
+            response_steps(dialect, request, &response)
         })
         .await;
-        Self::of(server)
+        Self::new(server)
     }
 
     /// Starts a model that follows the user's last message. Lines with a tool's name and JSON
-    /// arguments, such as `roll_dice {"notation": "2d6"}`, become calls in one answer, and the next
-    /// answer repeats their results as text. The model repeats any other message.
+    /// arguments, such as `roll_dice {"notation": "2d6"}`, become calls in one response, and the next
+    /// response repeats their results as text. The model repeats any other message.
     ///
     /// # Panics
     /// If there is no free port.
     pub async fn obedient(dialect: LlmDialect) -> Self {
         Self::with_script(dialect, move |request| {
-            obedient::answer(&ChatRequest::of(dialect, &request.json()))
+            obedient::respond(&ChatRequest::from_body(dialect, &request.json()))
         })
         .await
     }
 
-    fn of(server: FaultServer) -> Self {
+    fn new(server: FaultServer) -> Self {
         let base_url = server.url.replace("/sse", "/v1");
         Self {
             base_url,
@@ -146,41 +146,46 @@ impl FakeLlm {
     }
 }
 
-/// Returns the steps that send an answer.
-fn response_steps(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -> Vec<Fault> {
+/// Returns the steps that send a response.
+fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmResponse) -> Vec<Fault> {
     let mut steps = Vec::new();
-    if !answer.delay.is_zero() {
-        steps.push(Fault::Wait(answer.delay));
+    if !response.delay.is_zero() {
+        steps.push(Fault::Wait(response.delay));
     }
-    if let Some(refusal) = &answer.refusal {
-        let headers = refusal.headers.iter();
-        let headers: Vec<_> = headers
+    if let Some(rejection) = &response.rejection {
+        let headers: Vec<_> = rejection
+            .headers
+            .iter()
             .map(|(name, value)| (*name, value.as_str()))
             .collect();
-        steps.push(Fault::answer_with(&refusal.status, &headers, &refusal.body));
+        steps.push(Fault::response_with(
+            &rejection.status,
+            &headers,
+            &rejection.body,
+        ));
         return steps;
     }
     let body = request.json();
     let wants_stream = body["stream"] == true || request.path.contains(":streamGenerateContent");
-    let is_streamed = wants_stream && answer.fault != Some(LlmFault::NotStreamed);
+    let is_streamed = wants_stream && response.fault != Some(LlmFault::NotStreamed);
     let (whole, events) = match dialect {
         LlmDialect::OpenAiChat => (
-            openai_chat::plain_body(answer),
-            openai_chat::events(answer, &body),
+            openai_chat::plain_body(response),
+            openai_chat::events(response, &body),
         ),
         LlmDialect::OpenAiResponses => (
-            openai_responses::plain_body(answer),
-            openai_responses::events(answer),
+            openai_responses::plain_body(response),
+            openai_responses::events(response),
         ),
-        LlmDialect::Anthropic => (anthropic::plain_body(answer), anthropic::events(answer)),
-        LlmDialect::Google => (google::plain_body(answer), google::events(answer)),
+        LlmDialect::Anthropic => (anthropic::plain_body(response), anthropic::events(response)),
+        LlmDialect::Google => (google::plain_body(response), google::events(response)),
     };
     let whole = whole.to_string();
-    match (is_streamed, &answer.fault) {
+    match (is_streamed, &response.fault) {
         (true, fault) => stream(&mut steps, &events, fault.as_ref()),
         (false, Some(LlmFault::Truncated)) => {
             let half = &whole.as_bytes()[..whole.len() / 2];
-            steps.push(Fault::answer("200 OK", "application/json", half));
+            steps.push(Fault::json(half));
         }
         (false, Some(LlmFault::Broken)) => {
             let head = format!(
@@ -202,13 +207,9 @@ fn response_steps(dialect: LlmDialect, request: &Recorded, answer: &LlmAnswer) -
             steps.push(Fault::Close);
         }
         (false, Some(LlmFault::Error(error))) => {
-            steps.push(Fault::answer(
-                "200 OK",
-                "application/json",
-                error.to_string(),
-            ));
+            steps.push(Fault::json(error.to_string()));
         }
-        (false, _) => steps.push(Fault::answer("200 OK", "application/json", whole)),
+        (false, _) => steps.push(Fault::json(whole)),
     }
     steps
 }

@@ -55,7 +55,18 @@ struct State {
     /// Valid access tokens, with their scopes.
     access: HashMap<String, String>,
     refresh: HashMap<String, String>,
-    given: usize,
+    issued: usize,
+}
+
+impl OAuthRules {
+    /// Returns the default rules, with refresh tokens.
+    #[must_use]
+    pub fn refreshing() -> Self {
+        Self {
+            refresh: true,
+            ..Self::default()
+        }
+    }
 }
 
 impl FakeOAuth {
@@ -72,7 +83,7 @@ impl FakeOAuth {
         }));
         let (answering, origin) = (Arc::clone(&state), issuer.clone());
         let server = FaultServer::on(listener, move |request| {
-            answering.lock().unwrap().answer(&origin, request)
+            answering.lock().unwrap().respond(&origin, request)
         });
         Self {
             url: server.url.clone(),
@@ -124,7 +135,7 @@ impl FakeOAuth {
 }
 
 impl State {
-    fn answer(&mut self, origin: &str, request: &Recorded) -> Vec<Fault> {
+    fn respond(&mut self, origin: &str, request: &Recorded) -> Vec<Fault> {
         let path = request.path.split('?').next().unwrap_or_default();
         if let Some(faults) = self.rules.faults.get(path) {
             return faults.clone();
@@ -141,12 +152,12 @@ impl State {
             })),
             "/authorize" => self.authorize(origin, request),
             "/token" => {
-                let mut answer = vec![Fault::Wait(self.rules.token_delay)];
-                answer.extend(self.token(&form(&request.body)));
-                answer
+                let mut response = vec![Fault::Wait(self.rules.token_delay)];
+                response.extend(self.token(&form(&request.body)));
+                response
             }
             "/sse" => self.mcp(origin, request),
-            _ => vec![Fault::answer("404 Not Found", "text/plain", "")],
+            _ => vec![Fault::text("404 Not Found", "")],
         }
     }
 
@@ -174,17 +185,17 @@ impl State {
         let (_, query) = request.path.split_once('?').unwrap_or_default();
         let parameters = form(query.as_bytes());
         let field = |name: &str| parameters.get(name).map(String::as_str).unwrap_or_default();
-        let mut answer = form_urlencoded::Serializer::new(String::new());
+        let mut response = form_urlencoded::Serializer::new(String::new());
         if self.rules.refuses {
-            answer.append_pair("error", "access_denied");
+            response.append_pair("error", "access_denied");
         } else {
-            answer.append_pair("code", &format!("hush-code-{}", field("scope")));
+            response.append_pair("code", &format!("hush-code-{}", field("scope")));
         }
-        answer.append_pair("state", field("state"));
-        answer.append_pair("iss", origin);
-        let location = format!("{}?{}", field("redirect_uri"), answer.finish());
+        response.append_pair("state", field("state"));
+        response.append_pair("iss", origin);
+        let location = format!("{}?{}", field("redirect_uri"), response.finish());
         let headers = [("Location", location.as_str())];
-        vec![Fault::answer_with("302 Found", &headers, "")]
+        vec![Fault::response_with("302 Found", &headers, "")]
     }
 
     fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {
@@ -207,22 +218,22 @@ impl State {
             _ => None,
         };
         let Some(scope) = scope else {
-            let refusal = json!({"error": "invalid_grant"}).to_string();
-            return vec![Fault::answer(
+            let rejection = json!({"error": "invalid_grant"}).to_string();
+            return vec![Fault::response(
                 "400 Bad Request",
                 "application/json",
-                refusal,
+                rejection,
             )];
         };
-        self.given += 1;
-        let access = format!("hush-access-{}", self.given);
-        let mut answer = json!({"access_token": access, "token_type": "Bearer"});
+        self.issued += 1;
+        let access = format!("hush-access-{}", self.issued);
+        let mut response = json!({"access_token": access, "token_type": "Bearer"});
         if let Some(seconds) = self.rules.expires_in {
-            answer["expires_in"] = seconds.into();
+            response["expires_in"] = seconds.into();
         }
         if self.rules.refresh {
-            let refresh = format!("hush-refresh-{}", self.given);
-            answer["refresh_token"] = refresh.clone().into();
+            let refresh = format!("hush-refresh-{}", self.issued);
+            response["refresh_token"] = refresh.clone().into();
             self.refresh.insert(refresh, scope.clone());
         }
         let scope = if self.rules.narrow {
@@ -231,29 +242,32 @@ impl State {
             scope
         };
         self.access.insert(access, scope);
-        ok(&answer)
+        ok(&response)
     }
 
     fn mcp(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
         if request.method != "POST" {
-            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         let token = request.header("authorization").strip_prefix("Bearer ");
         let Some(scope) = token.and_then(|token| self.access.get(token)) else {
-            let scope = self.rules.scope.as_ref();
-            let scope = scope.map_or(String::new(), |scope| format!(", scope=\"{scope}\""));
+            let scope = self
+                .rules
+                .scope
+                .as_ref()
+                .map_or(String::new(), |scope| format!(", scope=\"{scope}\""));
             let challenge = format!(
                 "Bearer resource_metadata=\"{origin}/.well-known/oauth-protected-resource/sse\"{scope}"
             );
-            return refused("401 Unauthorized", &challenge);
+            return rejected("401 Unauthorized", &challenge);
         };
         let needed = self.rules.call_scope.as_deref();
         match needed.filter(|_| request.rpc_method() == "tools/call") {
             Some(needed) if !scope.split(' ').any(|scope| scope == needed) => {
-                let more = if self.rules.greedy { self.given } else { 0 };
+                let more = if self.rules.greedy { self.issued } else { 0 };
                 let scopes = format!("{needed} more-{more}");
                 let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scopes}\"");
-                refused("403 Forbidden", &challenge)
+                rejected("403 Forbidden", &challenge)
             }
             _ => {
                 let result = Reply::raw_result(match request.rpc_method().as_str() {
@@ -262,23 +276,19 @@ impl State {
                 });
                 let response = result.response(&request.rpc_id());
                 let event = format!("data: {response}\n\n");
-                vec![Fault::answer("200 OK", "text/event-stream", event)]
+                vec![Fault::response("200 OK", "text/event-stream", event)]
             }
         }
     }
 }
 
 fn ok(body: &Value) -> Vec<Fault> {
-    vec![Fault::answer(
-        "200 OK",
-        "application/json",
-        body.to_string(),
-    )]
+    vec![Fault::json(body.to_string())]
 }
 
-fn refused(status: &str, challenge: &str) -> Vec<Fault> {
+fn rejected(status: &str, challenge: &str) -> Vec<Fault> {
     let headers = [("WWW-Authenticate", challenge)];
-    vec![Fault::answer_with(status, &headers, "")]
+    vec![Fault::response_with(status, &headers, "")]
 }
 
 fn form(body: &[u8]) -> HashMap<String, String> {

@@ -164,9 +164,9 @@ impl Connection {
                 Message::Text(text) => {
                     let message: Value = serde_json::from_str(&text).unwrap();
                     let revision = self.revision.lock().unwrap().clone();
-                    let answered = match greeting(&message, revision.as_deref()) {
-                        Some(greeting) => socket.send(Message::text(greeting)).await.ok(),
-                        None => answer(&mut socket, &message, &mut session).await,
+                    let answered = match handshake_response(&message, revision.as_deref()) {
+                        Some(response) => socket.send(Message::text(response)).await.ok(),
+                        None => respond(&mut socket, &message, &mut session).await,
                     };
                     if answered.is_none() {
                         break;
@@ -183,7 +183,7 @@ impl Connection {
 }
 
 /// Returns the answer of a server of one revision to the client's handshake or discovery.
-fn greeting(message: &Value, revision: Option<&str>) -> Option<String> {
+fn handshake_response(message: &Value, revision: Option<&str>) -> Option<String> {
     let revision = revision?;
     let is_stateless = revision >= "2026-07-28";
     let result = match (message["method"].as_str()?, is_stateless) {
@@ -206,7 +206,7 @@ fn greeting(message: &Value, revision: Option<&str>) -> Option<String> {
 }
 
 /// Answers one message; `None` if the connection is closed.
-async fn answer(socket: &mut Socket, message: &Value, session: &mut Session) -> Option<()> {
+async fn respond(socket: &mut Socket, message: &Value, session: &mut Session) -> Option<()> {
     let Some(id) = message.get("id").cloned() else {
         return Some(());
     };
@@ -281,6 +281,6 @@ async fn answer(socket: &mut Socket, message: &Value, session: &mut Session) -> 
 async fn ask(socket: &mut Socket) -> Option<Value> {
     let text = r#"{"jsonrpc":"2.0","id":"q1","method":"ping"}"#;
     socket.send(Message::text(text)).await.ok()?;
-    let answer = socket.next().await?.ok()?;
-    serde_json::from_str(answer.to_text().ok()?).ok()
+    let response = socket.next().await?.ok()?;
+    serde_json::from_str(response.to_text().ok()?).ok()
 }

@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::{Recorded, Recorder};
+use crate::{Recorded, Recorder, Reply};
 
 /// One step of a raw answer, below HTTP.
 #[derive(Debug, Clone)]
@@ -35,13 +36,13 @@ pub enum Fault {
 impl Fault {
     /// A complete HTTP response with a status such as `200 OK`, a content type and a body.
     #[must_use]
-    pub fn answer(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
-        Self::answer_with(status, &[("Content-Type", content_type)], body)
+    pub fn response(status: &str, content_type: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::response_with(status, &[("Content-Type", content_type)], body)
     }
 
     /// A complete HTTP response with these headers.
     #[must_use]
-    pub fn answer_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+    pub fn response_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
         for (name, value) in headers {
@@ -51,6 +52,30 @@ impl Fault {
         let mut bytes = bytes.into_bytes();
         bytes.extend_from_slice(body);
         Self::Send(bytes)
+    }
+
+    /// A complete HTTP response with this status and a body in plain text.
+    #[must_use]
+    pub fn text(status: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::response(status, "text/plain", body)
+    }
+
+    /// A complete HTTP response with status 200 and a body in JSON.
+    #[must_use]
+    pub fn json(body: impl AsRef<[u8]>) -> Self {
+        Self::response("200 OK", "application/json", body)
+    }
+
+    /// A complete HTTP response with status 200 and the JSON-RPC response to the request.
+    #[must_use]
+    pub fn reply(request: &Recorded, reply: &Reply) -> Self {
+        Self::json(reply.response(&request.rpc_id()))
+    }
+
+    /// A message as an event of a stream.
+    #[must_use]
+    pub fn event(message: impl Display) -> Self {
+        Self::Send(format!("data: {message}\n\n").into_bytes())
     }
 
     /// The head of a response whose body ends with the connection.
@@ -132,7 +157,7 @@ impl Drop for FaultServer {
 struct InProgress(Arc<AtomicUsize>);
 
 impl InProgress {
-    fn of(counter: &Arc<AtomicUsize>) -> Self {
+    fn new(counter: &Arc<AtomicUsize>) -> Self {
         counter.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(counter))
     }
@@ -152,7 +177,7 @@ async fn serve(
 ) {
     let mut unread = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut unread).await {
-        let _in_progress = InProgress::of(&counter);
+        let _in_progress = InProgress::new(&counter);
         recorder.add(request.clone());
         for fault in script(&request) {
             if !run_step(&mut stream, fault).await {

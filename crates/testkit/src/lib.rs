@@ -33,8 +33,8 @@ mod twin;
 mod wasm;
 
 pub use checkout::checkout;
-pub use closing_server::{CloseKind, CloseMoment, ClosingRules, ClosingServer};
-pub use fake_llm::{FakeLlm, LlmAnswer, LlmCall, LlmDialect, LlmFault};
+pub use closing_server::{CloseKind, CloseTime, ClosingRules, ClosingServer};
+pub use fake_llm::{FakeLlm, LlmCall, LlmDialect, LlmFault, LlmResponse};
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_oauth::{FakeOAuth, OAuthRules};
 pub use fake_stdio::fake_stdio;

@@ -106,10 +106,10 @@ impl LyingServer {
         }));
         let (of_server, of_hostile) = (Arc::clone(&state), Arc::clone(&state));
         let server = FaultServer::on(server_listener, move |request| {
-            of_server.lock().unwrap().answer_as_server(request)
+            of_server.lock().unwrap().respond_as_server(request)
         });
         let hostile = FaultServer::on(hostile_listener, move |request| {
-            of_hostile.lock().unwrap().answer_as_hostile(request)
+            of_hostile.lock().unwrap().respond_as_hostile(request)
         });
         Self {
             url: server.url.clone(),
@@ -126,9 +126,11 @@ impl LyingServer {
     /// If another call has panicked.
     pub fn lie(&self, lie: &Lie) {
         let mut state = self.state.lock().unwrap();
-        let faults = lie.honest_faults.iter();
-        let faults = faults.map(|(path, faults)| (path.clone(), state.filled(faults)));
-        let faults = faults.collect();
+        let faults = lie
+            .honest_faults
+            .iter()
+            .map(|(path, faults)| (path.clone(), state.filled(faults)))
+            .collect();
         let metadata = state.text(&lie.honest_metadata.to_string());
         let metadata = serde_json::from_str(&metadata).unwrap();
         self.honest.change(|rules| {
@@ -164,8 +166,12 @@ impl LyingServer {
     /// server may see its access tokens.
     #[must_use]
     pub fn leaks(&self) -> Vec<String> {
-        let hostile = self.hostile.requests.all().into_iter();
-        let hostile = hostile.map(|request| (false, request));
+        let hostile = self
+            .hostile
+            .requests
+            .all()
+            .into_iter()
+            .map(|request| (false, request));
         let server = self.server.requests.all().into_iter();
         let all = hostile.chain(server.map(|request| (true, request)));
         let leaks = all.filter_map(|(is_server, request)| leak(is_server, &request));
@@ -182,8 +188,9 @@ fn leak(is_server: bool, request: &Recorded) -> Option<String> {
             continue;
         }
         text.push_str(&format!("{name}: {value}\n"));
-        let basic = value.strip_prefix("Basic ");
-        let basic = basic.and_then(|basic| BASE64_STANDARD.decode(basic).ok());
+        let basic = value
+            .strip_prefix("Basic ")
+            .and_then(|basic| BASE64_STANDARD.decode(basic).ok());
         text.push_str(&String::from_utf8_lossy(&basic.unwrap_or_default()));
     }
     text.push_str(&String::from_utf8_lossy(&request.body));
@@ -219,7 +226,7 @@ impl State {
         filled.collect()
     }
 
-    fn answer_as_server(&mut self, request: &Recorded) -> Vec<Fault> {
+    fn respond_as_server(&mut self, request: &Recorded) -> Vec<Fault> {
         let path = request.path.split('?').next().unwrap_or_default();
         let faults = &self.lie.server_faults;
         if let Some((_, faults)) = faults.iter().find(|(of, _)| of == path) {
@@ -228,25 +235,25 @@ impl State {
         let is_resource = path.contains("oauth-protected-resource");
         let publishes_nothing = self.lie.named.is_empty() && self.lie.claimed.is_empty();
         match (request.method.as_str(), path) {
-            ("POST", "/sse") => self.answer_as_mcp(request),
-            ("GET", "/sse") => vec![Fault::answer("405 Method Not Allowed", "text/plain", "")],
-            _ if is_resource && !self.lie.named.is_empty() => json_answer(&self.resource()),
+            ("POST", "/sse") => self.respond_as_mcp(request),
+            ("GET", "/sse") => vec![Fault::text("405 Method Not Allowed", "")],
+            _ if is_resource && !self.lie.named.is_empty() => json_response(&self.resource()),
             (method, _) if is_resource || method == "GET" && publishes_nothing => {
-                vec![Fault::answer("404 Not Found", "text/plain", "")]
+                vec![Fault::text("404 Not Found", "")]
             }
             _ => {
                 let origin = self.server.clone();
-                self.answer_as_issuer(&origin, request)
+                self.respond_as_issuer(&origin, request)
             }
         }
     }
 
-    fn answer_as_hostile(&mut self, request: &Recorded) -> Vec<Fault> {
+    fn respond_as_hostile(&mut self, request: &Recorded) -> Vec<Fault> {
         if request.path.contains("resource") {
-            return json_answer(&self.resource());
+            return json_response(&self.resource());
         }
         let origin = self.hostile.clone();
-        self.answer_as_issuer(&origin, request)
+        self.respond_as_issuer(&origin, request)
     }
 
     fn resource(&self) -> Value {
@@ -260,15 +267,15 @@ impl State {
     }
 
     /// Answers as an authorization server that takes everything, and whose metadata lie.
-    fn answer_as_issuer(&mut self, origin: &str, request: &Recorded) -> Vec<Fault> {
+    fn respond_as_issuer(&mut self, origin: &str, request: &Recorded) -> Vec<Fault> {
         if request.path.contains("register") {
             let redirect_uris = &request.json()["redirect_uris"];
             let client = json!({"client_id": "registered", "redirect_uris": redirect_uris});
-            return json_answer(&client);
+            return json_response(&client);
         }
         if request.method != "GET" {
             let token = json!({"access_token": "stolen", "token_type": "Bearer"});
-            return json_answer(&token);
+            return json_response(&token);
         }
         let claimed = &self.lie.claimed;
         let issuer = match claimed.len() {
@@ -289,21 +296,20 @@ impl State {
         for (name, value) in changes.as_object().into_iter().flatten() {
             document[name] = value.clone();
         }
-        json_answer(&document)
+        json_response(&document)
     }
 
-    fn answer_as_mcp(&self, request: &Recorded) -> Vec<Fault> {
-        let token = request.header("authorization");
-        let token = token.strip_prefix("Bearer hush-access-");
+    fn respond_as_mcp(&self, request: &Recorded) -> Vec<Fault> {
+        let token = request
+            .header("authorization")
+            .strip_prefix("Bearer hush-access-");
         let number: usize = token.and_then(|token| token.parse().ok()).unwrap_or(0);
-        let advertised = self.lie.resource_metadata.as_deref();
-        let advertised = advertised.map(|url| {
-            let url = self.text(url);
-            format!("resource_metadata=\"{url}\"")
+        let url = self.lie.resource_metadata.as_deref();
+        let advertised = url.map_or_else(String::new, |url| {
+            format!("resource_metadata=\"{}\"", self.text(url))
         });
-        let advertised = advertised.unwrap_or_default();
         if number <= self.revoked {
-            return refusal("401 Unauthorized", &format!("Bearer {advertised}"));
+            return rejection("401 Unauthorized", &format!("Bearer {advertised}"));
         }
         if number <= self.narrow {
             let challenge = "Bearer error=\"insufficient_scope\", scope=\"write\"";
@@ -311,27 +317,23 @@ impl State {
                 "" => challenge.to_owned(),
                 advertised => format!("{challenge}, {advertised}"),
             };
-            return refusal("403 Forbidden", &challenge);
+            return rejection("403 Forbidden", &challenge);
         }
         let result = Reply::raw_result(match request.rpc_method().as_str() {
             "tools/list" => r#"{"tools":[{"name":"roll","inputSchema":{}}]}"#,
             _ => r#"{"content":[{"type":"text","text":"15"}]}"#,
         });
         let event = format!("data: {}\n\n", result.response(&request.rpc_id()));
-        vec![Fault::answer("200 OK", "text/event-stream", event)]
+        vec![Fault::response("200 OK", "text/event-stream", event)]
     }
 }
 
-fn json_answer(body: &Value) -> Vec<Fault> {
-    vec![Fault::answer(
-        "200 OK",
-        "application/json",
-        body.to_string(),
-    )]
+fn json_response(body: &Value) -> Vec<Fault> {
+    vec![Fault::json(body.to_string())]
 }
 
-fn refusal(status: &str, challenge: &str) -> Vec<Fault> {
-    vec![Fault::answer_with(
+fn rejection(status: &str, challenge: &str) -> Vec<Fault> {
+    vec![Fault::response_with(
         status,
         &[("WWW-Authenticate", challenge)],
         "",

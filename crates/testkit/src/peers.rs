@@ -47,8 +47,9 @@ impl Peer {
             let output = Command::new(script()).args(["--command", name]).output();
             let output = String::from_utf8(output.unwrap().stdout).unwrap();
             let mut lines = output.lines().map(str::to_owned);
-            let program = lines.next();
-            let program = program.unwrap_or_else(|| panic!("'{name}' has no command line"));
+            let program = lines
+                .next()
+                .unwrap_or_else(|| panic!("'{name}' has no command line"));
             (program, lines.collect())
         })
     }

@@ -87,8 +87,8 @@ impl Postgres {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let mut client = self.client("psql");
-            let answer = client.args(["-c", "SELECT 1", "postgres"]).output();
-            if answer.unwrap().status.success() {
+            let response = client.args(["-c", "SELECT 1", "postgres"]).output();
+            if response.unwrap().status.success() {
                 return;
             }
             assert!(Instant::now() < deadline, "Postgres does not start");
@@ -153,8 +153,9 @@ fn command(programs: &Path, name: &str, directory: &Path) -> Command {
 fn other_user() -> Option<(u32, u32)> {
     geteuid().is_root().then(|| {
         let mut users = ["postgres", "nobody"].into_iter();
-        let user = users.find_map(|name| User::from_name(name).unwrap());
-        let user = user.unwrap_or_else(|| panic!("There is no user to run Postgres as"));
+        let user = users
+            .find_map(|name| User::from_name(name).unwrap())
+            .unwrap_or_else(|| panic!("There is no user to run Postgres as"));
         (user.uid.as_raw(), user.gid.as_raw())
     })
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ALWAYS, asked, calculate, decide, show};
+use super::{ALWAYS, approval_id, calculate, decide, request_approval, show};
 use crate::http::{self, Reply};
+use crate::mcp_server::detected_entry;
 use crate::program::{Daemon, run, stderr, stdout};
 use crate::routes::mcp::Session;
 
@@ -20,7 +21,7 @@ fn call_of(daemon: &Daemon, record: &Value) -> Value {
 #[test]
 fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 8");
     let edited = json!({"expression": "6 * 7"});
     let decided = approve(
         &daemon,
@@ -36,26 +37,20 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let daemon = daemon.again();
     assert_eq!(show(&daemon.socket, &id)["approved_arguments"], edited);
     // The edit belongs to this call and user alone.
-    asked(&calculate(&daemon.socket, "bob", "6 * 8", ""));
-    asked(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    request_approval(&daemon.socket, "bob", "6 * 8");
+    request_approval(&daemon.socket, "alice", "6 * 7");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
     assert_eq!(result["metadata"]["approved_arguments"], edited);
     let text = result["text"].as_str().unwrap();
-    assert!(
-        text.starts_with("42\n\nNote: the person who approved"),
-        "{text}"
-    );
-    assert!(
-        text.ends_with(r#"It ran with: {"expression":"6 * 7"}"#),
-        "{text}"
-    );
+    assert_starts_with!(text, "42\n\nNote: the person who approved");
+    assert_ends_with!(text, r#"It ran with: {"expression":"6 * 7"}"#);
     let call = call_of(&daemon, &result["metadata"]["record_id"]);
     assert_eq!(call["arguments"], json!({"expression": "6 * 8"}));
     assert_eq!(call["approvedArguments"], edited);
     assert_eq!(call["status"], "success");
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
-    assert_ne!(asked(&calculate(&daemon.socket, "alice", "6 * 8", "")), id);
+    assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
 }
 
 #[test]
@@ -74,7 +69,7 @@ fn g3_a_waiting_call_runs_with_the_arguments_of_the_approver() {
         assert_eq!(approve(&daemon, &id, &edited).status, 200);
         (id, waiting.join().unwrap())
     });
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
 }
 
@@ -87,23 +82,19 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
             "properties": {"to": {"type": "string", "maxLength": 5}, "password": {"type": "string"}},
         },
     }]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\nrequire_approval = \"always\"\n",
-        server.url
-    );
+    let config = detected_entry("far", &server.url, "require_approval = \"always\"");
     let daemon = Daemon::with_config(&config, &[]);
     let call = |arguments: &Value| {
         let target = "/api/v1/tools/execute/far_echo";
         http::post(&daemon.socket, target, arguments.to_string()).json()["result"].clone()
     };
     let own = json!({"to": "bob", "password": "hunter2"});
-    let id = asked(&call(&own));
+    let id = approval_id(&call(&own));
     let redacted = "[redacted: string, 7 characters]";
     let wrong = |arguments: Value, expected: &str| {
-        let refused = approve(&daemon, &id, &json!({"arguments": arguments}));
-        assert_eq!(refused.status, 400, "{refused:?}");
-        let text = refused.json().to_string();
-        assert!(text.contains(expected), "{text}");
+        let rejected = approve(&daemon, &id, &json!({"arguments": arguments}));
+        assert_eq!(rejected.status, 400, "{rejected:?}");
+        assert_contains!(rejected.json().to_string(), expected);
     };
     wrong(
         json!({"to": "carol", "password": "x"}),
@@ -114,16 +105,15 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     wrong(json!(["a"]), "an object");
     wrong(json!("a"), "an object");
     let deny = format!("/api/v1/approvals/{id}/deny");
-    let refused = http::post(&daemon.socket, &deny, r#"{"arguments": {}}"#);
-    assert_eq!(refused.status, 400);
+    let rejected = http::post(&daemon.socket, &deny, r#"{"arguments": {}}"#);
+    assert_eq!(rejected.status, 400);
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
     // An invalid value beside a redacted one is found when the call runs.
     let edited = json!({"arguments": {"to": "carol", "password": redacted}});
     assert_eq!(approve(&daemon, &id, &edited).status, 200);
-    let stored = show(&daemon.socket, &id).to_string();
-    assert!(!stored.contains("hunter2"), "{stored}");
+    assert_lacks!(show(&daemon.socket, &id).to_string(), "hunter2");
     let result = call(&own);
-    assert_eq!(result["success"], true, "{result}");
+    assert_json!(result["success"], true);
     let sent = json!({"to": "carol", "password": "hunter2"});
     assert_eq!(result["metadata"]["approved_arguments"], sent);
     let recorded = call_of(&daemon, &result["metadata"]["record_id"]);
@@ -136,7 +126,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
     let edit = |expression: &str, edited: &str| {
-        let id = asked(&calculate(&daemon.socket, "alice", expression, ""));
+        let id = request_approval(&daemon.socket, "alice", expression);
         let body = json!({"arguments": {"expression": edited}});
         assert_eq!(approve(&daemon, &id, &body).status, 200);
         calculate(&daemon.socket, "alice", expression, "")["data"]["result"].clone()
@@ -145,24 +135,24 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     assert_eq!(edit("6 * 8", "6 * 9"), 54);
     // A cached result of the edited arguments is one of these arguments.
     assert_eq!(edit("6 * 8", "6 * 7"), 42);
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 8");
     decide(&daemon.socket, &id, "approve");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
-    assert_eq!(result["data"]["result"], 48, "{result}");
+    assert_json!(result["data"]["result"], 48);
     assert_eq!(result["metadata"].get("approved_arguments"), None);
     // With an idempotency key, a repeated request gets the response of the edited call.
     let keyed = || {
         let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
         let body = json!({"expression": "1 + 1"}).to_string();
         let target = "/api/v1/tools/execute/calculator";
-        let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
+        let reply = http::post_with(&daemon.socket, target, headers, body.as_bytes());
         reply.json()["result"].clone()
     };
-    let id = asked(&keyed());
+    let id = approval_id(&keyed());
     approve(&daemon, &id, &json!({"arguments": {"expression": "1 + 2"}}));
     for _ in 0..2 {
         let result = keyed();
-        assert_eq!(result["data"]["result"], 3, "{result}");
+        assert_json!(result["data"]["result"], 3);
         assert_eq!(
             result["metadata"]["approved_arguments"],
             json!({"expression": "1 + 2"})
@@ -172,13 +162,8 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
 
 #[test]
 fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
-    let server = crate::mcp_server::McpServer::start(json!([{
-        "name": "echo", "inputSchema": {"type": "object"},
-    }]));
-    let config = format!(
-        "{ALWAYS}[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = crate::mcp_server::McpServer::echo();
+    let config = detected_entry("far", &server.url, ALWAYS);
     let daemon = Daemon::with_config(&config, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let calls = [
@@ -202,17 +187,14 @@ fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
         );
         let result = session.ask("tools/call", params)["result"].clone();
         assert_ne!(result["isError"], true, "{result}");
-        assert_eq!(
-            result["_meta"]["pillion/approved_arguments"], edited,
-            "{result}"
-        );
+        assert_json!(result["_meta"]["pillion/approved_arguments"], edited);
         let texts = result["content"].as_array().unwrap().iter();
         let text: String = texts.filter_map(|block| block["text"].as_str()).collect();
-        assert!(
-            text.contains("Note: the person who approved this call"),
-            "{text}"
+        assert_contains!(
+            text,
+            "Note: the person who approved this call",
+            &edited.to_string()
         );
-        assert!(text.contains(&edited.to_string()), "{text}");
     }
 }
 
@@ -224,29 +206,21 @@ fn g3_the_command_line_changes_arguments() {
         let command = ["approvals", "--socket", socket, "approve"];
         run(&[&command, arguments].concat(), &[])
     };
-    let id = asked(&calculate(&daemon.socket, "alice", "6 * 8", ""));
-    let refused = command(&[&id, "--arguments", "[1]"]);
-    assert!(
-        stderr(&refused).contains("not a JSON object"),
-        "{}",
-        stderr(&refused)
-    );
-    let refused = command(&[&id, "--arguments", r#"{"expression": 7}"#]);
-    assert!(!refused.status.success());
-    assert!(
-        stderr(&refused).contains("expression"),
-        "{}",
-        stderr(&refused)
-    );
+    let id = request_approval(&daemon.socket, "alice", "6 * 8");
+    let rejected = command(&[&id, "--arguments", "[1]"]);
+    assert_contains!(stderr(&rejected), "not a JSON object");
+    let rejected = command(&[&id, "--arguments", r#"{"expression": 7}"#]);
+    assert!(!rejected.status.success());
+    assert_contains!(stderr(&rejected), "expression");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), r#"{"expression": "6 * 7"}"#).unwrap();
-    let given = format!("@{}", file.path().display());
-    let approved = command(&[&id, "--arguments", &given]);
+    let file_option = format!("@{}", file.path().display());
+    let approved = command(&[&id, "--arguments", &file_option]);
     assert!(
         stdout(&approved).contains("approved by"),
         "{}",
         stderr(&approved)
     );
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
 }

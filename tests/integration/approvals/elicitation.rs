@@ -1,13 +1,13 @@
 //! Calls over `/mcp` that need approval.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::{ALWAYS, asked, calculate, decide};
+use super::{ALWAYS, approval_id, calculate, decide};
 use crate::http;
+use crate::http::{free_address, send_with_token};
 use crate::program::{Daemon, pillion};
 use crate::routes::mcp::{Session, last, stateless};
 
@@ -43,7 +43,7 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
     assert!(result["content"][0]["text"].as_str().unwrap().contains(id));
     decide(&daemon.socket, id, "approve");
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
-    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_json!(result["content"][0]["text"], "42");
     // A client with only URL elicitation receives no forms.
     let session = Session::open(
         &daemon.socket,
@@ -51,14 +51,14 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
         json!({"elicitation": {"url": {}}}),
     );
     let result = session.ask("tools/call", call("1"))["result"].clone();
-    assert_eq!(result["isError"], true, "{result}");
+    assert_json!(result["isError"], true);
 }
 
 #[test]
 fn g3_a_client_with_a_session_is_asked_during_the_call() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
-    let answers = [
+    let responses = [
         (
             json!({"action": "accept", "content": {"decision": "approve"}}),
             "7",
@@ -72,23 +72,22 @@ fn g3_a_client_with_a_session_is_asked_during_the_call() {
         (json!({"action": "decline"}), "was denied", "denied"),
         (json!({"action": "cancel"}), "needs approval", "pending"),
     ];
-    for (place, (answer, text, becomes)) in answers.into_iter().enumerate() {
-        let params = call(&format!("7 + {place} - {place}"));
+    for (index, (response, text, becomes)) in responses.into_iter().enumerate() {
+        let params = call(&format!("7 + {index} - {index}"));
         let mut stream = session.stream(&with_id(&params));
         let question = stream.next().unwrap();
-        assert_eq!(question["method"], "elicitation/create", "{question}");
-        let message = question["params"]["message"].as_str().unwrap();
-        assert!(
-            message.contains("'calculator'") && message.contains("7 + "),
-            "{message}"
+        assert_json!(question["method"], "elicitation/create");
+        assert_contains!(
+            question["params"]["message"].as_str().unwrap(),
+            "'calculator'",
+            "7 + "
         );
-        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": answer});
-        assert_eq!(session.send(&answer).status, 202);
+        let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": response});
+        assert_eq!(session.send(&response).status, 202);
         let result = stream.next().unwrap()["result"].clone();
-        let said = result["content"][0]["text"].as_str().unwrap();
-        assert!(said.contains(text), "{said}");
+        assert_contains!(result["content"][0]["text"].as_str().unwrap(), text);
         let approval = status(&daemon, &newest(&daemon));
-        assert_eq!(approval["status"], becomes, "{approval}");
+        assert_json!(approval["status"], becomes);
         if becomes != "pending" {
             let uid = format!("uid:{}", nix::unistd::getuid());
             assert_eq!(approval["decided_by"], json!(uid));
@@ -102,16 +101,15 @@ fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
     let ask = |params: Value| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {"form": {}}}));
         let body = body.to_string();
-        last(&http::send(
+        last(&http::post_with(
             &daemon.socket,
-            "POST",
             "/mcp",
             &headers,
             body.as_bytes(),
         ))
     };
     let question = ask(call("6 * 7"))["result"].clone();
-    assert_eq!(question["resultType"], "input_required", "{question}");
+    assert_json!(question["resultType"], "input_required");
     let mut next = call("6 * 7");
     next["requestState"] = question["requestState"].clone();
     let requests = question["inputRequests"].as_object().unwrap();
@@ -119,7 +117,7 @@ fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
     assert_eq!(request["method"], "elicitation/create");
     next["inputResponses"] = json!({key: {"action": "accept", "content": {"decision": "approve"}}});
     let result = ask(next)["result"].clone();
-    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_json!(result["content"][0]["text"], "42");
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "used");
 }
 
@@ -134,16 +132,16 @@ fn g3_a_client_is_asked_for_a_step_of_a_composed_tool() {
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&json!({"name": "answer", "arguments": {}})));
     let question = stream.next().unwrap();
-    assert_eq!(question["method"], "elicitation/create", "{question}");
+    assert_json!(question["method"], "elicitation/create");
     let approve = json!({"action": "accept", "content": {"decision": "approve"}});
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": approve});
-    assert_eq!(session.send(&answer).status, 202);
+    let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": approve});
+    assert_eq!(session.send(&response).status, 202);
     let result = stream.next().unwrap()["result"].clone();
-    assert_eq!(result["content"][0]["text"], "42", "{result}");
+    assert_json!(result["content"][0]["text"], "42");
 }
 
 #[test]
-fn g3_the_first_answer_decides() {
+fn g3_the_first_decision_counts() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&call("6 * 7")));
@@ -152,76 +150,48 @@ fn g3_the_first_answer_decides() {
     assert_eq!(decide(&daemon.socket, &newest(&daemon), "deny").status, 200);
     let result = stream.next().unwrap()["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "denied");
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"],
+    let response = json!({"jsonrpc": "2.0", "id": question["id"],
         "result": {"action": "accept", "content": {"decision": "approve"}}});
-    assert_eq!(session.send(&answer).status, 202);
+    assert_eq!(session.send(&response).status, 202);
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "denied");
-}
-
-/// Sends one request over TCP with a token. Returns the status and the body.
-fn over_tcp(
-    address: SocketAddr,
-    token: &str,
-    request: &str,
-    headers: &str,
-    body: &str,
-) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let text = format!(
-        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    drop(stream.read_to_string(&mut answer));
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (
-        head.split(' ').nth(1).unwrap().parse().unwrap(),
-        body.to_owned(),
-    )
 }
 
 #[test]
 fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let (runner, boss) = ("runner-runner-runner-1", "boss-boss-boss-boss-1");
     let tokens = format!("ci execute {runner}; boss approve {boss}");
     let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{ALWAYS}");
     let daemon = Daemon::with_config(&config, &[("TOKENS", &tokens)]);
-    let (_, body) = over_tcp(
-        address,
-        runner,
-        "POST /api/v1/tools/execute/calculator",
-        "",
-        "{\"expression\": \"6 * 7\"}",
-    );
-    let answer: Value = serde_json::from_str(&body).unwrap();
-    let id = asked(&answer["result"]);
+    let send = |token: &str, line: &str, headers: &str, body: &str| {
+        send_with_token(address, token, line, headers, body)
+    };
+    let execute = "POST /api/v1/tools/execute/calculator";
+    let called = send(runner, execute, "", r#"{"expression": "6 * 7"}"#);
+    let id = approval_id(&called.json()["result"]);
     let approve = format!("POST /api/v1/approvals/{id}/approve");
-    assert_eq!(over_tcp(address, runner, &approve, "", "").0, 403);
+    assert_eq!(send(runner, &approve, "", "").status, 403);
     let (headers, request) = stateless("tools/call", call("1"), json!({"elicitation": {}}));
-    let ask = |token: &str| over_tcp(address, token, "POST /mcp", &headers, &request.to_string()).1;
+    let ask = |token: &str| send(token, "POST /mcp", &headers, &request.to_string()).text();
     assert!(ask(runner).contains("approval_required"));
     assert!(ask(boss).contains("input_required"));
-    let (code, body) = over_tcp(address, boss, &approve, "", "");
-    assert_eq!(code, 200, "{body}");
-    assert!(body.contains("\"decided_by\":\"token:boss\""), "{body}");
-    let result = calculate(&daemon.socket, "somebody", "6 * 7", "");
-    asked(&result);
+    let approved = send(boss, &approve, "", "");
+    assert_eq!(approved.status, 200, "{approved:?}");
+    assert_contains!(approved.text(), "\"decided_by\":\"token:boss\"");
+    let result = calculate(&daemon.socket, "mallory", "6 * 7", "");
+    approval_id(&result);
 }
 
 #[test]
 fn g3_a_client_over_standard_streams_is_asked() {
-    let child = pillion(&["mcp-stdio"])
+    let mut child = pillion(&["mcp-stdio"])
         .env("PILLION__APPROVALS__POLICY", "always-ask")
         .env("PILLION__STORE__LOCATION", "memory")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn();
-    let mut child = child.unwrap();
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut say = |message: &Value| writeln!(input, "{message}").unwrap();
@@ -242,12 +212,11 @@ fn g3_a_client_over_standard_streams_is_asked() {
     for (decision, text) in [("approve", "42"), ("deny", "was denied")] {
         say(&with_id(&call("6 * 7")));
         let question = hear();
-        assert_eq!(question["method"], "elicitation/create", "{question}");
+        assert_json!(question["method"], "elicitation/create");
         say(&json!({"jsonrpc": "2.0", "id": question["id"],
             "result": {"action": "accept", "content": {"decision": decision}}}));
         let result = hear()["result"].clone();
-        let said = result["content"][0]["text"].as_str().unwrap();
-        assert!(said.contains(text), "{said}");
+        assert_contains!(result["content"][0]["text"].as_str().unwrap(), text);
     }
     drop(input);
     assert!(child.wait().unwrap().success());

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::decide;
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::routes::mcp::Session;
 
@@ -29,11 +30,7 @@ fn bank() -> (FakeMcp, Arc<Mutex<Vec<Value>>>) {
 }
 
 fn start(bank: &FakeMcp) -> Daemon {
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"bank\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
-         require_approval = \"always\"\n",
-        bank.url
-    );
+    let config = server_entry("bank", &bank.url, "require_approval = \"always\"");
     Daemon::with_config(&config, &[])
 }
 
@@ -134,11 +131,11 @@ async fn g3_an_approval_is_not_valid_for_further_parameters() {
     let approval = id(&session.ask("tools/call", harmless.clone()));
     decide(&daemon.socket, &approval, "approve");
     let further = params(&json!({"sudo": true, "_meta": {"com.bank/amount": "1000000"}}));
-    let asked = session.ask("tools/call", further);
-    assert_ne!(id(&asked), approval);
+    let pending = session.ask("tools/call", further);
+    assert_ne!(id(&pending), approval);
     assert!(received.lock().unwrap().is_empty());
     let result = session.ask("tools/call", harmless);
-    assert_eq!(result["result"]["content"][0]["text"], "paid", "{result}");
+    assert_json!(result["result"]["content"][0]["text"], "paid");
     // A call in another channel has another approval, too.
     let in_channel = Session::open_with(
         &daemon.socket,

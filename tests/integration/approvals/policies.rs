@@ -1,13 +1,12 @@
 use serde_json::{Value, json};
 
-use super::{asked, calculate, decide};
+use super::{approval_id, calculate, decide, request_approval};
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
 
 fn roll(daemon: &Daemon, tool: &str) -> Value {
-    let target = format!("/api/v1/tools/execute/{tool}");
-    http::post(&daemon.socket, &target, "{}").json()["result"].clone()
+    http::execute(&daemon.socket, tool, &json!({}))["result"].clone()
 }
 
 #[test]
@@ -15,7 +14,7 @@ fn g1_trusted_tools_run_and_others_need_approval() {
     let config = "[approvals]\npolicy = \"trusted-only\"\ntrusted_tools = [\"get_time\"]\n";
     let daemon = Daemon::with_config(config, &[]);
     assert_eq!(roll(&daemon, "get_time")["success"], true);
-    asked(&calculate(&daemon.socket, "alice", "1", ""));
+    request_approval(&daemon.socket, "alice", "1");
     // By default, no tool needs approval.
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon.socket, "alice", "1", "")["success"], true);
@@ -28,9 +27,10 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
         {"name": "wipe", "inputSchema": {"type": "object"}},
     ]));
     let entry = |label: &str, approval: &str| {
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\nrequire_approval = \"{approval}\"\n",
-            server.url
+        detected_entry(
+            label,
+            &server.url,
+            &format!("require_approval = \"{approval}\""),
         )
     };
     let config = format!(
@@ -40,18 +40,18 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
         entry("strict", "prompt")
     );
     let daemon = Daemon::with_config(&config, &[]);
-    asked(&calculate(&daemon.socket, "alice", "1", ""));
+    request_approval(&daemon.socket, "alice", "1");
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     assert_eq!(roll(&daemon, "free_echo")["success"], true);
     // The operator's policy for a tool overrides the policy of the server.
-    asked(&roll(&daemon, "free_wipe"));
-    let id = asked(&roll(&daemon, "strict_wipe"));
+    approval_id(&roll(&daemon, "free_wipe"));
+    let id = approval_id(&roll(&daemon, "strict_wipe"));
     assert_eq!(roll(&daemon, "strict_echo")["success"], true);
     let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
     assert_eq!(shown["approval"]["server"], "strict");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     // An approval for a tool of one server is not valid for a tool of another server.
-    asked(&roll(&daemon, "free_wipe"));
+    approval_id(&roll(&daemon, "free_wipe"));
     assert_eq!(roll(&daemon, "strict_wipe")["success"], true);
 }
 
@@ -70,15 +70,15 @@ fn c1_each_call_of_a_batch_needs_its_own_approval() {
             "/api/v1/tools/batch-execute",
             calls.to_string(),
         );
-        let answer = reply.json();
-        let results = answer["results"].as_array().unwrap().iter();
+        let response = reply.json();
+        let results = response["results"].as_array().unwrap().iter();
         results
             .map(|result| result["result"].clone())
             .collect::<Vec<_>>()
     };
     let results = send();
     assert_eq!(results[1]["success"], true, "{results:?}");
-    let (first, third) = (asked(&results[0]), asked(&results[2]));
+    let (first, third) = (approval_id(&results[0]), approval_id(&results[2]));
     assert_ne!(first, third);
     decide(&daemon.socket, &first, "approve");
     decide(&daemon.socket, &third, "deny");

@@ -1,42 +1,42 @@
 //! The official clients of OpenAI and Anthropic, in `tests/peers/chat`.
 
 use std::collections::HashSet;
-use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, Peer};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse, Peer};
 use serde_json::Value;
 
 use super::config;
+use crate::http;
 use crate::program::{Daemon, stderr, stdout};
 
 const TOKEN: &str = "everything-everything-1";
 
 /// Starts a model that follows instructions, rejects certain prompts once, and answers slowly.
 async fn model() -> FakeLlm {
-    let refused = Mutex::new(HashSet::new());
+    let rejected = Mutex::new(HashSet::new());
     FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {
         let request = request.json();
         let messages = request["messages"].as_array().unwrap();
-        let said = messages.last().unwrap()["content"].to_string();
-        if said.contains("refuse ") && refused.lock().unwrap().insert(said.clone()) {
+        let last = messages.last().unwrap()["content"].to_string();
+        if last.contains("refuse ") && rejected.lock().unwrap().insert(last.clone()) {
             let busy = "429 Too Many Requests";
-            let refusal = LlmAnswer::refusal(busy, "rate_limit_exceeded", "slow down");
-            return refusal.with_header("Retry-After", "1");
+            let rejection = LlmResponse::rejection(busy, "rate_limit_exceeded", "slow down");
+            return rejection.with_header("Retry-After", "1");
         }
-        if said.contains(r#""wait""#) {
-            return LlmAnswer::text("Late.").after(Duration::from_secs(60));
+        if last.contains(r#""wait""#) {
+            return LlmResponse::text("Late.").after(Duration::from_secs(60));
         }
         if request["response_format"]["type"] == "json_schema" {
-            return LlmAnswer::text(r#"{"city": "Tokyo", "hour": 9}"#);
+            return LlmResponse::text(r#"{"city": "Tokyo", "hour": 9}"#);
         }
         let mut request = request;
         if request["tool_choice"] == "none" {
             request["tools"] = Value::Null;
         }
-        LlmAnswer::obedient(&request).costing(10, 5)
+        LlmResponse::obedient(&request).costing(10, 5)
     })
     .await
 }
@@ -47,8 +47,7 @@ async fn speaks(client: &str) {
         return;
     };
     let llm = model().await;
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr();
-    let address = address.unwrap();
+    let address = http::free_address();
     let more = format!(
         "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
          [tools.get_time]\nrequire_approval = \"always\"\n"
@@ -69,11 +68,12 @@ async fn speaks(client: &str) {
             .env("PILLION_SOCKET", socket)
             .output()
             .unwrap()
-    });
-    let output = output.await.unwrap();
+    })
+    .await
+    .unwrap();
     let printed = format!("{}{}", stdout(&output), stderr(&output));
     assert!(output.status.success(), "{printed}");
-    assert!(printed.contains("all as it should be"), "{printed}");
+    assert_contains!(printed, "all as it should be");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,9 @@
 //! The OpenAI-compatible chat completions API with the sidecar's tools.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::Read;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use super::{calculator, config, unchunked};
@@ -20,22 +19,16 @@ fn complete(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let mut body = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    http::send(
-        &daemon.socket,
-        "POST",
-        PATH,
-        headers,
-        body.to_string().as_bytes(),
-    )
+    http::post_with(&daemon.socket, PATH, headers, body.to_string())
 }
 
 /// Returns the chunks of a stream, and whether the stream ended with `[DONE]`.
 fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
     let text = String::from_utf8(unchunked(&reply.body)).unwrap();
-    let data = text
+    let mut data: Vec<_> = text
         .split("\n\n")
-        .filter_map(|block| block.strip_prefix("data: "));
-    let mut data: Vec<_> = data.collect();
+        .filter_map(|block| block.strip_prefix("data: "))
+        .collect();
     let is_done = data.last() == Some(&"[DONE]");
     data.retain(|line| *line != "[DONE]");
     let chunks = data.iter().map(|line| serde_json::from_str(line).unwrap());
@@ -46,39 +39,35 @@ fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
 async fn h4_a_completion_runs_the_tools() {
     let llm = FakeLlm::start([
         calculator().costing(10, 5),
-        LlmAnswer::text("It is 42.").costing(20, 3),
+        LlmResponse::text("It is 42.").costing(20, 3),
     ])
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let more = json!({"model": "demo", "user": "ada", "max_tokens": 50, "seed": 7, "stop": "!"});
-    let answer = complete(&daemon, "", &more).json();
-    assert_eq!(answer["object"], "chat.completion", "{answer}");
-    assert_eq!(answer["model"], "demo");
-    assert_eq!(answer["choices"][0]["message"]["content"], "It is 42.");
-    assert_eq!(answer["choices"][0]["finish_reason"], "stop");
-    assert_eq!(answer["usage"]["total_tokens"], 38);
+    let response = complete(&daemon, "", &more).json();
+    assert_json!(response["object"], "chat.completion");
+    assert_eq!(response["model"], "demo");
+    assert_eq!(response["choices"][0]["message"]["content"], "It is 42.");
+    assert_eq!(response["choices"][0]["finish_reason"], "stop");
+    assert_eq!(response["usage"]["total_tokens"], 38);
     // Other members of OpenAI's API are forwarded.
-    let asked = &llm.bodies()[0];
-    assert_eq!(asked["seed"], 7, "{asked}");
-    assert_eq!(asked["stop"], json!(["!"]));
+    let request = &llm.bodies()[0];
+    assert_json!(request["seed"], 7);
+    assert_eq!(request["stop"], json!(["!"]));
     let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
     // The client has the conversation, so the sidecar does not store it.
-    let kept = http::send(
-        &daemon.socket,
-        "GET",
-        "/api/v1/chat",
-        "x-pillion-user: ada\r\n",
-        b"",
-    );
-    assert_eq!(kept.json()["chats"], json!([]));
+    let stored_chats = http::get_with(&daemon.socket, "/api/v1/chat", "x-pillion-user: ada\r\n");
+    assert_eq!(stored_chats.json()["chats"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_chunks_have_the_text_and_the_usage_at_the_end() {
     let llm = FakeLlm::start([
-        LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
-        LlmAnswer::text("It is 42.").thinking("Hm.").costing(20, 3),
+        LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
+        LlmResponse::text("It is 42.")
+            .thinking("Hm.")
+            .costing(20, 3),
     ])
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
@@ -106,15 +95,15 @@ async fn h6_chunks_have_the_text_and_the_usage_at_the_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
-    let call = || LlmAnswer::call("order_pizza", &json!({"size": 3}));
+    let call = || LlmResponse::call("order_pizza", &json!({"size": 3}));
     let llm = FakeLlm::start([call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let tool = json!({"type": "function", "function": {"name": "order_pizza",
         "parameters": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
     let more = json!({"tools": [tool], "tool_choice": "auto"});
-    let answer = complete(&daemon, "", &more).json();
-    let choice = &answer["choices"][0];
-    assert_eq!(choice["finish_reason"], "tool_calls", "{answer}");
+    let response = complete(&daemon, "", &more).json();
+    let choice = &response["choices"][0];
+    assert_eq!(choice["finish_reason"], "tool_calls", "{response}");
     let expected = json!([{"id": "call_1", "type": "function",
         "function": {"name": "order_pizza", "arguments": r#"{"size":3}"#}}]);
     assert_eq!(choice["message"]["tool_calls"], expected);
@@ -127,34 +116,39 @@ async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
     streamed["stream"] = json!(true);
     let (chunks, is_done) = chunks(&complete(&daemon, "", &streamed));
     assert!(is_done);
-    let pieces = chunks
+    let pieces: Vec<_> = chunks
         .iter()
-        .map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0]);
-    let pieces: Vec<_> = pieces.filter(|piece| piece.is_object()).collect();
+        .map(|chunk| &chunk["choices"][0]["delta"]["tool_calls"][0])
+        .filter(|piece| piece.is_object())
+        .collect();
     assert_eq!(pieces[0]["function"]["name"], "order_pizza");
-    let arguments = pieces
+    let arguments: String = pieces
         .iter()
-        .map(|piece| piece["function"]["arguments"].as_str());
-    let arguments: String = arguments.map(Option::unwrap).collect();
+        .map(|piece| piece["function"]["arguments"].as_str())
+        .map(Option::unwrap)
+        .collect();
     assert_eq!(arguments, r#"{"size":3}"#);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_contains_how_to_continue() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 403, "{reply:?}");
-    assert!(
-        reply.head.contains("x-should-retry: false"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "x-should-retry: false");
     let error = reply.json()["error"].clone();
     assert_eq!(error["code"], "approval_required");
-    let id = reply.head.split_once("x-pillion-chat: ").unwrap().1;
-    let id = id.lines().next().unwrap().to_owned();
+    let id = reply
+        .head
+        .split_once("x-pillion-chat: ")
+        .unwrap()
+        .1
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned();
     let approvals = http::get(&daemon.socket, "/api/v1/approvals/").json();
     let approval = approvals["approvals"][0]["id"].as_str().unwrap().to_owned();
     assert!(
@@ -162,12 +156,8 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
         "{error}"
     );
     assert_eq!(decide(&daemon.socket, &approval, "approve").status, 200);
-    let answer = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
-    let answer = answer.json();
-    assert_eq!(
-        answer["choices"][0]["message"]["content"], "It is 42.",
-        "{answer}"
-    );
+    let response = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({})).json();
+    assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     // No approval is left to continue with.
     let gone = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
     assert_eq!(gone.status, 404);
@@ -175,8 +165,9 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
-    let words = LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42."), words]).await;
+    let words =
+        LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42."), words]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let streamed = json!({"stream": true});
@@ -185,19 +176,22 @@ async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     assert_eq!(waits.json()["error"]["code"], "approval_required");
     let header = super::going_on(&waits);
     super::approve_all(&daemon.socket);
-    let (said, is_done) = chunks(&complete(&daemon, &header, &streamed));
-    assert!(is_done, "{said:?}");
+    let (chunks_sent, is_done) = chunks(&complete(&daemon, &header, &streamed));
+    assert!(is_done, "{chunks_sent:?}");
     // After text, the approval is the last event.
     let waits = complete(&daemon, "", &streamed);
     assert_eq!(waits.status, 200, "{waits:?}");
-    let (said, is_done) = chunks(&waits);
+    let (chunks_sent, is_done) = chunks(&waits);
     assert!(!is_done);
-    assert_eq!(said.last().unwrap()["error"]["code"], "approval_required");
+    assert_eq!(
+        chunks_sent.last().unwrap()["error"]["code"],
+        "approval_required"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_survives_a_crash() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
     let waits = complete(&daemon, "", &json!({}));
@@ -208,38 +202,32 @@ async fn g3_a_pending_completion_survives_a_crash() {
     let waits = complete(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["code"], "approval_required");
     super::approve_all(&daemon.socket);
-    let answer = complete(&daemon, &header, &json!({})).json();
-    assert_eq!(
-        answer["choices"][0]["message"]["content"], "It is 42.",
-        "{answer}"
-    );
+    let response = complete(&daemon, &header, &json!({})).json();
+    assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_errors_in_openais_format() {
-    let limited = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let limited =
+        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         limited.with_header("Retry-After", "9"),
         calculator(),
-        LlmAnswer::text("It").with(LlmFault::Truncated),
-        LlmAnswer::text("It").with(LlmFault::Truncated),
+        LlmResponse::text("It").with(LlmFault::Truncated),
+        LlmResponse::text("It").with(LlmFault::Truncated),
     ])
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let busy = complete(&daemon, "", &json!({}));
     assert_eq!(busy.status, 429, "{busy:?}");
     assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
-    assert!(busy.head.contains("retry-after: 9"), "{}", busy.head);
+    assert_contains!(busy.head, "retry-after: 9");
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
     // A retry by the client would run the tool again.
     let broken = complete(&daemon, "", &json!({}));
     assert_eq!(broken.status, 502, "{broken:?}");
-    assert!(
-        broken.head.contains("x-should-retry: false"),
-        "{}",
-        broken.head
-    );
+    assert_contains!(broken.head, "x-should-retry: false");
     let (chunks, is_done) = chunks(&complete(&daemon, "", &json!({"stream": true})));
     assert!(!is_done);
     assert!(
@@ -274,27 +262,21 @@ async fn failures_are_errors_in_openais_format() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_failure() {
     let busy = || {
-        LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down")
+        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down")
             .with_header("Retry-After", "9")
     };
-    let llm = FakeLlm::start([busy(), busy(), LlmAnswer::text("Late.").after(MINUTE)]).await;
+    let llm = FakeLlm::start([busy(), busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for more in [json!({"stream": true}), own_tool(json!({"stream": true}))] {
         let reply = complete(&daemon, "", &more);
         assert_eq!(reply.status, 429, "{reply:?}");
-        assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
-        assert!(reply.head.contains("application/json"), "{}", reply.head);
+        assert_contains!(reply.head, "retry-after: 9", "application/json");
         assert_eq!(reply.json()["error"]["code"], "rate_limited", "{reply:?}");
     }
-    assert_eq!(kept(&daemon), json!([]));
+    assert_eq!(stored_chats(&daemon), json!([]));
     // A slow response starts early, so that proxies keep the connection open.
-    let mut slow = UnixStream::connect(&daemon.socket).unwrap();
     let body = json!({"messages": [{"role": "user", "content": "Hi"}], "stream": true}).to_string();
-    let head = format!(
-        "POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    slow.write_all((head + &body).as_bytes()).unwrap();
+    let mut slow = http::begin(&daemon.socket, "POST", PATH, "", body);
     slow.set_read_timeout(Some(MINUTE / 2)).unwrap();
     let mut begun = String::new();
     while !begun.contains(r#""role":"assistant""#) {
@@ -303,33 +285,33 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
         assert_ne!(read, 0, "{begun}");
         begun.push_str(&String::from_utf8_lossy(&bytes[..read]));
     }
-    assert!(begun.starts_with("HTTP/1.1 200"), "{begun}");
+    assert_starts_with!(begun, "HTTP/1.1 200");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_answers_have_all_members_that_typed_clients_need() {
-    let call = || LlmAnswer::text("Yes.").and_call("order_pizza", "");
-    let llm = FakeLlm::start([LlmAnswer::text("Hello."), call(), call()]).await;
+    let call = || LlmResponse::text("Yes.").and_call("order_pizza", "");
+    let llm = FakeLlm::start([LlmResponse::text("Hello."), call(), call()]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    let is_head_of = |answer: &Value, object: &str| {
-        assert_eq!(answer["object"], object, "{answer}");
+    let is_head_of = |response: &Value, object: &str| {
+        assert_json!(response["object"], object);
         assert!(
-            answer["id"]
+            response["id"]
                 .as_str()
                 .is_some_and(|id| id.starts_with("chatcmpl-"))
         );
         assert!(
-            answer["created"]
+            response["created"]
                 .as_u64()
                 .is_some_and(|at| at > 1_700_000_000)
         );
-        assert_eq!(answer["model"], "demo");
+        assert_eq!(response["model"], "demo");
     };
     let plain = complete(&daemon, "", &json!({})).json();
     let called = complete(&daemon, "", &own_tool(json!({}))).json();
-    for (answer, reason) in [(&plain, "stop"), (&called, "tool_calls")] {
-        is_head_of(answer, "chat.completion");
-        let choice = &answer["choices"][0];
+    for (response, reason) in [(&plain, "stop"), (&called, "tool_calls")] {
+        is_head_of(response, "chat.completion");
+        let choice = &response["choices"][0];
         assert_eq!(choice["index"], 0);
         assert_eq!(choice["finish_reason"], reason);
         assert!(
@@ -341,7 +323,7 @@ async fn h4_answers_have_all_members_that_typed_clients_need() {
         assert!(message["content"].is_string(), "{choice}");
         assert_eq!(message.get("refusal"), Some(&Value::Null));
         for count in ["prompt_tokens", "completion_tokens", "total_tokens"] {
-            assert!(answer["usage"][count].is_u64(), "{answer}");
+            assert!(response["usage"][count].is_u64(), "{response}");
         }
     }
     // Without calls the member is omitted, because some clients read an empty list as calls.
@@ -375,29 +357,29 @@ async fn h4_answers_have_all_members_that_typed_clients_need() {
 }
 
 /// Returns the chats that the sidecar stored.
-fn kept(daemon: &Daemon) -> Value {
+fn stored_chats(daemon: &Daemon) -> Value {
     http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_names_its_chat_before_it_ends() {
-    let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
-    let llm = FakeLlm::start([calculator(), broken, LlmAnswer::text("It is 42.")]).await;
+    let broken = LlmResponse::text("It").with(LlmFault::Truncated);
+    let llm = FakeLlm::start([calculator(), broken, LlmResponse::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = complete(&daemon, "", &json!({"stream": true}));
     let (_, is_done) = chunks(&reply);
     assert!(!is_done);
     let id = reply.head.split_once("x-pillion-chat: ").unwrap().1;
     let header = format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap());
-    let answer = complete(&daemon, &header, &json!({})).json();
-    let content = &answer["choices"][0]["message"]["content"];
-    assert_eq!(content, "It is 42.", "{answer}");
-    assert_eq!(kept(&daemon), json!([]));
+    let response = complete(&daemon, &header, &json!({})).json();
+    let content = &response["choices"][0]["message"]["content"];
+    assert_eq!(content, "It is 42.", "{response}");
+    assert_eq!(stored_chats(&daemon), json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_request_streams_the_stored_answer() {
-    let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "6 * 7?"}"#).json();
     let header = format!("x-pillion-chat: {}\r\n", chat["id"].as_str().unwrap());
@@ -411,26 +393,22 @@ async fn a_repeated_request_streams_the_stored_answer() {
     let body = json!({"model": "demo", "max_tokens": 9, "stream": true,
         "messages": [{"role": "user", "content": "6 * 7?"}]});
     let body = body.to_string();
-    let reply = http::send(
-        &daemon.socket,
-        "POST",
-        "/v1/messages",
-        &header,
-        body.as_bytes(),
+    let reply = http::post_with(&daemon.socket, "/v1/messages", &header, body.as_bytes());
+    assert_contains!(
+        String::from_utf8(unchunked(&reply.body)).unwrap(),
+        r#""text":"It is 42.""#
     );
-    let text = String::from_utf8(unchunked(&reply.body)).unwrap();
-    assert!(text.contains(r#""text":"It is 42.""#), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_before_any_call_stores_no_chat() {
-    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 429, "{reply:?}");
-    assert!(!reply.head.contains("x-pillion-chat"), "{}", reply.head);
-    assert_eq!(kept(&daemon), json!([]));
+    assert_lacks!(reply.head, "x-pillion-chat");
+    assert_eq!(stored_chats(&daemon), json!([]));
 }
 
 /// Returns a request with a tool of the client.
@@ -443,34 +421,36 @@ fn own_tool(more: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_the_limits_apply_to_the_clients_tools() {
-    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([
         busy.with_header("Retry-After", "9"),
-        LlmAnswer::text("Late.").after(MINUTE),
+        LlmResponse::text("Late.").after(MINUTE),
     ])
     .await;
     let more = "[chat]\ntimeout_ms = 1500\nmax_total_tokens = 2000\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let reply = complete(&daemon, "", &own_tool(json!({})));
     assert_eq!(reply.status, 429, "{reply:?}");
-    assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+    assert_contains!(reply.head, "retry-after: 9");
     // The maximum length of an answer is the rest of the token limit.
-    let longest = llm.bodies()[0]["max_tokens"].as_u64().unwrap();
-    assert!((1500..2000).contains(&longest), "{longest}");
+    let max_tokens = llm.bodies()[0]["max_tokens"].as_u64().unwrap();
+    assert!((1500..2000).contains(&max_tokens), "{max_tokens}");
     let reply = complete(&daemon, "", &own_tool(json!({})));
     assert_eq!(reply.status, 504, "{reply:?}");
     let long = json!([{"role": "user", "content": "What now? ".repeat(1000)}]);
     let reply = complete(&daemon, "", &own_tool(json!({ "messages": long })));
     assert_eq!(reply.status, 429, "{reply:?}");
-    let message = reply.json()["error"]["message"].to_string();
-    assert!(message.contains("limit is 2000 tokens"), "{message}");
+    assert_contains!(
+        reply.json()["error"]["message"].to_string(),
+        "limit is 2000 tokens"
+    );
     assert_eq!(llm.bodies().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
     let cut_off = || {
-        LlmAnswer::default()
+        LlmResponse::default()
             .and_call("order_pizza", "")
             .with_finish_reason("length")
     };
@@ -486,15 +466,15 @@ async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
     let end = &chunks.last().unwrap()["choices"][0];
     assert_eq!(end["finish_reason"], "length");
     // The same as without streaming.
-    let answer = complete(&daemon, "", &own_tool(json!({}))).json();
-    let choice = &answer["choices"][0];
-    assert!(choice["message"]["tool_calls"].is_null(), "{answer}");
+    let response = complete(&daemon, "", &own_tool(json!({}))).json();
+    let choice = &response["choices"][0];
+    assert!(choice["message"]["tool_calls"].is_null(), "{response}");
     assert_eq!(choice["finish_reason"], "length");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
-    let two = || LlmAnswer::default().and_call("order_pizza", r#"{"size":3}"#);
+    let two = || LlmResponse::default().and_call("order_pizza", r#"{"size":3}"#);
     let llm = FakeLlm::start([
         two().and_call("order_pizza", "").without_ids(),
         two()
@@ -507,8 +487,10 @@ async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
         let (chunks, is_done) = chunks(&complete(&daemon, "", &own_tool(json!({"stream": true}))));
         assert!(is_done);
         let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
-        let pieces = deltas.filter_map(|delta| delta["tool_calls"].as_array());
-        let pieces: Vec<_> = pieces.flatten().collect();
+        let pieces: Vec<_> = deltas
+            .filter_map(|delta| delta["tool_calls"].as_array())
+            .flatten()
+            .collect();
         let of = |index: u64| pieces.iter().filter(move |piece| piece["index"] == index);
         let mut ids = Vec::new();
         for (index, arguments) in [(0, r#"{"size":3}"#), (1, "{}")] {
@@ -516,8 +498,8 @@ async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
             assert_eq!(first["function"]["name"], "order_pizza", "{pieces:?}");
             ids.push(first["id"].as_str().unwrap());
             assert_eq!(of(index).filter(|piece| piece["id"].is_string()).count(), 1);
-            let said = of(index).map(|piece| piece["function"]["arguments"].as_str().unwrap());
-            assert_eq!(said.collect::<String>(), arguments, "{pieces:?}");
+            let parts = of(index).map(|piece| piece["function"]["arguments"].as_str().unwrap());
+            assert_eq!(parts.collect::<String>(), arguments, "{pieces:?}");
         }
         assert_ne!(ids[0], ids[1]);
         let end = &chunks.last().unwrap()["choices"][0]["finish_reason"];
@@ -542,14 +524,14 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
     delta["tool_calls"][1]["index"] = json!(1);
     let chunk = json!({"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": "tool_calls"}]});
     let events = format!("data: {chunk}\n\ndata: [DONE]\n\n");
-    let answers = [whole.to_string(), events];
-    let answers = answers.map(|body| LlmAnswer::error_response("200 OK", &body));
-    let llm = FakeLlm::start(answers).await;
+    let responses =
+        [whole.to_string(), events].map(|body| LlmResponse::error_response("200 OK", &body));
+    let llm = FakeLlm::start(responses).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
 
-    let answer = complete(&daemon, "", &own_tool(json!({}))).json();
-    let message = &answer["choices"][0]["message"];
-    assert_eq!(message["tool_calls"], json!([signed, plain]), "{answer}");
+    let response = complete(&daemon, "", &own_tool(json!({}))).json();
+    let message = &response["choices"][0]["message"];
+    assert_eq!(message["tool_calls"], json!([signed, plain]), "{response}");
     assert_eq!(message["reasoning_content"], "Hm.");
     assert_eq!(message["reasoning_details"], details);
 
@@ -564,12 +546,12 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
         .filter_map(|delta| delta["tool_calls"].as_array())
         .flatten()
         .collect();
-    let [begun, beside, other] = pieces[..] else {
+    let [begun, same, other] = pieces[..] else {
         panic!("{pieces:?}")
     };
     assert_eq!(begun["function"], signed["function"]);
     let signature = json!({"index": 0, "extra_content": signed["extra_content"]});
-    assert_eq!(*beside, signature);
+    assert_eq!(*same, signature);
     assert_eq!((&other["id"], &other["index"]), (&json!("b"), &json!(1)));
 }
 
@@ -606,8 +588,8 @@ async fn h4_tool_choice_is_translated_for_the_provider() {
             json!({"type": "function", "name": "order_pizza"}),
         ),
     ] {
-        let answer = LlmAnswer::call("order_pizza", &json!({"size": 3}));
-        let llm = FakeLlm::with_answers(dialect, [answer]).await;
+        let response = LlmResponse::call("order_pizza", &json!({"size": 3}));
+        let llm = FakeLlm::with_responses(dialect, [response]).await;
         let toml =
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);
@@ -623,7 +605,8 @@ async fn h4_tool_choice_is_translated_for_the_provider() {
 /// name of the model decides whether reasoning is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
-    let llm = FakeLlm::with_answers(LlmDialect::OpenAiResponses, [LlmAnswer::text("Hello.")]).await;
+    let llm =
+        FakeLlm::with_responses(LlmDialect::OpenAiResponses, [LlmResponse::text("Hello.")]).await;
     let toml = config(&llm, "")
         .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
         .replace("id = \"demo\"", "id = \"demo\"\nreasoning = true");
@@ -658,22 +641,22 @@ async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
         ("anthropic", LlmDialect::Anthropic, "tool_choice", disabled),
         ("google", LlmDialect::Google, "toolConfig", Value::Null),
     ] {
-        let two = LlmAnswer::call("order_pizza", &json!({"size": 3}));
-        let llm = FakeLlm::with_answers(dialect, [two.and_call("order_pizza", "{}")]).await;
+        let two = LlmResponse::call("order_pizza", &json!({"size": 3}));
+        let llm = FakeLlm::with_responses(dialect, [two.and_call("order_pizza", "{}")]).await;
         let toml =
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);
-        let asked = own_tool(json!({"parallel_tool_calls": false}));
-        let answer = complete(&daemon, "", &asked).json();
-        let choice = &answer["choices"][0];
-        assert_eq!(choice["finish_reason"], "tool_calls", "{api}: {answer}");
+        let request = own_tool(json!({"parallel_tool_calls": false}));
+        let response = complete(&daemon, "", &request).json();
+        let choice = &response["choices"][0];
+        assert_eq!(choice["finish_reason"], "tool_calls", "{api}: {response}");
         let calls = choice["message"]["tool_calls"].as_array().unwrap();
-        assert_eq!(calls.len(), 1, "{api}: {answer}");
+        assert_eq!(calls.len(), 1, "{api}: {response}");
         assert_eq!(calls[0]["function"]["arguments"], r#"{"size":3}"#, "{api}");
         assert_eq!(llm.bodies()[0][key], expected, "{api}");
 
-        let asked = own_tool(json!({"parallel_tool_calls": false, "stream": true}));
-        let (chunks, _) = chunks(&complete(&daemon, "", &asked));
+        let request = own_tool(json!({"parallel_tool_calls": false, "stream": true}));
+        let (chunks, _) = chunks(&complete(&daemon, "", &request));
         let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
         let mut pieces = deltas
             .filter_map(|delta| delta["tool_calls"].as_array())
@@ -688,7 +671,7 @@ async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_can_be_retrieved_by_its_name() {
-    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let slashed = config(&llm, "").replace(r#"id = "bare""#, r#"id = "meta/bare/8b""#);
     let daemon = Daemon::with_config(&slashed, &[]);
     for path in ["meta/bare/8b", "meta%2Fbare%2F8b", "meta/bare/8b/", "demo/"] {

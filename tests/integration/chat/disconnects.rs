@@ -1,28 +1,27 @@
 //! Clients that disconnect before the response.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use super::config;
+use crate::http::begin;
 use crate::program::{Daemon, eventually};
 
 /// Returns requests for an answer, in every interface.
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {
     let messages = json!([{"role": "user", "content": "Hi"}]);
     let tool = json!({"type": "function", "function": {"name": "order_pizza"}});
-    let said = json!({"messages": messages, "stream": stream});
+    let body = json!({"messages": messages, "stream": stream});
     let with = |name: &str, value: Value| {
-        let mut said = said.clone();
-        said[name] = value;
-        said
+        let mut body = body.clone();
+        body[name] = value;
+        body
     };
     vec![
-        ("/api/v1/chat", said.clone()),
-        ("/v1/chat/completions", said.clone()),
+        ("/api/v1/chat", body.clone()),
+        ("/v1/chat/completions", body.clone()),
         ("/v1/chat/completions", with("tools", json!([tool]))),
         ("/v1/messages", with("max_tokens", json!(10))),
     ]
@@ -30,18 +29,12 @@ fn requests(stream: bool) -> Vec<(&'static str, Value)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
-    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(3600));
+    let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(3600));
     let llm = FakeLlm::start([slow]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for stream in [false, true] {
         for (path, body) in requests(stream) {
-            let body = body.to_string();
-            let request = format!(
-                "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            let mut connection = UnixStream::connect(&daemon.socket).unwrap();
-            connection.write_all(request.as_bytes()).unwrap();
+            let connection = begin(&daemon.socket, "POST", path, "", body.to_string());
             eventually("the model receives a request", || llm.in_progress() == 1);
             drop(connection);
             eventually("the request to the provider ends", || {

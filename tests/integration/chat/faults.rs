@@ -1,6 +1,6 @@
 //! Errors of the provider-compatible APIs: malformed provider responses and forbidden requests.
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use super::config;
@@ -20,8 +20,8 @@ fn ask(daemon: &Daemon, path: &str, more: Value) -> Reply {
 }
 
 /// Returns a provider response with this body.
-fn body(json: &Value) -> LlmAnswer {
-    LlmAnswer::error_response("200 OK", &json.to_string())
+fn body(json: &Value) -> LlmResponse {
+    LlmResponse::error_response("200 OK", &json.to_string())
 }
 
 fn own_tools(path: &str) -> Value {
@@ -33,18 +33,14 @@ fn own_tools(path: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
-    let wrong = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No");
+    let wrong = LlmResponse::rejection("401 Unauthorized", "invalid_api_key", "No");
     let llm = FakeLlm::start([wrong]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for path in [COMPLETIONS, MESSAGES] {
         for more in [json!({}), own_tools(path)] {
             let reply = ask(&daemon, path, more);
             assert_eq!(reply.status, 502, "{path}: {reply:?}");
-            assert!(
-                reply.head.contains("x-should-retry: false"),
-                "{}",
-                reply.head
-            );
+            assert_contains!(reply.head, "x-should-retry: false");
             if path == MESSAGES {
                 assert_eq!(reply.json()["error"]["type"], "api_error");
             }
@@ -54,13 +50,13 @@ async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c5_a_malformed_provider_response_may_be_retried() {
-    let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
+    let broken = LlmResponse::text("It").with(LlmFault::Truncated);
     let llm = FakeLlm::start([broken]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for path in [COMPLETIONS, MESSAGES] {
         let reply = ask(&daemon, path, json!({}));
         assert_eq!(reply.status, 502, "{path}: {reply:?}");
-        assert!(!reply.head.contains("x-should-retry"), "{}", reply.head);
+        assert_lacks!(reply.head, "x-should-retry");
     }
 }
 
@@ -68,20 +64,20 @@ async fn c5_a_malformed_provider_response_may_be_retried() {
 async fn h5_a_refusal_is_returned_in_openais_format() {
     let message = json!({"role": "assistant", "content": null, "refusal": "I must not."});
     let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
-    let refusal = body(&json!({"id": "1", "object": "chat.completion", "choices": [choice]}));
-    let llm = FakeLlm::start([refusal]).await;
+    let rejection = body(&json!({"id": "1", "object": "chat.completion", "choices": [choice]}));
+    let llm = FakeLlm::start([rejection]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for more in [json!({}), own_tools(COMPLETIONS)] {
-        let answer = ask(&daemon, COMPLETIONS, more).json();
-        let choice = &answer["choices"][0];
-        assert_eq!(choice["message"], message, "{answer}");
+        let response = ask(&daemon, COMPLETIONS, more).json();
+        let choice = &response["choices"][0];
+        assert_eq!(choice["message"], message, "{response}");
         assert_eq!(choice["finish_reason"], "stop");
     }
-    let answer = ask(&daemon, MESSAGES, json!({})).json();
-    assert_eq!(answer["content"][0]["text"], "I must not.", "{answer}");
-    assert_eq!(answer["stop_reason"], "refusal");
+    let response = ask(&daemon, MESSAGES, json!({})).json();
+    assert_json!(response["content"][0]["text"], "I must not.");
+    assert_eq!(response["stop_reason"], "refusal");
     let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
-    assert_eq!(chat["content"], "I must not.", "{chat}");
+    assert_json!(chat["content"], "I must not.");
     assert_eq!(chat["finish_reason"], "content_filter");
 }
 
@@ -90,15 +86,15 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
     let ended = body(&json!({"id": "m", "type": "message", "role": "assistant",
         "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
         "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
-    let llm = FakeLlm::with_answers(LlmDialect::Anthropic, [ended]).await;
+    let llm = FakeLlm::with_responses(LlmDialect::Anthropic, [ended]).await;
     let toml = config(&llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries");
     let daemon = Daemon::with_config(&toml, &[]);
     for more in [json!({}), own_tools(MESSAGES)] {
         let mut more = more;
         more["stop_sequences"] = json!(["Two"]);
-        let answer = ask(&daemon, MESSAGES, more.clone()).json();
-        assert_eq!(answer["stop_reason"], "stop_sequence", "{answer}");
-        assert_eq!(answer["stop_sequence"], "Two");
+        let response = ask(&daemon, MESSAGES, more.clone()).json();
+        assert_json!(response["stop_reason"], "stop_sequence");
+        assert_eq!(response["stop_sequence"], "Two");
         more["stream"] = json!(true);
         let reply = ask(&daemon, MESSAGES, more);
         let events = super::events(&super::unchunked(&reply.body));
@@ -112,7 +108,7 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
 async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
     let server = json!([{"type": "url", "name": "x", "url": "https://x.example/mcp"}]);
     let function = json!([{"name": "order_pizza"}]);
-    for (path, api, dialect, refused, passed_on) in [
+    for (path, api, dialect, rejected, passed_on) in [
         (
             MESSAGES,
             "anthropic",
@@ -145,28 +141,25 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
             json!({"top_k": 5, "functions": [], "plugins": [], "mcp_servers": null, "enable_search": false}),
         ),
     ] {
-        let llm = FakeLlm::with_answers(dialect, [LlmAnswer::text("Hello.")]).await;
+        let llm = FakeLlm::with_responses(dialect, [LlmResponse::text("Hello.")]).await;
         let toml =
             config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
         let daemon = Daemon::with_config(&toml, &[]);
-        for (name, value) in refused {
+        for (name, value) in rejected {
             let reply = ask(&daemon, path, json!({name: value}));
             assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
-            assert!(
-                message.contains(&format!("'{name}' must be omitted")),
-                "{message}"
-            );
+            assert_contains!(message, &format!("'{name}' must be omitted"));
         }
         assert!(llm.bodies().is_empty());
         let reply = ask(&daemon, path, passed_on);
         assert_eq!(reply.status, 200, "{reply:?}");
-        let asked = llm.requests.all().pop().unwrap();
-        assert_eq!(asked.json()["top_k"], 5);
+        let request = llm.requests.all().pop().unwrap();
+        assert_eq!(request.json()["top_k"], 5);
         for empty in ["mcp_servers", "functions", "plugins", "enable_search"] {
-            assert!(asked.json().get(empty).is_none(), "{empty}");
+            assert!(request.json().get(empty).is_none(), "{empty}");
         }
-        assert_eq!(asked.header("anthropic-beta"), "");
+        assert_eq!(request.header("anthropic-beta"), "");
     }
 }
 
@@ -176,7 +169,7 @@ async fn g3_an_unknown_parameter_reaches_no_provider() {
         (MESSAGES, "anthropic", LlmDialect::Anthropic),
         (COMPLETIONS, "openai", LlmDialect::OpenAiChat),
     ] {
-        let llm = FakeLlm::with_answers(dialect, [LlmAnswer::text("Hello.")]).await;
+        let llm = FakeLlm::with_responses(dialect, [LlmResponse::text("Hello.")]).await;
         let allowed =
             format!("api = \"{api}\"\nextra_parameters = [\"search_settings\"]\nmax_retries");
         let toml = config(&llm, "").replace("max_retries", &allowed);
@@ -197,7 +190,7 @@ async fn g3_an_unknown_parameter_reaches_no_provider() {
             let reply = ask(&daemon, path, json!({name: value}));
             assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
             let message = reply.json()["error"]["message"].to_string();
-            assert!(message.contains(&format!("'{name}'")), "{message}");
+            assert_contains!(message, &format!("'{name}'"));
             let is_named = message.contains("extra_parameters") || message.contains("omitted");
             assert!(is_named, "{message}");
         }
@@ -210,8 +203,8 @@ async fn g3_an_unknown_parameter_reaches_no_provider() {
             json!({"search_settings": {"a": 1}, "preset": null}),
         );
         assert_eq!(reply.status, 200, "{reply:?}");
-        let asked = llm.requests.all().pop().unwrap().json();
-        assert_eq!(asked["search_settings"], json!({"a": 1}));
-        assert!(asked.get("preset").is_none(), "{asked}");
+        let request = llm.requests.all().pop().unwrap().json();
+        assert_eq!(request["search_settings"], json!({"a": 1}));
+        assert!(request.get("preset").is_none(), "{request}");
     }
 }

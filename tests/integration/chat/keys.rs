@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::json;
 
 use super::chat;
@@ -29,11 +29,11 @@ fn authorization(llm: &FakeLlm) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
-    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let text = config(&llm, "key_env = \"LLM_KEY\"");
     let daemon = Daemon::with_config(&text, &[VAULT, ("LLM_KEY", KEY)]);
-    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
-    assert_eq!(answer["content"], "Hello.");
+    let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(response["content"], "Hello.");
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
     let socket = daemon.socket.to_str().unwrap();
     let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
@@ -44,22 +44,22 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     assert!(!daemon.log().contains(KEY));
 
     let unset = Daemon::with_config(&text, &[VAULT]);
-    let answer = chat(&unset.socket, "", &json!({"message": "Hi"}));
-    assert_eq!(answer["status"], "failed");
-    let error = answer["error"].as_str().unwrap();
+    let response = chat(&unset.socket, "", &json!({"message": "Hi"}));
+    assert_eq!(response["status"], "failed");
+    let error = response["error"].as_str().unwrap();
     assert!(
         error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
-        "{answer}"
+        "{response}"
     );
-    let socket = unset.socket.to_str().unwrap();
-    let listed = stdout(&run(&["providers", "list", "--socket", socket], &[]));
-    assert!(listed.contains("LLM_KEY, not set"), "{listed}");
+    let listed = stdout(&unset.run(&["providers", "list"]));
+    assert_contains!(listed, "LLM_KEY, not set");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
-    let refused = LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", &format!("bad {KEY}"));
-    let llm = FakeLlm::start([LlmAnswer::text("Hello."), refused]).await;
+    let rejected =
+        LlmResponse::rejection("401 Unauthorized", "invalid_api_key", &format!("bad {KEY}"));
+    let llm = FakeLlm::start([LlmResponse::text("Hello."), rejected]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[VAULT]);
     let socket = daemon.socket.to_str().unwrap();
     let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket])
@@ -73,19 +73,16 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     assert!(set.wait().unwrap().success());
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
-    let store = std::fs::read(daemon.directory().join("pillion.db")).unwrap();
+    let store = std::fs::read(daemon.store_path()).unwrap();
     let needle = KEY.as_bytes();
     assert!(!store.windows(needle.len()).any(|window| window == needle));
 
     // The provider's message about a wrong key may contain the key.
-    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
-    assert_eq!(answer["status"], "failed", "{answer}");
-    assert!(!answer.to_string().contains(KEY), "{answer}");
+    let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    assert_json!(response["status"], "failed");
+    assert!(!response.to_string().contains(KEY), "{response}");
     assert!(!daemon.log().contains(KEY));
-    let removed = run(
-        &["providers", "remove-key", "fake", "--socket", socket],
-        &[],
-    );
+    let removed = daemon.run(&["providers", "remove-key", "fake"]);
     assert!(removed.status.success(), "{removed:?}");
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), "");

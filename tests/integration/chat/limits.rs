@@ -1,6 +1,6 @@
 //! The limits of `[chat]` and of a model, in every interface.
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
 use serde_json::{Value, json};
 
 use super::config;
@@ -13,17 +13,18 @@ const PATHS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"
 async fn caller(calls: usize) -> FakeLlm {
     FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {
         if request.json().get("tools").is_none() {
-            return LlmAnswer::text("Done.");
+            return LlmResponse::text("Done.");
         }
-        let call =
-            |answer: LlmAnswer, _| answer.and_call("calculator", r#"{"expression": "1 + 1"}"#);
-        (0..calls).fold(LlmAnswer::default(), call)
+        let call = |response: LlmResponse, _| {
+            response.and_call("calculator", r#"{"expression": "1 + 1"}"#)
+        };
+        (0..calls).fold(LlmResponse::default(), call)
     })
     .await
 }
 
-fn ask(daemon: &Daemon, path: &str, said: &str) -> Reply {
-    let body = json!({"max_tokens": 50, "messages": [{"role": "user", "content": said}]});
+fn ask(daemon: &Daemon, path: &str, text: &str) -> Reply {
+    let body = json!({"max_tokens": 50, "messages": [{"role": "user", "content": text}]});
     let mut body = body;
     if path == "/api/v1/chat" {
         body.as_object_mut().unwrap().remove("max_tokens");
@@ -34,8 +35,8 @@ fn ask(daemon: &Daemon, path: &str, said: &str) -> Reply {
 /// Returns the text of an answer of any interface.
 fn words(reply: &Reply) -> Value {
     let json = reply.json();
-    let places = ["/content/0/text", "/choices/0/message/content", "/content"];
-    let mut found = places.iter().filter_map(|place| json.pointer(place));
+    let pointers = ["/content/0/text", "/choices/0/message/content", "/content"];
+    let mut found = pointers.iter().filter_map(|pointer| json.pointer(pointer));
     found.next().cloned().unwrap_or_default()
 }
 
@@ -93,7 +94,7 @@ async fn h6_a_stream_reports_that_the_limit_is_reached() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
-    let llm = FakeLlm::start([LlmAnswer::text("Done.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Done.")]).await;
     let limited = "context_tokens = 20000\ntools = { function_calling = true }";
     let toml = config(&llm, "").replacen("tools = { function_calling = true }", limited, 1);
     let daemon = Daemon::with_config(&toml, &[]);
@@ -103,7 +104,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
             let reply = ask(&daemon, path, &long);
             let json = reply.json();
             if path == "/api/v1/chat" {
-                assert_eq!(json["error_code"], "invalid_input", "{json}");
+                assert_json!(json["error_code"], "invalid_input");
             } else {
                 assert_eq!(reply.status, 400, "{path}: {json}");
             }
@@ -118,14 +119,14 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_list_contains_only_the_start_of_an_answer() {
-    let llm = FakeLlm::start([LlmAnswer::text(&"word ".repeat(10_000))]).await;
+    let llm = FakeLlm::start([LlmResponse::text(&"word ".repeat(10_000))]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    let answer = ask(&daemon, "/api/v1/chat", "Go").json();
-    assert_eq!(answer["content"].as_str().unwrap().len(), 50_000);
+    let response = ask(&daemon, "/api/v1/chat", "Go").json();
+    assert_eq!(response["content"].as_str().unwrap().len(), 50_000);
     let chats = http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone();
-    assert_eq!(chats[0]["id"], answer["id"]);
+    assert_eq!(chats[0]["id"], response["id"]);
     assert_eq!(chats[0]["content"].as_str().unwrap().len(), 4096);
-    let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
+    let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
     let shown = http::get(&daemon.socket, &target).json();
-    assert_eq!(shown["chat"]["content"], answer["content"]);
+    assert_eq!(shown["chat"]["content"], response["content"]);
 }

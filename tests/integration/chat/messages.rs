@@ -1,6 +1,6 @@
 //! The Anthropic-compatible messages API with the sidecar's tools.
 
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect, LlmFault};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use super::{calculator, config, events, unchunked};
@@ -17,13 +17,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
     let body = body.to_string();
-    http::send(
-        &daemon.socket,
-        "POST",
-        "/v1/messages",
-        headers,
-        body.as_bytes(),
-    )
+    http::post_with(&daemon.socket, "/v1/messages", headers, body.as_bytes())
 }
 
 /// Returns a configuration with a model that uses Anthropic's API.
@@ -34,11 +28,11 @@ fn anthropic(llm: &FakeLlm) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_message_runs_the_tools_with_every_provider() {
     for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
-        let answers = [
+        let responses = [
             calculator().costing(10, 5),
-            LlmAnswer::text("It is 42.").costing(20, 3),
+            LlmResponse::text("It is 42.").costing(20, 3),
         ];
-        let llm = FakeLlm::with_answers(dialect, answers).await;
+        let llm = FakeLlm::with_responses(dialect, responses).await;
         let is_anthropic = dialect == LlmDialect::Anthropic;
         let toml = match is_anthropic {
             true => anthropic(&llm),
@@ -48,22 +42,22 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
         let more = json!({"system": "Be short.", "top_k": 5, "metadata": {"user_id": "ada"}});
         let message = create(&daemon, &more).json();
         let words = json!([{"type": "text", "text": "It is 42."}]);
-        assert_eq!(message["content"], words, "{message}");
+        assert_json!(message["content"], words);
         assert_eq!(message["stop_reason"], "end_turn");
         assert_eq!(message["model"], "demo");
         assert_eq!(message["usage"]["input_tokens"], 30);
         assert_eq!(message["usage"]["output_tokens"], 8);
         let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
         assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
-        let asked = &llm.bodies()[0];
+        let request = &llm.bodies()[0];
         if is_anthropic {
             assert_eq!(
-                (&asked["system"], &asked["top_k"]),
+                (&request["system"], &request["top_k"]),
                 (&json!("Be short."), &json!(5))
             );
         } else {
-            assert_eq!(asked["messages"][0]["content"], "Be short.");
-            assert_eq!(asked["top_k"], Value::Null);
+            assert_eq!(request["messages"][0]["content"], "Be short.");
+            assert_eq!(request["top_k"], Value::Null);
         }
     }
 }
@@ -71,13 +65,13 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_message_is_streamed_in_anthropics_events() {
     let llm = FakeLlm::start([
-        LlmAnswer::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
-        LlmAnswer::text("It is 42.").costing(20, 3),
+        LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
+        LlmResponse::text("It is 42.").costing(20, 3),
     ])
     .await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
-    assert!(reply.head.contains("x-pillion-chat: "), "{}", reply.head);
+    assert_contains!(reply.head, "x-pillion-chat: ");
     let events = events(&unchunked(&reply.body));
     let mut names: Vec<_> = events.iter().map(|(name, _)| name.as_str()).collect();
     names.dedup();
@@ -102,7 +96,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!(end["delta"]["stop_reason"], "end_turn");
     assert_eq!(end["usage"]["output_tokens"], 3);
 
-    let broken = LlmAnswer::text("It").with(LlmFault::Truncated);
+    let broken = LlmResponse::text("It").with(LlmFault::Truncated);
     let llm = FakeLlm::start([broken]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
@@ -110,25 +104,25 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
     // A stream that fails before its first text is an error response, like at Anthropic.
-    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "slow down");
+    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let llm = FakeLlm::start([busy.with_header("Retry-After", "9")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
     assert_eq!(reply.status, 429, "{reply:?}");
-    assert!(reply.head.contains("retry-after: 9"), "{}", reply.head);
+    assert_contains!(reply.head, "retry-after: 9");
     assert_eq!(reply.json()["error"]["type"], "rate_limit_error");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
-    let call = || LlmAnswer::text("Yes.").and_call("order_pizza", r#"{"size": 3}"#);
+    let call = || LlmResponse::text("Yes.").and_call("order_pizza", r#"{"size": 3}"#);
     let llm = FakeLlm::start([call(), call().and_call("order_pizza", "")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
     let more = json!({"tools": [{"name": "order_pizza", "input_schema": schema}],
         "tool_choice": {"type": "any"}});
     let message = create(&daemon, &more).json();
-    assert_eq!(message["stop_reason"], "tool_use", "{message}");
+    assert_json!(message["stop_reason"], "tool_use");
     let block =
         json!({"type": "tool_use", "id": "call_1", "name": "order_pizza", "input": {"size": 3}});
     assert_eq!(message["content"][1], block);
@@ -138,10 +132,11 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let mut streamed = more;
     streamed["stream"] = json!(true);
     let events = events(&unchunked(&create(&daemon, &streamed).body));
-    let starts = events
+    let starts: Vec<_> = events
         .iter()
-        .filter(|(name, _)| name == "content_block_start");
-    let starts: Vec<_> = starts.map(|(_, data)| data).collect();
+        .filter(|(name, _)| name == "content_block_start")
+        .map(|(_, data)| data)
+        .collect();
     assert_eq!(starts.len(), 3, "{events:?}");
     assert_eq!(starts[1]["content_block"]["name"], "order_pizza");
     let inputs = events
@@ -152,8 +147,8 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_messages_reach_anthropics_models_unchanged() {
-    let call = LlmAnswer::call("order_pizza", &json!({"size": 3}));
-    let llm = FakeLlm::with_answers(LlmDialect::Anthropic, [call]).await;
+    let call = LlmResponse::call("order_pizza", &json!({"size": 3}));
+    let llm = FakeLlm::with_responses(LlmDialect::Anthropic, [call]).await;
     let daemon = Daemon::with_config(&anthropic(&llm), &[]);
     let choice = json!({"type": "any", "disable_parallel_tool_use": true});
     let messages = json!([
@@ -170,10 +165,10 @@ async fn h5_messages_reach_anthropics_models_unchanged() {
     let more = json!({"messages": messages, "system": system, "tool_choice": choice, "stream": true,
         "tools": [{"name": "order_pizza", "input_schema": {"type": "object"}}]});
     let events = events(&unchunked(&create(&daemon, &more).body));
-    let asked = &llm.bodies()[0];
-    assert_eq!(asked["messages"], messages);
-    assert_eq!(asked["system"], system);
-    assert_eq!(asked["tool_choice"], choice);
+    let request = &llm.bodies()[0];
+    assert_eq!(request["messages"], messages);
+    assert_eq!(request["system"], system);
+    assert_eq!(request["tool_choice"], choice);
     let input = events
         .iter()
         .find_map(|(_, data)| data["delta"]["partial_json"].as_str());
@@ -185,16 +180,16 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
     let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
     for dialect in [LlmDialect::OpenAiChat, LlmDialect::Anthropic] {
         let llm =
-            FakeLlm::with_answers(dialect, [calculator(), LlmAnswer::text("It is 42.")]).await;
+            FakeLlm::with_responses(dialect, [calculator(), LlmResponse::text("It is 42.")]).await;
         let (toml, key, expected) = match dialect {
             LlmDialect::Anthropic => (anthropic(&llm), "tool_choice", choice.clone()),
             _ => (config(&llm, ""), "parallel_tool_calls", json!(false)),
         };
         let daemon = Daemon::with_config(&toml, &[]);
         let message = create(&daemon, &json!({"tool_choice": choice})).json();
-        assert_eq!(message["content"][0]["text"], "It is 42.", "{message}");
-        for asked in llm.bodies() {
-            assert_eq!(asked[key], expected);
+        assert_json!(message["content"][0]["text"], "It is 42.");
+        for request in llm.bodies() {
+            assert_eq!(request[key], expected);
         }
         let odd = json!({"tool_choice": {"type": "auto", "disable_parallel_tool_use": "yes"}});
         assert_eq!(create(&daemon, &odd).status, 400);
@@ -206,9 +201,9 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
 async fn h5_thinking_blocks_stay_with_their_calls() {
     let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});
     let call = || calculator().with_item(thought.clone());
-    let llm = FakeLlm::with_answers(
+    let llm = FakeLlm::with_responses(
         LlmDialect::Anthropic,
-        [call(), LlmAnswer::text("It is 42.")],
+        [call(), LlmResponse::text("It is 42.")],
     )
     .await;
     let daemon = Daemon::with_config(&anthropic(&llm), &[]);
@@ -216,17 +211,17 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
     let more = json!({"thinking": budget, "max_tokens": 2000});
     let message = create(&daemon, &more).json();
     let words = json!([{"type": "text", "text": "It is 42."}]);
-    assert_eq!(message["content"], words, "{message}");
-    let asked = &llm.bodies()[1];
-    assert_eq!(asked["thinking"], budget);
-    let content = asked["messages"][1]["content"].as_array().unwrap();
+    assert_json!(message["content"], words);
+    let request = &llm.bodies()[1];
+    assert_eq!(request["thinking"], budget);
+    let content = request["messages"][1]["content"].as_array().unwrap();
     assert_eq!(content[0], thought);
-    assert_eq!(content[1]["type"], "tool_use", "{asked}");
+    assert_eq!(content[1]["type"], "tool_use", "{request}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_message_survives_a_crash() {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
     let waits = create(&daemon, &json!({}));
@@ -237,14 +232,14 @@ async fn g3_a_pending_message_survives_a_crash() {
     let waits = create_with(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["type"], "permission_error");
     super::approve_all(&daemon.socket);
-    let answer = create_with(&daemon, &header, &json!({})).json();
-    assert_eq!(answer["content"][0]["text"], "It is 42.", "{answer}");
+    let response = create_with(&daemon, &header, &json!({})).json();
+    assert_json!(response["content"][0]["text"], "It is 42.");
     assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_the_messages_api_have_anthropics_format() {
-    let llm = FakeLlm::start([LlmAnswer::text("Hello.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for (more, status, kind, words) in [
         (
@@ -288,9 +283,8 @@ async fn errors_of_the_messages_api_have_anthropics_format() {
         assert_eq!(reply.status, status, "{more}: {reply:?}");
         let error = reply.json();
         assert_eq!(error["type"], "error");
-        assert_eq!(error["error"]["type"], kind, "{error}");
-        let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.contains(words), "{message}");
+        assert_json!(error["error"]["type"], kind);
+        assert_contains!(error["error"]["message"].as_str().unwrap(), words);
     }
     let count = http::post(&daemon.socket, "/v1/messages/count_tokens", "{}");
     assert_eq!(count.status, 404);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmDialect};
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse};
 use serde_json::{Value, json};
 
 use super::chat;
@@ -45,22 +45,22 @@ fn shown(socket: &Path) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
-    let asked = json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dice",
+    let approval_request = json!({"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dice",
         "name": "roll", "arguments": "{\"notation\": \"2d6\"}"});
     let called = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "dice", "name": "roll",
         "arguments": "{\"notation\": \"2d6\"}", "output": "15", "error": null,
         "approval_request_id": "mcpr_1"});
-    let answers = [
-        LlmAnswer::default().with_item(asked),
-        LlmAnswer::text("You rolled 15.").with_item(called),
+    let responses = [
+        LlmResponse::default().with_item(approval_request),
+        LlmResponse::text("You rolled 15.").with_item(called),
     ];
-    let llm = FakeLlm::with_answers(LlmDialect::OpenAiResponses, answers).await;
+    let llm = FakeLlm::with_responses(LlmDialect::OpenAiResponses, responses).await;
     let server = FakeMcp::start(Dialect::StreamableJson);
     let daemon = daemon(&llm, "openai-responses", &server, "always");
     let socket = &daemon.socket;
-    let answer = chat(socket, "", &json!({"message": "Roll."}));
-    assert_eq!(answer["status"], "awaiting_approval", "{answer}");
-    let approval = &answer["approvals"][0];
+    let response = chat(socket, "", &json!({"message": "Roll."}));
+    assert_json!(response["status"], "awaiting_approval");
+    let approval = &response["approvals"][0];
     assert_eq!(approval["tool"], "dice_roll");
     assert_eq!(approval["arguments"], json!({"notation": "2d6"}));
     let body = &llm.bodies()[0];
@@ -75,10 +75,10 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
 
     let id = approval["id"].as_str().unwrap();
     assert_eq!(decide(socket, id, "approve").status, 200);
-    let answer = chat(socket, answer["id"].as_str().unwrap(), &json!({}));
-    assert_eq!(answer["content"], "You rolled 15.", "{answer}");
-    assert_eq!(answer["tool_calls"][0]["name"], "dice_roll", "{answer}");
-    assert_eq!(answer["tool_calls"][0]["content"], "15");
+    let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
+    assert_json!(response["content"], "You rolled 15.");
+    assert_json!(response["tool_calls"][0]["name"], "dice_roll");
+    assert_eq!(response["tool_calls"][0]["content"], "15");
     let input = llm.bodies()[1]["input"].as_array().unwrap().clone();
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
@@ -86,21 +86,17 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
     let log = http::get(socket, "/api/v1/tool-calls/").json();
-    assert_eq!(log["calls"][0]["toolName"], "dice_roll", "{log}");
-    assert_eq!(log["calls"][0]["status"], "success", "{log}");
-    assert!(
-        shown(socket).contains("yes, called by the provider"),
-        "{}",
-        shown(socket)
-    );
+    assert_json!(log["calls"][0]["toolName"], "dice_roll");
+    assert_json!(log["calls"][0]["status"], "success");
+    assert_contains!(shown(socket), "yes, called by the provider");
     assert!(!daemon.log().contains(TOKEN));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_provider_without_approvals_gets_no_server_whose_tools_need_approval() {
     for (policy, is_native) in [("never", true), ("always", false)] {
-        let answers = [LlmAnswer::text("Hello.")];
-        let llm = FakeLlm::with_answers(LlmDialect::Anthropic, answers).await;
+        let responses = [LlmResponse::text("Hello.")];
+        let llm = FakeLlm::with_responses(LlmDialect::Anthropic, responses).await;
         let server = FakeMcp::start(Dialect::StreamableJson);
         let daemon = daemon(&llm, "anthropic", &server, policy);
         chat(&daemon.socket, "", &json!({"message": "Hi"}));

@@ -1,20 +1,21 @@
 //! What models and providers are known to send in place of what their APIs document.
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, LlmDialect, Reply};
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse, Reply};
 use serde_json::{Value, json};
 
 use super::{approve_all, chat, config};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 
 /// Returns a stream of these chunks, as the body of a response.
-fn stream(chunks: &[Value], is_done: bool) -> LlmAnswer {
+fn stream(chunks: &[Value], is_done: bool) -> LlmResponse {
     let events = chunks.iter().map(|chunk| format!("data: {chunk}\n\n"));
     let mut body: String = events.collect();
     if is_done {
         body.push_str("data: [DONE]\n\n");
     }
-    LlmAnswer::error_response("200 OK", &body)
+    LlmResponse::error_response("200 OK", &body)
 }
 
 #[expect(
@@ -34,7 +35,7 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         json!(""),
     );
     let end = |reason: &str| chunk(json!({}), json!(reason));
-    for (answers, expected) in [
+    for (responses, expected) in [
         (
             vec![stream(
                 &[text("It is "), text("42."), end("stop"), end("")],
@@ -61,16 +62,16 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         (
             vec![
                 stream(&[call.clone(), end("length"), end("")], true),
-                LlmAnswer::text("Sorry."),
+                LlmResponse::text("Sorry."),
             ],
             json!({"status": "answered", "content": "Sorry."}),
         ),
     ] {
-        let llm = FakeLlm::start(answers).await;
+        let llm = FakeLlm::start(responses).await;
         let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-        let answer = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
+        let response = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
         for (key, value) in expected.as_object().unwrap() {
-            assert_eq!(answer[key], *value, "{answer}");
+            assert_json!(response[key], *value);
         }
         let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
         assert_eq!(log["calls"], json!([]), "no cut call runs");
@@ -81,21 +82,18 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
 async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let arguments = json!({"expression": "6 * 7"});
     let twice = json!(arguments.to_string()).to_string();
-    let call = LlmAnswer::default().and_call("calculator", &twice);
-    let llm = FakeLlm::start([call, LlmAnswer::text("It is 42.")]).await;
+    let call = LlmResponse::default().and_call("calculator", &twice);
+    let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let socket = &daemon.socket;
     let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
-    assert_eq!(waiting["approvals"][0]["arguments"], arguments, "{waiting}");
+    assert_json!(waiting["approvals"][0]["arguments"], arguments);
     let approvals = http::get(socket, "/api/v1/approvals/").json();
-    assert_eq!(
-        approvals["approvals"][0]["arguments"], arguments,
-        "{approvals}"
-    );
+    assert_json!(approvals["approvals"][0]["arguments"], arguments);
     approve_all(socket);
-    let answer = chat(socket, waiting["id"].as_str().unwrap(), &json!({}));
-    assert_eq!(answer["content"], "It is 42.", "{answer}");
+    let response = chat(socket, waiting["id"].as_str().unwrap(), &json!({}));
+    assert_json!(response["content"], "It is 42.");
     let log = http::get(socket, "/api/v1/tool-calls/").json();
     let logged = &log["calls"][0];
     assert_eq!(logged["status"], "success", "{log}");
@@ -140,15 +138,12 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
             "/contents/2/parts/2/inlineData/data",
         ),
     ] {
-        let answers = [
-            LlmAnswer::call("far_shoot", &json!({})),
-            LlmAnswer::text("Done."),
+        let responses = [
+            LlmResponse::call("far_shoot", &json!({})),
+            LlmResponse::text("Done."),
         ];
-        let llm = FakeLlm::with_answers(dialect, answers).await;
-        let more = format!(
-            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        );
+        let llm = FakeLlm::with_responses(dialect, responses).await;
+        let more = server_entry("far", &server.url, "");
         let toml = config(&llm, &more)
             .replace("max_retries", &format!("api = \"{api}\"\nmax_retries"))
             .replacen(
@@ -157,8 +152,8 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
                 1,
             );
         let daemon = Daemon::with_config(&toml, &[]);
-        let answer = chat(&daemon.socket, "", &json!({"message": "Take a screenshot"}));
-        assert_eq!(answer["content"], "Done.", "{api}: {answer}");
+        let response = chat(&daemon.socket, "", &json!({"message": "Take a screenshot"}));
+        assert_eq!(response["content"], "Done.", "{api}: {response}");
         let sent = &llm.bodies()[1];
         let found = sent
             .pointer(pointer)
@@ -174,7 +169,7 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
         }
         // The client reads what the model reads as text.
         assert_eq!(
-            answer["tool_calls"][0]["content"],
+            response["tool_calls"][0]["content"],
             "Took a screenshot.\n[image image/png, 225008 bytes]"
         );
     }

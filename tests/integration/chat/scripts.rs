@@ -1,15 +1,15 @@
 //! `pillion chat` and `pillion approvals` in a script that reads ids from JSON output.
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::Value;
 
 use super::{calculator, config};
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, failure, run, stderr, stdout};
 
 const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
 
 async fn daemon() -> (FakeLlm, Daemon) {
-    let llm = FakeLlm::start([calculator(), LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
     (llm, daemon)
 }
@@ -28,9 +28,9 @@ fn json(text: &str) -> Value {
 async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_output() {
     let (_llm, daemon) = daemon().await;
     tokio::task::block_in_place(|| {
-        let said = stdout(&pillion(&daemon, &["chat", "--json", "Go"]));
-        let done = json(said.lines().last().unwrap());
-        assert_eq!(done["type"], "done", "{said}");
+        let printed = stdout(&pillion(&daemon, &["chat", "--json", "Go"]));
+        let done = json(printed.lines().last().unwrap());
+        assert_eq!(done["type"], "done", "{printed}");
         assert_eq!(done["status"], "awaiting_approval");
         let approval = done["approvals"][0]["id"].as_str().unwrap();
 
@@ -44,9 +44,9 @@ async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_out
         assert_eq!(approved["approval"]["status"], "approved");
 
         let chat = done["id"].as_str().unwrap();
-        let said = stdout(&pillion(&daemon, &["chat", "--json", "--resume", chat]));
-        let done = json(said.lines().last().unwrap());
-        assert_eq!(done["status"], "answered", "{said}");
+        let printed = stdout(&pillion(&daemon, &["chat", "--json", "--resume", chat]));
+        let done = json(printed.lines().last().unwrap());
+        assert_eq!(done["status"], "answered", "{printed}");
         assert_eq!(done["content"], "It is 42.");
     });
 }
@@ -55,15 +55,13 @@ async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_out
 async fn g3_h7_the_commands_that_a_pending_chat_prints_can_be_run() {
     let (_llm, daemon) = daemon().await;
     tokio::task::block_in_place(|| {
-        let output = pillion(&daemon, &["chat", "Go"]);
-        assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
-        let commands: Vec<Vec<&str>> = said
+        let printed = failure(&pillion(&daemon, &["chat", "Go"]), 1);
+        let commands: Vec<Vec<&str>> = printed
             .lines()
             .filter_map(|line| line.strip_prefix("  pillion "))
             .map(|command| command.split(' ').collect())
             .collect();
-        assert_eq!(commands.len(), 2, "{said}");
+        assert_eq!(commands.len(), 2, "{printed}");
         for command in &commands {
             let output = pillion(&daemon, command);
             assert!(output.status.success(), "{command:?}: {}", stderr(&output));

@@ -1,11 +1,9 @@
 //! Chats of several processes in one store.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::json;
 
 use super::{chat, config};
@@ -14,33 +12,32 @@ use crate::program::{Daemon, eventually, run, stdout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
-    let slow = LlmAnswer::text("Late.").after(Duration::from_secs(3));
-    let last = LlmAnswer::text("Last.");
-    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, last]).await;
+    let slow = LlmResponse::text("Late.").after(Duration::from_secs(3));
+    let last = LlmResponse::text("Last.");
+    let llm = FakeLlm::start([LlmResponse::text("Hello."), slow, last]).await;
     let directory = tempfile::tempdir().unwrap();
     let location = directory.path().join("shared.db");
     let store = [("PILLION__STORE__LOCATION", location.to_str().unwrap())];
     let one = Daemon::with_config(&config(&llm, ""), &store);
     let other = Daemon::with_config(&config(&llm, ""), &store);
 
-    let answer = chat(&one.socket, "", &json!({"message": "Hi"}));
-    let id = answer["id"].as_str().unwrap();
+    let response = chat(&one.socket, "", &json!({"message": "Hi"}));
+    let id = response["id"].as_str().unwrap();
     let target = format!("/api/v1/chat/{id}");
     let (path, socket) = (target.clone(), one.socket.clone());
     let first = thread::spawn(move || http::post(&socket, &path, r#"{"message": "One"}"#));
     eventually("the model receives a request", || llm.bodies().len() == 2);
 
     let listed = http::get(&other.socket, "/api/v1/chat").json();
-    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
+    assert_json!(listed["chats"][0]["status"], "running");
     let shown = http::get(&one.socket, &target).json();
-    assert_eq!(shown["chat"]["status"], "running", "{shown}");
+    assert_json!(shown["chat"]["status"], "running");
     let second = http::post(&other.socket, &target, r#"{"message": "Two"}"#);
     assert_eq!(second.status, 409, "{second:?}");
     let named = format!("x-pillion-chat: {id}\r\n");
     let body = json!({"messages": [{"role": "user", "content": "Two"}]}).to_string();
-    let completion = http::send(
+    let completion = http::post_with(
         &other.socket,
-        "POST",
         "/v1/chat/completions",
         &named,
         body.as_bytes(),
@@ -52,51 +49,51 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
 
     assert_eq!(first.join().unwrap().json()["content"], "Late.");
     let listed = http::get(&other.socket, "/api/v1/chat").json();
-    assert_eq!(listed["chats"][0]["status"], "answered", "{listed}");
+    assert_json!(listed["chats"][0]["status"], "answered");
     assert_eq!(listed["chats"][0]["content"], "Late.");
-    let answer = chat(&other.socket, id, &json!({"message": "Two"}));
-    assert_eq!(answer["content"], "Last.", "{answer}");
-    let said = llm.bodies()[2]["messages"].as_array().unwrap().len();
-    assert_eq!(said, 5, "the whole conversation");
+    let response = chat(&other.socket, id, &json!({"message": "Two"}));
+    assert_json!(response["content"], "Last.");
+    let message_count = llm.bodies()[2]["messages"].as_array().unwrap().len();
+    assert_eq!(message_count, 5, "the whole conversation");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
-    let slow = LlmAnswer::text("Never heard.").after(Duration::from_secs(60));
-    let llm = FakeLlm::start([LlmAnswer::text("Hello."), slow, LlmAnswer::text("Again.")]).await;
+    let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(60));
+    let llm = FakeLlm::start([
+        LlmResponse::text("Hello."),
+        slow,
+        LlmResponse::text("Again."),
+    ])
+    .await;
     let mut daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    let answer = chat(&daemon.socket, "", &json!({"message": "Hi"}));
-    let target = format!("/api/v1/chat/{}", answer["id"].as_str().unwrap());
+    let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
+    let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
     let body = r#"{"message": "Still there?"}"#;
-    let length = body.len();
-    let head = format!("POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
-    let mut connection = UnixStream::connect(&daemon.socket).unwrap();
-    connection
-        .write_all(format!("{head}{body}").as_bytes())
-        .unwrap();
+    let _connection = http::begin(&daemon.socket, "POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
     daemon.kill();
     let daemon = daemon.again();
     // The claim of the killed sidecar has not expired yet.
     let listed = http::get(&daemon.socket, "/api/v1/chat").json();
-    assert_eq!(listed["chats"][0]["status"], "running", "{listed}");
-    let mut answer = json!(null);
+    assert_json!(listed["chats"][0]["status"], "running");
+    let mut response = json!(null);
     eventually("the chat is free", || {
         let reply = http::post(&daemon.socket, &target, "{}");
-        answer = reply.json();
+        response = reply.json();
         reply.status == 200
     });
-    assert_eq!(answer["content"], "Again.", "{answer}");
+    assert_json!(response["content"], "Again.");
     assert_eq!(llm.bodies()[2]["messages"][2]["content"], "Still there?");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_an_answered_chat_prints_its_answer_again() {
-    let llm = FakeLlm::start([LlmAnswer::text("It is 42.")]).await;
+    let llm = FakeLlm::start([LlmResponse::text("It is 42.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    let answer = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
+    let response = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
     let socket = daemon.socket.to_str().unwrap();
-    let id = answer["id"].as_str().unwrap();
+    let id = response["id"].as_str().unwrap();
     let output = run(&["chat", "--socket", socket, "--resume", id], &[]);
     assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");
 }

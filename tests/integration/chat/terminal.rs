@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, mpsc};
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmAnswer, Reply};
+use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmResponse, Reply};
 use serde_json::json;
 
 use super::{calculator, config};
@@ -48,9 +48,9 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
         })
         .start();
     let llm = FakeLlm::start([
-        LlmAnswer::call("far_slow", &json!({})),
+        LlmResponse::call("far_slow", &json!({})),
         calculator(),
-        LlmAnswer::text("It is 42."),
+        LlmResponse::text("It is 42."),
     ])
     .await;
     let more = format!(
@@ -70,8 +70,8 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
         terminal.types("y\n");
         let text = end(terminal, true);
         let after = text.split_once(QUESTION).unwrap().1;
-        let (result, answer) = (after.find("= calculator: 42"), after.find("It is 42."));
-        assert!(result.is_some() && result < answer, "{text}");
+        let (result, response) = (after.find("= calculator: 42"), after.find("It is 42."));
+        assert!(result.is_some() && result < response, "{text}");
         assert_eq!(runs(&daemon, "calculator"), 1);
     });
 }
@@ -79,8 +79,8 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_the_question_at_the_terminal_shows_hidden_characters() {
     let hidden = json!({"expression": "6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"});
-    let call = LlmAnswer::call("calculator", &hidden);
-    let llm = FakeLlm::start([call, LlmAnswer::text("As you wish.")]).await;
+    let call = LlmResponse::call("calculator", &hidden);
+    let llm = FakeLlm::start([call, LlmResponse::text("As you wish.")]).await;
     let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
     tokio::task::block_in_place(|| {
         let mut terminal = chat(&daemon, "Go");
@@ -96,14 +96,13 @@ async fn g3_the_question_at_the_terminal_shows_hidden_characters() {
 async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
     // An empty line does not approve.
     for keys in ["n\n", "\n"] {
-        let llm = FakeLlm::start([calculator(), LlmAnswer::text("As you wish.")]).await;
+        let llm = FakeLlm::start([calculator(), LlmResponse::text("As you wish.")]).await;
         let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
         tokio::task::block_in_place(|| {
             let mut terminal = chat(&daemon, "Go");
             terminal.shows(QUESTION);
             terminal.types(keys);
-            let text = end(terminal, true);
-            assert!(text.contains("As you wish."), "{text}");
+            assert_contains!(end(terminal, true), "As you wish.");
             assert_eq!(runs(&daemon, "calculator"), 0);
         });
         let reported = llm.bodies()[1]["messages"][2]["content"].clone();

@@ -36,11 +36,13 @@ fn without_help(command: Command) -> Command {
 fn add(command: &Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name());
     let help = command.clone().render_long_help().to_string();
-    let lines = help.lines().map(str::trim_end);
-    let lines: Vec<_> = lines.filter(|line| !line.starts_with(EXIT_CODES)).collect();
-    let help = lines.join("\n");
-    let help = help.trim_end();
-    write!(page, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
+    let lines: Vec<_> = help
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.starts_with(EXIT_CODES))
+        .collect();
+    let text = lines.join("\n");
+    write!(page, "\n## {name}\n\n```text\n{}\n```\n", text.trim_end()).unwrap();
     for below in subcommands(command) {
         add(below, page);
     }

@@ -47,8 +47,9 @@ fn pages() -> BTreeMap<String, String> {
 fn add(command: &Command, parent: Option<&str>, pages: &mut BTreeMap<String, String>) {
     let name = name(command);
     let below: Vec<_> = subcommands(command).collect();
-    let related = parent.map(str::to_owned).into_iter();
-    let related: Vec<_> = related
+    let related: Vec<_> = parent
+        .map(str::to_owned)
+        .into_iter()
         .chain(below.iter().map(|below| self::name(below)))
         .collect();
     pages.insert(format!("{name}.1"), page(command, &related));
@@ -129,19 +130,19 @@ fn the_manual_pages_match_the_help_of_the_program() {
             fs::write(folder.join(name), text).unwrap();
         }
     }
-    let kept: Vec<_> = fs::read_dir(&folder)
+    let committed: Vec<_> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
-    for name in &kept {
+    for name in &committed {
         let known = name.to_str().is_some_and(|name| pages.contains_key(name));
         assert!(known, "{} is the page of no command", name.display());
     }
-    assert_eq!(kept.len(), pages.len(), "a page is missing");
+    assert_eq!(committed.len(), pages.len(), "a page is missing");
     for (name, text) in &pages {
-        let kept = fs::read_to_string(folder.join(name)).unwrap();
+        let committed = fs::read_to_string(folder.join(name)).unwrap();
         assert_eq!(
-            &kept, text,
+            &committed, text,
             "{name} is not what --help says: PILLION_WRITE_DOCS=1 cargo test"
         );
     }

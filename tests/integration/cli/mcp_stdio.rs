@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::program::{eventually, pillion, pillion_path, run, stderr, stdout};
+use crate::program::{eventually, failure, pillion, pillion_path, run, stderr, stdout};
 
 /// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
@@ -54,7 +54,7 @@ impl Client {
 
     /// Starts a client of the sidecar at `socket`, or with `--standalone` of a process with this
     /// store.
-    fn of(socket: &Path, store: &Path, arguments: &[&str]) -> Self {
+    fn for_sidecar(socket: &Path, store: &Path, arguments: &[&str]) -> Self {
         let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
         command.arg("--socket").arg(socket);
         Self::start(command.env("PILLION__STORE__LOCATION", store))
@@ -64,11 +64,8 @@ impl Client {
     fn initialize(&mut self, capabilities: &Value) {
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
             "clientInfo": {"name": "test", "version": "1"}});
-        let answer = self.request("initialize", &hello);
-        assert_eq!(
-            answer["result"]["protocolVersion"], "2025-11-25",
-            "{answer}"
-        );
+        let response = self.request("initialize", &hello);
+        assert_json!(response["result"]["protocolVersion"], "2025-11-25");
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
@@ -140,9 +137,9 @@ impl Drop for Client {
     }
 }
 
-fn text(answer: &Value) -> &str {
-    let text = answer["result"]["content"][0]["text"].as_str();
-    text.unwrap_or_else(|| panic!("{answer}"))
+fn text(response: &Value) -> &str {
+    let text = response["result"]["content"][0]["text"].as_str();
+    text.unwrap_or_else(|| panic!("{response}"))
 }
 
 /// Runs the program with these lines as input until it exits.
@@ -157,10 +154,13 @@ fn exchange(arguments: &[&str], lines: &[&str]) -> Output {
 }
 
 fn start(arguments: &[&str]) -> Child {
-    let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
-    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let command = command.env(MEMORY.0, MEMORY.1).stderr(Stdio::piped());
-    command.spawn().unwrap()
+    pillion(&[&["mcp-stdio"], arguments].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .env(MEMORY.0, MEMORY.1)
+        .spawn()
+        .unwrap()
 }
 
 fn messages(output: &Output) -> Vec<Value> {
@@ -189,9 +189,9 @@ fn both_protocol_eras_work_and_pending_requests_are_answered_before_the_end() {
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let output = exchange(&[], &[&hello.to_string(), &call.to_string()]);
-    let answers = messages(&output);
-    assert_eq!(answers[0]["result"]["protocolVersion"], "2025-06-18");
-    let called = with_id(&answers, &json!("c"));
+    let responses = messages(&output);
+    assert_eq!(responses[0]["result"]["protocolVersion"], "2025-06-18");
+    let called = with_id(&responses, &json!("c"));
     assert_eq!(called["result"]["content"][0]["text"], "42");
     assert!(called["result"].get("resultType").is_none());
 
@@ -206,17 +206,17 @@ fn an_invalid_message_gets_an_error_and_ends_nothing() {
     let ping = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
     let list = r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#;
     let output = exchange(&[], &["{", "", "[]", "\u{fffd}", list, ping]);
-    let answers = messages(&output);
-    let codes: Vec<_> = answers
+    let responses = messages(&output);
+    let codes: Vec<_> = responses
         .iter()
-        .map(|answer| answer["error"]["code"].clone())
+        .map(|response| response["error"]["code"].clone())
         .collect();
-    assert_eq!(codes[..2], [json!(-32700), json!(-32600)], "{answers:?}");
+    assert_eq!(codes[..2], [json!(-32700), json!(-32600)], "{responses:?}");
     assert_eq!(
-        with_id(&answers, &json!(3))["error"]["message"],
+        with_id(&responses, &json!(3))["error"]["message"],
         "The session is not initialized: send initialize first"
     );
-    assert_eq!(with_id(&answers, &json!(2))["result"], json!({}));
+    assert_eq!(with_id(&responses, &json!(2))["result"], json!({}));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn it_ends_at_a_signal() {
     writeln!(input, "{hello}").unwrap();
     let mut line = String::new();
     output.read_line(&mut line).unwrap();
-    assert!(line.contains("2025-11-25"), "{line}");
+    assert_contains!(line, "2025-11-25");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
     eventually("it has ended", || child.try_wait().unwrap().is_some());
     assert!(child.wait().unwrap().success());
@@ -267,9 +267,7 @@ fn it_ends_at_a_signal() {
 
 #[test]
 fn h2_the_model_has_to_be_configured() {
-    let output = exchange(&["--model", "nope"], &[]);
-    assert_eq!(output.status.code(), Some(2));
-    let reported = stderr(&output);
+    let reported = failure(&exchange(&["--model", "nope"], &[]), 2);
     assert_eq!(
         reported.lines().last(),
         Some("pillion: Unknown model: nope")

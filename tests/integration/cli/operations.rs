@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::http;
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, failure, run, stderr, stdout, stdout_json};
 
 fn after_some_calls() -> Daemon {
     let daemon = Daemon::start();
@@ -21,22 +21,17 @@ fn after_some_calls() -> Daemon {
 #[test]
 fn status_prints_a_table_or_json() {
     let daemon = after_some_calls();
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["status", "--socket", socket], &[]);
+    let output = daemon.run(&["status"]);
     let text = stdout(&output);
-    assert!(text.starts_with("pillion "), "{text}");
-    assert!(
-        text.contains("calls: 2 finished, 1 failed, 0 in flight"),
-        "{text}"
-    );
+    assert_starts_with!(text, "pillion ");
+    assert_contains!(text, "calls: 2 finished, 1 failed, 0 in flight");
     let row = text
         .lines()
         .find(|line| line.starts_with("calculator"))
         .unwrap();
     let words: Vec<_> = row.split_whitespace().collect();
     assert_eq!(words[1..3], ["2", "1"], "{text}");
-    let output = run(&["status", "--json", "--socket", socket], &[]);
-    let status: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let status = stdout_json(&daemon.run(&["status", "--json"]));
     assert_eq!(status["calls"]["total"], 2);
     assert_eq!(status["status"], "ready");
 }
@@ -61,12 +56,9 @@ fn calls_are_listed_since_some_time_ago() {
 
 #[test]
 fn status_without_a_sidecar_reports_that_none_runs() {
-    let output = run(&["status", "--socket", "/nowhere/s"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("/nowhere/s"),
-        "{}",
-        stderr(&output)
+    assert_contains!(
+        failure(&run(&["status", "--socket", "/nowhere/s"], &[]), 1),
+        "/nowhere/s"
     );
 }
 
@@ -78,53 +70,37 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
     for command in ["status", "mcp-stdio"] {
         let output = run(&[command, "--socket", path], &[]);
         assert_eq!(output.status.code(), Some(1), "{command}");
-        let said = stderr(&output);
-        assert!(said.contains(&expected), "{said}");
+        assert_contains!(stderr(&output), &expected);
     }
     let output = run(&["serve", "--socket", path], &[]);
-    assert!(
-        stderr(&output).contains("is not a socket"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "is not a socket");
     assert!(!Path::new(&format!("{path}.lock")).exists());
 }
 
 #[test]
 fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
     let daemon = Daemon::start();
-    let socket = daemon.socket.to_str().unwrap();
-    for (what, said) in [
+    for (what, error) in [
         ("calls", "There is no recorded call with this ID"),
         ("approvals", "There is no approval with this ID"),
     ] {
-        let output = run(&[what, "show", "nope", "--socket", socket], &[]);
-        assert_eq!(output.status.code(), Some(1));
         assert_eq!(
-            stderr(&output),
-            format!("pillion: {said}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
+            failure(&daemon.run(&[what, "show", "nope"]), 1),
+            format!("pillion: {error}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
         );
     }
 }
 
 #[test]
 fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
-    let output = run(&["events", "--socket", "/nowhere/s"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("not running"),
-        "{}",
-        stderr(&output)
+    assert_contains!(
+        failure(&run(&["events", "--socket", "/nowhere/s"], &[]), 1),
+        "not running"
     );
     let daemon = Daemon::start();
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["events", "--types", "nope", "--socket", socket], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
-    assert!(
-        said.contains("(invalid_input)") && !said.contains('{'),
-        "{said}"
-    );
+    let error = failure(&daemon.run(&["events", "--types", "nope"]), 1);
+    assert_contains!(error, "(invalid_input)");
+    assert_lacks!(error, '{');
 }
 
 #[test]

@@ -3,52 +3,42 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use pillion_wire::route;
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{self, Daemon, run, stderr, stdout};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
+use crate::program::{self, Daemon, failure, run, stderr, stdout};
 
 #[test]
 fn b3_startup_logs_the_number_of_tools() {
     let daemon = Daemon::start();
     let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
-    assert_eq!(listed["total"], 6, "{listed}");
-    assert!(
-        daemon.log().contains("\"message\":\"Initialized 6 tools\""),
-        "{}",
-        daemon.log()
-    );
+    assert_json!(listed["total"], 6);
+    assert_contains!(daemon.log(), "\"message\":\"Initialized 6 tools\"");
 }
 
 #[test]
 fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected() {
     let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
-    let log = daemon.log();
-    assert!(log.contains("did you mean 'calculator'?"), "{log}");
-    assert!(log.contains("Listening on "), "{log}");
+    assert_contains!(daemon.log(), "did you mean 'calculator'?", "Listening on ");
 
-    let refused = run(&["check"], &[("LOG_LEVEL", "loud")]);
-    assert_eq!(refused.status.code(), Some(2));
+    let rejected = run(&["check"], &[("LOG_LEVEL", "loud")]);
+    assert_eq!(rejected.status.code(), Some(2));
     let expected =
         "pillion: environment variable LOG_LEVEL: log.filter: invalid log level 'loud': ";
-    assert!(stderr(&refused).starts_with(expected), "{refused:?}");
+    assert!(stderr(&rejected).starts_with(expected), "{rejected:?}");
 }
 
 #[test]
 fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
     let daemon = Daemon::with_config(toml, &[]);
-    let status = run(
-        &["status", "--socket", daemon.socket.to_str().unwrap()],
-        &[],
-    );
-    let first = stdout(&status);
-    assert!(
-        first.contains(": ready; discovery of MCP tools not finished, up "),
-        "{first}"
+    let status = daemon.run(&["status"]);
+    assert_contains!(
+        stdout(&status),
+        ": ready; discovery of MCP tools not finished, up "
     );
 }
 
@@ -72,9 +62,8 @@ fn m1_each_log_line_is_json_with_request_and_tool() {
     let daemon = Daemon::with_config("", &[("LOG_LEVEL", "debug")]);
     let secret = r#"{"expression": "40404 + 1"}"#;
     let headers = "x-request-id: request-7\r\n";
-    http::send(
+    http::post_with(
         &daemon.socket,
-        "POST",
         "/api/v1/tools/execute/calculator",
         headers,
         secret.as_bytes(),
@@ -98,18 +87,15 @@ fn m1_each_log_line_is_json_with_request_and_tool() {
 
 #[test]
 fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&toml, &[("LOG_LEVEL", "debug")]);
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
     let headers =
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
-    http::send(&daemon.socket, "POST", path, &headers, b"{}");
+    http::post_with(&daemon.socket, path, &headers, b"{}");
     // The server receives the trace.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
@@ -127,7 +113,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     assert!(messages.contains(&"Tool `far_echo` succeeded"), "{log}");
     assert!(messages.len() > 1, "{log}");
     for line in &calls {
-        assert_eq!(line["spans"][1]["tool.name"], "far_echo", "{line}");
+        assert_json!(line["spans"][1]["tool.name"], "far_echo");
         assert_eq!(line["spans"][1]["server.label"], "far");
         assert_eq!(line["spans"][1]["user"], "alice");
         assert_eq!(line["spans"][0]["request_id"], "request-8");
@@ -142,15 +128,15 @@ fn logs_can_be_text() {
 }
 
 #[test]
-fn a_second_sidecar_is_refused() {
+fn a_second_sidecar_is_rejected() {
     let daemon = Daemon::start();
-    let output = run(&["serve", "--socket", daemon.socket.to_str().unwrap()], &[]);
+    let output = daemon.run(&["serve"]);
     assert_eq!(output.status.code(), Some(1));
     let message = format!(
         "pillion: another process already serves {}",
         daemon.socket.display()
     );
-    assert!(stderr(&output).contains(&message), "{}", stderr(&output));
+    assert_contains!(stderr(&output), &message);
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
 }
 
@@ -203,11 +189,8 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
 #[test]
 fn n1_the_calculators_timeout_can_be_set() {
     // Another call holds the only slot, so the calculator times out before it runs.
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "");
     let variables = [
         ("MCP_CALCULATOR_TIMEOUT", "0.25"),
         ("MCP_MAX_CONCURRENT_TOOLS", "1"),
@@ -215,7 +198,7 @@ fn n1_the_calculators_timeout_can_be_set() {
     let daemon = Daemon::with_config(&toml, &variables);
     let execute = |socket: &Path, tool: &str, body: &str| {
         let target = format!("/api/v1/tools/execute/{tool}");
-        http::send(socket, "POST", &target, "", body.as_bytes())
+        http::post(socket, &target, body.as_bytes())
     };
     http::get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);
@@ -223,9 +206,9 @@ fn n1_the_calculators_timeout_can_be_set() {
     let socket = daemon.socket.clone();
     let sleeps = std::thread::spawn(move || execute(&socket, "far_echo", "{}").status);
     program::eventually("the place is taken", || server.count("tools/call") > before);
-    let result = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
-    let result = &result["result"];
-    assert_eq!(result["error_code"], "unavailable", "{result}");
+    let response = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
+    let result = &response["result"];
+    assert_json!(result["error_code"], "unavailable");
     let error = result["error"].as_str().unwrap();
     let seconds = error.strip_prefix("Tool 'calculator' did not start within ");
     let (seconds, _) = seconds.unwrap().split_once("s:").unwrap();
@@ -234,12 +217,9 @@ fn n1_the_calculators_timeout_can_be_set() {
     drop(daemon);
     sleeps.join().unwrap_err();
 
-    let output = run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("MCP_CALCULATOR_TIMEOUT"),
-        "{}",
-        stderr(&output)
+    assert_contains!(
+        failure(&run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]), 2),
+        "MCP_CALCULATOR_TIMEOUT"
     );
 }
 

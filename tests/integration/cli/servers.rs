@@ -1,7 +1,7 @@
 //! `pillion servers` and `pillion vault` (F1 to F3, L1).
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -10,62 +10,30 @@ use pillion_wire::route;
 
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, success};
 use pillion_testkit::root_or_skip;
-
-fn config(daemon: &Daemon) -> PathBuf {
-    let directory = daemon.socket.parent().unwrap();
-    directory.with_file_name("pillion.toml")
-}
 
 /// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
-    pillion(arguments)
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env("PILLION_CONFIG", config(daemon))
-        .env(
-            "PILLION__STORE__LOCATION",
-            config(daemon).with_file_name("pillion.db"),
-        )
+    let mut command = daemon.command(arguments);
+    command
         .env("FAR_TOKEN", "hunter2-hunter2")
         .output()
         .unwrap()
 }
 
 fn well(daemon: &Daemon, arguments: &[&str]) -> String {
-    let output = run(daemon, arguments);
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        stderr(&output)
-    );
-    stdout(&output)
+    success(&run(daemon, arguments))
 }
 
 fn badly(daemon: &Daemon, arguments: &[&str], code: i32) -> String {
-    let output = run(daemon, arguments);
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{arguments:?}: {}",
-        stdout(&output)
-    );
-    stderr(&output)
+    failure(&run(daemon, arguments), code)
 }
 
 fn echo() -> McpServer {
     McpServer::start(
         json!([{"name": "echo", "description": "Says it", "inputSchema": {"type": "object"}}]),
     )
-}
-
-fn with_key() -> (tempfile::TempDir, Daemon) {
-    let directory = tempfile::tempdir().unwrap();
-    let key = directory.path().join("vault.key");
-    std::fs::write(&key, [5; 32]).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let daemon = Daemon::with_config(&format!("[vault]\nkey_file = \"{}\"\n", key.display()), &[]);
-    (directory, daemon)
 }
 
 #[test]
@@ -87,10 +55,9 @@ fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     well(&daemon, &update("none"));
     assert_eq!(shown(), "-");
     for wrong in ["", "7", "per_day=0", "per_week=1", "per_day=1, per_hour=1"] {
-        let said = badly(&daemon, &update(wrong), 2);
-        assert!(
-            said.contains("expected one or more of per_minute=N"),
-            "{said}"
+        assert_contains!(
+            badly(&daemon, &update(wrong), 2),
+            "expected one or more of per_minute=N"
         );
     }
 }
@@ -100,10 +67,7 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
     let tried = well(&daemon, &["servers", "test", "--url", &far.url]);
-    assert!(
-        tried.contains("fake 1 listed 1 tools") && tried.contains("\n  echo"),
-        "{tried}"
-    );
+    assert_contains!(tried, "fake 1 listed 1 tools", "\n  echo");
     let added = well(
         &daemon,
         &[
@@ -116,12 +80,11 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
             "d",
         ],
     );
-    assert!(
-        added.starts_with(&format!("far: enabled, {}, id ", far.url)),
-        "{added}"
+    assert_starts_with!(added, &format!("far: enabled, {}, id ", far.url));
+    assert_contains!(
+        well(&daemon, &["servers", "tools", "far"]),
+        "far_echo  echo         Says it"
     );
-    let tools = well(&daemon, &["servers", "tools", "far"]);
-    assert!(tools.contains("far_echo  echo         Says it"), "{tools}");
     let listed = well(&daemon, &["servers", "list"]);
     assert!(
         listed
@@ -131,8 +94,10 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
             .starts_with("far   connected  1"),
         "{listed}"
     );
-    let shown = well(&daemon, &["servers", "show", "far"]);
-    assert!(shown.contains("timeout         30000 ms"), "{shown}");
+    assert_contains!(
+        well(&daemon, &["servers", "show", "far"]),
+        "timeout         30000 ms"
+    );
     well(
         &daemon,
         &[
@@ -171,8 +136,10 @@ fn a_server_is_disconnected_and_connected_again() {
     assert_eq!(well(&daemon, &connect).trim(), "far: connected");
     let ended = well(&daemon, &["servers", "disconnect", "far"]);
     assert_eq!(ended.trim(), "far: disconnected");
-    let refused = badly(&daemon, &["tools", "call", "far_echo"], 1);
-    assert!(refused.contains("Not connected"), "{refused}");
+    assert_contains!(
+        badly(&daemon, &["tools", "call", "far_echo"], 1),
+        "Not connected"
+    );
     let again = well(&daemon, &["servers", "reconnect", "far", "--json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["server"]["name"], "far");
@@ -180,8 +147,10 @@ fn a_server_is_disconnected_and_connected_again() {
 
     let away = "http://127.0.0.1:9/mcp";
     well(&daemon, &["servers", "add", "away", "--url", away]);
-    let failed = badly(&daemon, &["servers", "connect", "away"], 1);
-    assert!(failed.contains("refused"), "{failed}");
+    assert_contains!(
+        badly(&daemon, &["servers", "connect", "away"], 1),
+        "refused"
+    );
 }
 
 #[test]
@@ -242,14 +211,14 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
         let error = badly(&daemon, arguments, code);
         assert!(error.contains(expected), "{arguments:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
-        assert!(!error.contains("hunter2"), "{error}");
+        assert_lacks!(error, "hunter2");
     }
 }
 
 #[test]
 fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
-    let (_directory, mut daemon) = with_key();
+    let mut daemon = Daemon::with_vault("", &[]);
     let mut line = vec![
         "servers",
         "add",
@@ -261,8 +230,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
         "--",
     ];
     line.extend(arguments.iter().map(String::as_str));
-    let added = well(&daemon, &line);
-    assert!(added.contains("near: enabled, program "), "{added}");
+    assert_contains!(well(&daemon, &line), "near: enabled, program ");
     assert!(well(&daemon, &["servers", "tools", "near"]).contains("near_roll"));
     well(&daemon, &["servers", "test", "near"]);
     well(
@@ -271,20 +239,12 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     );
     well(&daemon, &["servers", "disable", "near"]);
     // The REST API cannot start the program again; the operator of the store can.
-    let refused = crate::http::send(
-        &daemon.socket,
-        "POST",
-        "/api/v1/servers/near/enable",
-        "",
-        b"",
-    );
-    assert_eq!(refused.status, 403);
-    let error = badly(&daemon, &["servers", "test", "near"], 1);
-    assert!(error.contains("operator"), "{error}");
+    let rejected = crate::http::post(&daemon.socket, "/api/v1/servers/near/enable", b"");
+    assert_eq!(rejected.status, 403);
+    assert_contains!(badly(&daemon, &["servers", "test", "near"], 1), "operator");
     well(&daemon, &["servers", "enable", "near"]);
-    let called = well(&daemon, &["tools", "call", "near_roll"]);
-    assert!(called.contains("15"), "{called}");
-    let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
+    assert_contains!(well(&daemon, &["tools", "call", "near_roll"]), "15");
+    let store = std::fs::read(daemon.store_path()).unwrap();
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
     // The session ends with the program's entry, and so does the program.
     let id = pillion_client::Client::new(&daemon.socket)
@@ -298,11 +258,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     // Also without a running sidecar.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
-    assert!(
-        stderr(&output).contains("the sidecar is not running"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "the sidecar is not running");
     assert!(output.status.success());
     let daemon = daemon.again();
     assert!(well(&daemon, &["servers", "list"]).contains("near  disabled"));
@@ -318,19 +274,11 @@ fn the_store_of_another_user_or_in_memory_is_not_changed() {
         .env("PILLION_SOCKET", &daemon.socket)
         .output()
         .unwrap();
-    assert!(
-        stderr(&output).contains("in the sidecar's memory"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "in the sidecar's memory");
     if root_or_skip() {
-        let store = config(&daemon).with_file_name("pillion.db");
+        let store = daemon.store_path();
         std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
-        let error = badly(&daemon, &add, 1);
-        assert!(
-            error.contains("belongs to another user") && error.contains("12345"),
-            "{error}"
-        );
+        assert_contains!(badly(&daemon, &add, 1), "belongs to another user", "12345");
     }
 }
 
@@ -340,7 +288,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
         &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
     );
-    let (directory, daemon) = with_key();
+    let daemon = Daemon::with_vault("", &[]);
     let add = [
         "servers",
         "add",
@@ -352,12 +300,12 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     ];
     well(&daemon, &add);
     assert!(well(&daemon, &["servers", "show", "far"]).contains("credential      per_user"));
-    let secret = directory.path().join("secret");
+    let secret = daemon.directory().join("secret");
     std::fs::write(&secret, "alice-alice-alice\n").unwrap();
     let set = ["servers", "credentials", "set", "far", "--user"];
     let file = ["alice", "--file", secret.to_str().unwrap()];
-    let said = well(&daemon, &[&set[..], &file].concat());
-    assert_eq!(said, "far: the credential of alice is set\n");
+    let printed = well(&daemon, &[&set[..], &file].concat());
+    assert_eq!(printed, "far: the credential of alice is set\n");
     let mut piped = pillion(&[&set[..], &["bob b/c"]].concat())
         .env("PILLION_SOCKET", &daemon.socket)
         .stdin(std::process::Stdio::piped())
@@ -368,27 +316,19 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     drop(input);
     assert!(piped.wait().unwrap().success());
     for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
-        let said = well(
+        let printed = well(
             &daemon,
             &["tools", "call", "far_echo", "--user", user, "--json"],
         );
-        assert!(
-            said.contains(&format!("\"account\":\"{account}\"")),
-            "{said}"
-        );
+        assert_contains!(printed, &format!("\"account\":\"{account}\""));
     }
     let tools = well(&daemon, &["servers", "tools", "far", "--user", "alice"]);
-    assert!(
-        tools.contains("far_files_of_alice") && !tools.contains("of_bob"),
-        "{tools}"
-    );
+    assert_contains!(tools, "far_files_of_alice");
+    assert_lacks!(tools, "of_bob");
     let list = ["servers", "credentials", "list", "far"];
     let listed = well(&daemon, &list);
     assert!(listed.contains("alice") && listed.contains("bob b/c") && listed.contains("bearer"));
-    assert!(
-        !listed.contains("alice-alice") && !listed.contains("bob-bob"),
-        "{listed}"
-    );
+    assert_lacks!(listed, "alice-alice", "bob-bob");
     well(
         &daemon,
         &[
@@ -401,12 +341,12 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         ],
     );
     assert!(!well(&daemon, &list).contains("bob"));
-    let refused = badly(
+    let rejected = badly(
         &daemon,
         &["tools", "call", "far_echo", "--user", "bob b/c"],
         1,
     );
-    assert!(refused.contains("(denied)"), "{refused}");
+    assert_contains!(rejected, "(denied)");
     let gone = [
         "servers",
         "credentials",
@@ -429,13 +369,13 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
 
 fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let before = std::fs::read(key).unwrap();
-    let said = well(daemon, &["vault", "rotate"]);
-    assert!(said.contains("has the new key"), "{said}");
+    let printed = well(daemon, &["vault", "rotate"]);
+    assert_contains!(printed, "has the new key");
     assert_ne!(std::fs::read(key).unwrap(), before);
     // An older key does not replace it.
-    let kept = said.trim().rsplit(' ').next().unwrap();
-    assert!(kept.contains("vault.key.old"), "{said}");
-    assert_eq!(std::fs::read(kept).unwrap(), before);
+    let old_key = printed.trim().rsplit(' ').next().unwrap();
+    assert!(old_key.contains("vault.key.old"), "{printed}");
+    assert_eq!(std::fs::read(old_key).unwrap(), before);
     assert!(!key.with_extension("key.new").exists());
     assert_eq!(
         std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
@@ -446,8 +386,8 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
 #[test]
 fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let far = echo();
-    let (directory, mut daemon) = with_key();
-    let key = directory.path().join("vault.key");
+    let mut daemon = Daemon::with_vault("", &[]);
+    let key = daemon.key_path();
     well(
         &daemon,
         &[
@@ -501,13 +441,16 @@ fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let other = elsewhere.path().join("other.db");
-    let output = pillion(&["servers", "add", "notes", "--command", "cat"])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env("PILLION__STORE__LOCATION", &other)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("uses another store"), "{said}");
+    assert_contains!(
+        failure(
+            &pillion(&["servers", "add", "notes", "--command", "cat"])
+                .env("PILLION_SOCKET", &daemon.socket)
+                .env("PILLION__STORE__LOCATION", &other)
+                .output()
+                .unwrap(),
+            1
+        ),
+        "uses another store"
+    );
     assert!(!other.exists());
 }

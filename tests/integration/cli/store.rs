@@ -5,7 +5,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::http;
-use crate::program::{Daemon, pillion_path, run, stderr, stdout};
+use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout, success};
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
     let location = location.to_str().unwrap();
@@ -23,12 +23,7 @@ fn a_store_is_created_checked_and_copied() {
         directory.path().join("copy.db"),
     );
     let output = store(&["check"], &file);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("does not exist"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(failure(&output, 1), "does not exist");
     assert!(!file.exists(), "looking makes nothing");
 
     // Whatever the umask is, the files are accessible only to their user.
@@ -63,30 +58,27 @@ fn the_store_of_another_user_is_not_changed() {
     let directory = TempDir::new().unwrap();
     let file = directory.path().join("p.db");
     // Only root can change owners; the root directory belongs to another user.
-    let (place, owner) = if nix::unistd::geteuid().is_root() {
+    let (target, owner) = if nix::unistd::geteuid().is_root() {
         chown(directory.path(), Some(12_345), None).unwrap();
         (file.clone(), "12345")
     } else {
         (PathBuf::from("/pillion-test.db"), "id 0")
     };
-    let refused = |output: &std::process::Output| {
+    let rejected = |output: &std::process::Output| {
         let error = stderr(output);
         assert_eq!(output.status.code(), Some(1), "{error}");
-        assert!(
-            error.contains("belongs to another user") && error.contains(owner),
-            "{error}"
-        );
+        assert_contains!(error, "belongs to another user", owner);
     };
-    refused(&store(&["migrate"], &place));
-    assert!(!place.exists(), "nothing is made");
-    if place == file {
+    rejected(&store(&["migrate"], &target));
+    assert!(!target.exists(), "nothing is made");
+    if target == file {
         chown(directory.path(), Some(0), None).unwrap();
         assert!(store(&["migrate"], &file).status.success());
         chown(&file, Some(12_345), None).unwrap();
         let copy = directory.path().join("copy.db");
         let backup = ["backup", copy.to_str().unwrap()];
         for arguments in [&["check"][..], &["migrate"], &backup] {
-            refused(&store(arguments, &file));
+            rejected(&store(arguments, &file));
         }
         assert!(!copy.exists());
     }
@@ -114,11 +106,10 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
         http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
     }
     let copy = daemon.directory().join("copy.db");
-    let output = store(
+    success(&store(
         &["backup", copy.to_str().unwrap()],
-        &daemon.directory().join("pillion.db"),
-    );
-    assert!(output.status.success(), "{}", stderr(&output));
+        &daemon.store_path(),
+    ));
     let location = ("PILLION__STORE__LOCATION", copy.to_str().unwrap());
     let again = Daemon::with_config("", &[location]);
     let calls = http::get(&again.socket, "/api/v1/tool-calls/").json();

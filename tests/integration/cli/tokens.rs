@@ -1,61 +1,30 @@
 //! `pillion tokens`, and the access that tokens grant (L3).
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Output;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::http::{free_address, send_with_token};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
 
-fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
-    pillion(&[&["tokens"], arguments].concat())
-        .env("PILLION_CONFIG", &config)
-        .env(
-            "PILLION__STORE__LOCATION",
-            config.with_file_name("pillion.db"),
-        )
-        .output()
-        .unwrap()
+/// Runs the command, which does not know the daemon's socket.
+pub fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
+    let mut command = daemon.command(&[&["tokens"], arguments].concat());
+    command.env_remove("PILLION_SOCKET").output().unwrap()
 }
 
 fn well(daemon: &Daemon, arguments: &[&str]) -> String {
-    let output = run(daemon, arguments);
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+    success(&run(daemon, arguments))
 }
 
 /// Returns the status of a request with that token.
 fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
-    let answer = answer(address, token, request);
-    answer.split(' ').nth(1).unwrap().parse().unwrap()
-}
-
-/// Returns the complete response to a request with that token.
-fn answer(address: SocketAddr, token: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    let text = format!(
-        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    send_with_token(address, token, request, "", "").status
 }
 
 fn daemon() -> (Daemon, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let toml =
         format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[log]\nfilter = \"trace\"\n");
     (Daemon::with_config(&toml, &[]), address)
@@ -95,11 +64,11 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     let revoked: Value = serde_json::from_str(&revoked).unwrap();
     assert_eq!(revoked, json!({"name": "watch", "status": "revoked"}));
     // Neither the log nor the store contains a token.
-    let kept = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
+    let stored = std::fs::read(daemon.store_path()).unwrap();
     for token in [&reader, &runner, &admin] {
         assert!(token.starts_with("pln_") && token.len() > 40, "{token}");
         assert!(!daemon.log().contains(token.as_str()));
-        assert!(!String::from_utf8_lossy(&kept).contains(token.as_str()));
+        assert!(!String::from_utf8_lossy(&stored).contains(token.as_str()));
     }
     daemon.kill();
     let daemon = daemon.again();
@@ -109,11 +78,7 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     assert_eq!(all(&admin), [200, 200, 200]);
     assert_eq!(status(address, &runner, LIST), 401);
     // A changed configuration does not affect stored tokens unless it disables them.
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let file = daemon.config_path();
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{text}[executor]\nmax_concurrent = 2\n")).unwrap();
     eventually("the file is taken up", || {
@@ -132,20 +97,21 @@ fn l3_a_token_may_have_a_list_of_tools() {
     let all = create("all", &[]);
     let few = create("few", &["--tools", "get_time,calc*", "--user", "alice"]);
     let listed: Value = serde_json::from_str(&well(&daemon, &["list", "--json"])).unwrap();
-    let words = |place: usize| listed["tokens"][place]["scopes"].clone();
+    let words = |index: usize| listed["tokens"][index]["scopes"].clone();
     assert_eq!(words(0), json!(["execute"]));
     let of_few = ["execute", "user=alice", "tools=get_time,calc*"];
     assert_eq!(words(1), json!(of_few));
     assert!(well(&daemon, &["list"]).contains(&of_few.join(" ")));
     let sees = |token: &str| {
-        let list = answer(address, token, LIST);
+        let list = send_with_token(address, token, LIST, "", "").text();
         ["calculator", "get_time", "roll_dice"].map(|name| list.contains(&format!("{name:?}")))
     };
     assert_eq!(sees(&all), [true; 3]);
     assert_eq!(sees(&few), [true, true, false]);
     let ran = |token: &str, name: &str| {
         let request = format!("POST /api/v1/tools/execute/{name}");
-        !answer(address, token, &request).contains(&format!("Tool '{name}' not found"))
+        let response = send_with_token(address, token, &request, "", "").text();
+        !response.contains(&format!("Tool '{name}' not found"))
     };
     assert_eq!([ran(&all, "roll_dice"), ran(&few, "get_time")], [true; 2]);
     assert!(!ran(&few, "roll_dice"));
@@ -155,19 +121,13 @@ fn l3_a_token_may_have_a_list_of_tools() {
             &["create", "bad", "--scope", "execute", "--tools", bad],
         );
         assert_eq!(output.status.code(), Some(2), "{bad}");
-        let said = stderr(&output);
-        assert!(
-            said.contains("separated by commas without spaces"),
-            "{said}"
-        );
+        assert_contains!(stderr(&output), "separated by commas without spaces");
     }
 }
 
 #[test]
 fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let listed = "listed-listed-listed-listed";
     let toml = format!(
         "[tcp]\nlisten = \"{address}\"\ntokens_store = true\ntokens_env = \"TOKENS\"\n\
@@ -178,8 +138,8 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
     // The command does not see the sidecar's variable, so it cannot know that the name is taken.
     let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
     let decided_by = |token: &str, expression: &str| {
-        let asked = crate::approvals::calculate(&daemon.socket, "alice", expression, "");
-        let id = crate::approvals::asked(&asked);
+        let result = crate::approvals::calculate(&daemon.socket, "alice", expression, "");
+        let id = crate::approvals::approval_id(&result);
         let request = format!("POST /api/v1/approvals/{id}/approve");
         assert_eq!(status(address, token, &request), 200);
         let shown = crate::http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
@@ -195,15 +155,12 @@ fn l3_a_stored_token_cannot_have_the_name_of_a_configured_token() {
     let file = daemon.directory().join("tokens");
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     std::fs::write(&file, format!("ci read sha256:{hash}\n")).unwrap();
-    let config = daemon.directory().join("pillion.toml");
+    let config = daemon.config_path();
     let toml = format!("[tcp]\ntokens_file = \"{}\"\n", file.display());
     std::fs::write(&config, toml).unwrap();
-    let output = run(&daemon, &["create", "ci", "--scope", "read"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(
-        said.contains("the configuration already has a token named 'ci'"),
-        "{said}"
+    assert_contains!(
+        failure(&run(&daemon, &["create", "ci", "--scope", "read"]), 2),
+        "the configuration already has a token named 'ci'"
     );
 }
 
@@ -212,11 +169,7 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
     let daemon = Daemon::start();
     let output = run(&daemon, &["create", "ci", "--scope", "read"]);
     assert!(output.status.success());
-    assert!(
-        stderr(&output).contains("tcp.tokens_store"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "tcp.tokens_store");
     for (arguments, code, expected) in [
         (
             &["create", "ci", "--scope", "read"][..],
@@ -229,11 +182,15 @@ fn l3_names_are_unique_and_stored_tokens_need_a_setting() {
             "no white space",
         ),
         (&["create", "x", "--scope", "all"], 2, "admin"),
-        (&["revoke", "nobody"], 1, "Access token not found: 'nobody'"),
+        (
+            &["revoke", "missing"],
+            1,
+            "Access token not found: 'missing'",
+        ),
     ] {
         let output = run(&daemon, arguments);
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert_contains!(stderr(&output), expected);
     }
 }
 
@@ -254,16 +211,15 @@ fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
         let output = create(&other);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(stdout(&output), "");
-        let said = stderr(&output);
-        assert!(said.contains("uses another store"), "{said}");
+        assert_contains!(stderr(&output), "uses another store");
         if !other.exists() {
-            let made = pillion(&["store", "migrate"])
-                .env("PILLION__STORE__LOCATION", &other)
-                .output()
-                .unwrap();
-            assert!(made.status.success(), "{}", stderr(&made));
+            success(
+                &pillion(&["store", "migrate"])
+                    .env("PILLION__STORE__LOCATION", &other)
+                    .output()
+                    .unwrap(),
+            );
         }
     }
-    let output = create(&daemon.directory().join("pillion.db"));
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&create(&daemon.store_path()));
 }

@@ -3,7 +3,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, pillion, run, stderr, stdout};
+use crate::program::{Daemon, failure, pillion, run, stderr, stdout, stdout_json, success};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -63,7 +63,7 @@ fn list_prints_one_line_for_each_tool() {
     );
 
     let output = tools(&daemon, &["list", "--json", "--category", "math"]);
-    let list: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let list = stdout_json(&output);
     assert_eq!(list["total"], 1);
     let output = tools(&daemon, &["list", "--category", "none"]);
     assert_eq!(stdout(&output), "");
@@ -77,28 +77,23 @@ fn list_prints_one_line_for_each_tool() {
 fn i4_show_prints_one_tool_or_reports_that_it_is_unknown() {
     let daemon = Daemon::start();
     let text = stdout(&tools(&daemon, &["show", "calculator"]));
-    assert!(text.contains("name        calculator\n"), "{text}");
-    assert!(
-        text.contains("parameter   expression STRING, required: "),
-        "{text}"
+    assert_contains!(
+        text,
+        "name        calculator\n",
+        "parameter   expression STRING, required: "
     );
     let json = stdout(&tools(&daemon, &["show", "calculator", "--json"]));
-    let answer: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(answer["tool"]["category"], "math");
+    let response: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(response["tool"]["category"], "math");
     let output = tools(&daemon, &["show", "nope"]);
     assert_ne!(output.status.code(), Some(0));
-    assert!(
-        stderr(&output).contains("Tool 'nope' not found"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "Tool 'nope' not found");
 }
 
 #[test]
 fn schemas_are_json() {
     let daemon = Daemon::start();
-    let output = tools(&daemon, &["schemas"]);
-    let schemas: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let schemas = stdout_json(&tools(&daemon, &["schemas"]));
     assert_eq!(schemas[0]["function"]["name"], "calculator");
 }
 
@@ -115,28 +110,27 @@ fn call_prints_the_result() {
     );
     assert_eq!(stderr(&output), "");
 
-    let output = tools(&daemon, &["call", "get_time"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&tools(&daemon, &["call", "get_time"]));
 
-    let output = tools(
+    let body = stdout_json(&tools(
         &daemon,
         &["call", "calculator", r#"{"expression": "2 + 2"}"#, "--json"],
-    );
-    let body: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    ));
     assert_eq!(body["result"]["data"]["result"], 4);
 }
 
 #[test]
 fn endless_arguments_are_not_read_to_the_end() {
     let daemon = Daemon::start();
-    let output = pillion(&["tools", "call", "calculator", "-"])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .stdin(std::fs::File::open("/dev/zero").unwrap())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(
+            &pillion(&["tools", "call", "calculator", "-"])
+                .env("PILLION_SOCKET", &daemon.socket)
+                .stdin(std::fs::File::open("/dev/zero").unwrap())
+                .output()
+                .unwrap(),
+            2
+        ),
         "pillion: cannot read the arguments from standard input: it is larger than 67108864 bytes\n"
     );
 }
@@ -144,32 +138,30 @@ fn endless_arguments_are_not_read_to_the_end() {
 #[test]
 fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
-    let output = tools(&daemon, &["call", "get_time"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
-    assert!(
-        said.contains("\npillion: approve the call with `pillion approvals approve "),
-        "{said}"
+    let error = failure(&tools(&daemon, &["call", "get_time"]), 1);
+    assert_contains!(
+        error,
+        "\npillion: approve the call with `pillion approvals approve "
     );
-    assert!(said.contains("--wait SECONDS"), "{said}");
+    assert_contains!(error, "--wait SECONDS");
 }
 
 #[test]
 fn a_negative_number_is_a_value_of_its_option() {
-    let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(said.contains("-1 is not in 0..=86400"), "{said}");
+    assert_contains!(
+        failure(&run(&["tools", "call", "get_time", "--wait", "-1"], &[]), 2),
+        "-1 is not in 0..=86400"
+    );
 }
 
 #[test]
 fn the_socket_is_not_required_where_a_variable_names_it() {
-    let output = run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = stderr(&output);
-    assert!(
-        said.contains("pillion tools call <NAME> [KEY=VALUE | JSON]...\n"),
-        "{said}"
+    assert_contains!(
+        failure(
+            &run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]),
+            2
+        ),
+        "pillion tools call <NAME> [KEY=VALUE | JSON]...\n"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
     assert!(stderr(&output).contains("listens on /nowhere/s"));
@@ -211,10 +203,8 @@ fn call_types_pairs_by_the_parameters_of_the_tool() {
         stdout(&output),
         "{\"count\":7,\"text\":\"7\",\"tags\":[\"a\",\"b\"],\"any\":true}\n"
     );
-    let output = tools(&daemon, &["call", "show", "count=x"]);
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(&tools(&daemon, &["call", "show", "count=x"]), 2),
         "pillion: 'count' must be an integer, not 'x'\n"
     );
     let output = tools(&daemon, &["call", "nope", "a=1"]);
@@ -242,7 +232,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         let output = tools(&daemon, arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert_eq!(stdout(&output), "");
-        assert!(stderr(&output).starts_with(expected), "{}", stderr(&output));
+        assert_starts_with!(stderr(&output), expected);
     }
     let misspelled = [
         (
@@ -257,8 +247,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         ),
     ];
     for (arguments, expected) in misspelled {
-        let error = stderr(&tools(&daemon, &arguments));
-        assert!(error.starts_with(expected), "{error}");
+        assert_starts_with!(stderr(&tools(&daemon, &arguments)), expected);
     }
     for (wrong, expected) in [
         ("{", "the arguments are not a JSON object: EOF"),
@@ -273,20 +262,21 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
         assert_eq!(output.status.code(), Some(2), "{wrong}");
         let error = stderr(&output);
         let expected = format!("pillion: {expected}");
-        assert!(error.starts_with(&expected), "{error}");
+        assert_starts_with!(error, &expected);
     }
     let output = tools(&daemon, &["call", "nope", "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let body: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let body = stdout_json(&output);
     assert_eq!(body["error_code"], "not_found");
 }
 
 #[test]
 fn without_a_sidecar_the_path_is_named() {
-    let output = run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]);
-    assert_eq!(output.status.code(), Some(1));
     assert_eq!(
-        stderr(&output),
+        failure(
+            &run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]),
+            1
+        ),
         "pillion: The sidecar is not running: no process listens on /nowhere/pillion.sock \
         (unavailable); start it with `pillion serve`, or set its socket with --socket or \
         PILLION_SOCKET\n"
@@ -307,6 +297,5 @@ fn a_closed_pipe_is_not_a_failure() {
     .spawn()
     .unwrap();
     drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&child.wait_with_output().unwrap());
 }

@@ -14,11 +14,11 @@ const NO_RESPONSE: Failure = Failure {
 };
 
 fn stream(body: impl AsRef<[u8]>) -> Vec<Fault> {
-    vec![Fault::answer("200 OK", EVENT_STREAM, body)]
+    vec![Fault::response("200 OK", EVENT_STREAM, body)]
 }
 
 fn json(body: impl AsRef<[u8]>) -> Vec<Fault> {
-    vec![Fault::answer("200 OK", JSON, body)]
+    vec![Fault::json(body)]
 }
 
 #[tokio::test]
@@ -59,10 +59,10 @@ async fn e3_an_http_response_without_json_rpc_response_is_an_error() {
         ("an empty batch", json("[]")),
         ("an empty answer", json("")),
         ("white space", json(" \r\n ")),
-        ("202", vec![Fault::answer("202 Accepted", JSON, "")]),
+        ("202", vec![Fault::response("202 Accepted", JSON, "")]),
         (
             "202 of no type",
-            vec![Fault::answer_with("202 Accepted", &[], "")],
+            vec![Fault::response_with("202 Accepted", &[], "")],
         ),
         (
             "204",
@@ -150,7 +150,7 @@ async fn another_content_type_is_an_error() {
             text,
             kind: |kind| matches!(kind, McpErrorKind::ContentType { .. }),
         };
-        let fault = Fault::answer("200 OK", content_type, "<h1>It works</h1>");
+        let fault = Fault::response("200 OK", content_type, "<h1>It works</h1>");
         fails_then_works(content_type, vec![fault], &failure).await;
     }
 }

@@ -8,7 +8,7 @@ use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
     EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
-    good_answer, roll,
+    good_response, roll,
 };
 
 fn send(bytes: &str) -> Fault {
@@ -31,9 +31,9 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
         text.starts_with(start) && text.len() > start.len(),
         "{text}"
     );
-    assert!(!text.contains("127.0.0.1"), "{text}");
+    assert_lacks!(text, "127.0.0.1");
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
+    assert_eq!(server.requests.count("tools/call"), 2, "{case}");
 }
 
 #[tokio::test]
@@ -161,18 +161,13 @@ async fn a_silent_server_times_out_over_every_transport() {
 
 #[tokio::test]
 async fn a_refused_port_is_an_error_over_every_transport() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let origin = format!("http://{}", crate::http::free_address());
     let url = format!("{origin}/mcp?key=hunter2");
-    drop(listener);
     let transports = dialects().map(|(_, transport)| transport);
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
         let client = client(&url, transport);
         let error = roll(&client).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         let text = error.to_string();
         assert!(
@@ -192,35 +187,27 @@ async fn a_host_without_an_address_is_an_error() {
         let (first, second) = tokio::join!(roll(&client), client.list_tools());
         for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
             assert_eq!(error.class(), ErrorClass::Unavailable, "{error:?}");
-            assert!(
-                matches!(error.kind(), McpErrorKind::Connect(_)),
-                "{error:?}"
-            );
+            assert_kind!(error, McpErrorKind::Connect(_));
         }
     }
 }
 
 #[tokio::test]
 async fn a_server_that_starts_later_is_reached() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = crate::http::free_address();
     let client = client(&format!("http://{address}/mcp"), TransportKind::PostSse);
     roll(&client).await.unwrap_err();
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
-    let _server = FaultServer::on(listener, good_answer);
+    let _server = FaultServer::on(listener, good_response);
     roll(&client).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_untrusted_certificate_is_refused() {
+async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert!(error.to_string().contains("certificate"), "{error}");
     }

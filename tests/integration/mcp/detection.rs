@@ -6,31 +6,30 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use pillion_mcp_client::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
-use super::{EVENT_STREAM, JSON, ROLLED, client, config, roll};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, config, roll};
 
 /// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.
 async fn older_server(odd: Vec<Fault>) -> FaultServer {
     FaultServer::start(move |request| match request.rpc_method().as_str() {
         "server/discover" => odd.clone(),
-        _ => older_answer(request),
+        _ => older_response(request),
     })
     .await
 }
 
-fn older_answer(request: &Recorded) -> Vec<Fault> {
+fn older_response(request: &Recorded) -> Vec<Fault> {
     let reply = match request.rpc_method().as_str() {
         "initialize" => {
             Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
         }
         "tools/call" => Reply::raw_result(ROLLED),
-        _ => return vec![Fault::answer("202 Accepted", "text/plain", "Accepted")],
+        _ => return vec![Fault::text("202 Accepted", "Accepted")],
     };
-    let response = reply.response(&request.rpc_id());
-    vec![Fault::answer("200 OK", JSON, response)]
+    vec![Fault::reply(request, &reply)]
 }
 
 /// Binds an address that a server has just released.
@@ -51,44 +50,35 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
     };
     let odd = [
-        vec![Fault::answer(
-            "500 Internal Server Error",
-            "text/plain",
-            "Oops",
-        )],
-        vec![Fault::answer(
-            "501 Not Implemented",
-            "text/plain",
-            "Unsupported method",
-        )],
-        vec![Fault::answer(
+        vec![Fault::text("500 Internal Server Error", "Oops")],
+        vec![Fault::text("501 Not Implemented", "Unsupported method")],
+        vec![Fault::response(
             "503 Service Unavailable",
             "text/html",
             "<h1>Busy</h1>",
         )],
-        vec![Fault::answer("200 OK", "text/html", "<h1>It works</h1>")],
-        vec![Fault::answer("202 Accepted", JSON, "")],
-        vec![Fault::answer("200 OK", JSON, "")],
-        vec![Fault::answer("200 OK", JSON, "{}")],
-        vec![Fault::answer(
-            "200 OK",
-            JSON,
-            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
-        )],
-        vec![Fault::answer("200 OK", "text/plain", error(-32601))],
-        vec![Fault::answer("200 OK", JSON, error(-32601))],
-        vec![Fault::answer("200 OK", JSON, "{\"half\": ")],
-        vec![Fault::answer("200 OK", EVENT_STREAM, ": nothing\n\n")],
-        vec![Fault::answer("400 Bad Request", JSON, error(-32000))],
-        vec![Fault::answer("400 Bad Request", JSON, error(-32600))],
-        vec![Fault::answer(
+        vec![Fault::response("200 OK", "text/html", "<h1>It works</h1>")],
+        vec![Fault::response("202 Accepted", JSON, "")],
+        vec![Fault::json("")],
+        vec![Fault::json("{}")],
+        vec![Fault::json(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)],
+        vec![Fault::text("200 OK", error(-32601))],
+        vec![Fault::json(error(-32601))],
+        vec![Fault::json("{\"half\": ")],
+        vec![Fault::response("200 OK", EVENT_STREAM, ": nothing\n\n")],
+        vec![Fault::response("400 Bad Request", JSON, error(-32000))],
+        vec![Fault::response("400 Bad Request", JSON, error(-32600))],
+        vec![Fault::text(
             "400 Bad Request",
-            "text/plain",
             "No valid session ID provided",
         )],
-        vec![Fault::answer("404 Not Found", "text/html", "<h1>404</h1>")],
-        vec![Fault::answer("405 Method Not Allowed", "text/plain", "")],
-        vec![Fault::answer("406 Not Acceptable", "text/plain", "")],
+        vec![Fault::response(
+            "404 Not Found",
+            "text/html",
+            "<h1>404</h1>",
+        )],
+        vec![Fault::text("405 Method Not Allowed", "")],
+        vec![Fault::text("406 Not Acceptable", "")],
         vec![Fault::Close],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Hang],
@@ -113,7 +103,7 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
             "{case}"
         );
         assert_eq!(info.steps.len(), 2, "{case}");
-        assert!(server.requests.calls("initialize").len() == 1, "{case}");
+        assert!(server.requests.count("initialize") == 1, "{case}");
     }
 }
 
@@ -122,7 +112,7 @@ async fn e6_an_error_of_the_newest_revision_never_leads_to_the_handshake() {
     for code in [-32020, -32021] {
         let error = json!({"code": code, "message": "Mend the request"});
         let body = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
-        let server = older_server(vec![Fault::answer("400 Bad Request", JSON, body)]).await;
+        let server = older_server(vec![Fault::response("400 Bad Request", JSON, body)]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap_err();
@@ -137,18 +127,18 @@ async fn e6_a_server_that_requires_a_credential_for_unknown_methods_is_used_with
     let unauthorized =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Unauthorized"}}"#;
     for rejection in [
-        Fault::answer("401 Unauthorized", "text/plain", ""),
-        Fault::answer("403 Forbidden", "text/plain", "no"),
-        Fault::answer("401 Unauthorized", JSON, r#"{"error":"unauthorized"}"#),
-        Fault::answer("401 Unauthorized", JSON, unauthorized),
-        Fault::answer("403 Forbidden", JSON, unauthorized),
-        Fault::answer_with("401 Unauthorized", &challenge, ""),
+        Fault::text("401 Unauthorized", ""),
+        Fault::text("403 Forbidden", "no"),
+        Fault::response("401 Unauthorized", JSON, r#"{"error":"unauthorized"}"#),
+        Fault::response("401 Unauthorized", JSON, unauthorized),
+        Fault::response("403 Forbidden", JSON, unauthorized),
+        Fault::response_with("401 Unauthorized", &challenge, ""),
     ] {
         let case = format!("{rejection:?}");
         let server = older_server(vec![rejection]).await;
         let client = client(&server.url, TransportKind::Auto);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+        assert_eq!(server.requests.count("initialize"), 1, "{case}");
     }
 }
 
@@ -159,8 +149,7 @@ async fn e6_a_rejected_credential_ends_the_detection_after_the_handshake() {
         ("403 Forbidden", &["server/discover", "initialize"]),
         ("407 Proxy Authentication Required", &["server/discover"]),
     ] {
-        let server =
-            FaultServer::start(move |_| vec![Fault::answer(status, "text/plain", "")]).await;
+        let server = FaultServer::start(move |_| vec![Fault::text(status, "")]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap_err();
@@ -185,19 +174,19 @@ async fn e6_the_newest_offered_revision_is_used() {
     ] {
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "server/discover" => {
-                vec![Fault::answer(
+                vec![Fault::response(
                     status,
                     JSON,
                     reply.response(&request.rpc_id()),
                 )]
             }
-            _ => older_answer(request),
+            _ => older_response(request),
         })
         .await;
         roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap();
-        let initialize = server.requests.calls("initialize").remove(0).json();
+        let initialize = server.requests.first("initialize");
         assert_eq!(initialize["params"]["protocolVersion"], "2025-06-18");
     }
 }
@@ -209,11 +198,7 @@ async fn e7_transports_are_tried_in_order() {
         (Dialect::StreamableJson, 2, TransportKind::StreamableHttp),
         (Dialect::PostSse, 3, TransportKind::PostSse),
         (Dialect::GetSse, 3, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            3,
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, 3, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::start(dialect.clone());
         let found = client(&server.url, TransportKind::Auto);
@@ -238,7 +223,7 @@ async fn e7_transports_are_tried_in_order() {
 async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     let listener = tokio::net::TcpListener::from_std(pillion_testkit::listen()).unwrap();
     let address = listener.local_addr().unwrap();
-    let first = FaultServer::on(listener, older_answer);
+    let first = FaultServer::on(listener, older_response);
     roll(&client(&first.url, TransportKind::Auto))
         .await
         .unwrap();
@@ -246,10 +231,12 @@ async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     // A server at the same address without a handshake, with event streams.
     let listener = bind_again(address).await;
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
-        "tools/call" => super::good_answer(request),
+        "tools/call" => super::good_response(request),
         _ => {
-            let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-            vec![Fault::answer("200 OK", JSON, response)]
+            vec![Fault::reply(
+                request,
+                &Reply::error(-32601, "Method not found"),
+            )]
         }
     });
     let client = client(&second.url, TransportKind::Auto);
@@ -266,18 +253,16 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
         let is_upgraded = is_upgraded.load(Ordering::SeqCst);
         match request.rpc_method().as_str() {
             "tools/call" if is_upgraded && request.header("mcp-protocol-version").is_empty() => {
-                vec![Fault::answer(
-                    "400 Bad Request",
-                    "text/plain",
-                    "Who are you?",
-                )]
+                vec![Fault::text("400 Bad Request", "Who are you?")]
             }
             "initialize" | "server/discover" if !is_upgraded => {
-                let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::reply(
+                    request,
+                    &Reply::error(-32601, "Method not found"),
+                )]
             }
-            "server/discover" => vec![Fault::answer("404 Not Found", "text/plain", "")],
-            _ => older_answer(request),
+            "server/discover" => vec![Fault::text("404 Not Found", "")],
+            _ => older_response(request),
         }
     })
     .await;
@@ -289,7 +274,7 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     let info = client.connection().await.unwrap();
     assert_eq!(info.transport, TransportKind::StreamableHttp);
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }
 
 #[tokio::test]
@@ -300,27 +285,21 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let client = client(&format!("http://{address}/sse"), TransportKind::Auto);
     for _ in 0..3 {
         let error = roll(&client).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
     }
     let error = roll(&client).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::KnownDown { .. }),
-        "{error:?}"
-    );
+    assert_kind!(error, McpErrorKind::KnownDown { .. });
     let reported = error.to_string();
     let cause = format!(
         "is down: Connection refused (os error 111) (http://{address}); Pillion tries again"
     );
-    assert!(reported.contains(&cause), "{reported}");
+    assert_contains!(reported, &cause);
     assert_eq!(error.class(), pillion_mcp_client::ErrorClass::Unavailable);
     let wait = error.retry_after().unwrap();
     assert!(wait <= Duration::from_millis(500));
     // When the server is back, the next attempt detects it.
     let listener = bind_again(address).await;
-    let _server = FaultServer::on(listener, older_answer);
+    let _server = FaultServer::on(listener, older_response);
     tokio::time::sleep(wait).await;
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
@@ -365,7 +344,7 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
                 "initialize" => (status, Reply::raw_error(&error)),
                 _ => ("200 OK", Reply::raw_result(ROLLED)),
             };
-            vec![Fault::answer(
+            vec![Fault::response(
                 status,
                 JSON,
                 reply.response(&request.rpc_id()),
@@ -404,10 +383,10 @@ async fn e7_an_unconfirmed_transport_is_not_cached() {
     let server = FaultServer::start(move |request| {
         let response = match request.rpc_method().as_str() {
             "server/discover" => return vec![Fault::Hang],
-            "tools/call" => return super::good_answer(request),
+            "tools/call" => return super::good_response(request),
             _ => Reply::error(-32601, "Method not found").response(&request.rpc_id()),
         };
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::json(response)]
     })
     .await;
     for _ in 0..2 {
@@ -431,18 +410,17 @@ async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
                 Reply::error(-32000, "no dice")
             }
             _ if called.load(Ordering::SeqCst) => {
-                return vec![Fault::answer("503 Service Unavailable", "text/plain", "")];
+                return vec![Fault::text("503 Service Unavailable", "")];
             }
             _ => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
         };
-        let response = reply.response(&request.rpc_id());
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::reply(request, &reply)]
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32000);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -455,21 +433,21 @@ async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
         })
         .start();
     let client = client(&server.url, TransportKind::Auto);
-    let asked = || server.requests.calls("server/discover").len();
+    let discoveries = || server.requests.count("server/discover");
     let call = async |expected: i64| {
         let error = roll(&client).await.unwrap_err();
         assert_eq!(error.rpc_error().unwrap().code, expected);
     };
     for _ in 0..3 {
         call(-32000).await;
-        assert_eq!(asked(), 2);
+        assert_eq!(discoveries(), 2);
     }
     // Another error may have a meaning.
     code.store(-32600, Ordering::SeqCst);
     for _ in 0..3 {
         call(-32600).await;
-        assert_eq!(asked(), 3);
+        assert_eq!(discoveries(), 3);
     }
-    assert_eq!(server.requests.calls("tools/call").len(), 6);
+    assert_eq!(server.requests.count("tools/call"), 6);
     assert!(server.requests.calls("initialize").is_empty());
 }

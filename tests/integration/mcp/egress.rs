@@ -6,7 +6,7 @@ use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::json;
 
-use super::{ROLLED, config, dialects, good_answer, roll};
+use super::{ROLLED, config, dialects, good_response, roll};
 
 #[tokio::test]
 async fn a_forbidden_url_is_denied_over_every_transport() {
@@ -32,7 +32,7 @@ async fn a_forbidden_url_is_denied_over_every_transport() {
             let config = config(url, transport);
             assert_eq!(config.validate().unwrap_err().to_string(), text);
             let error = roll(&McpClient::new(config)).await.unwrap_err();
-            assert!(matches!(error.kind(), McpErrorKind::Egress(_)), "{error:?}");
+            assert_kind!(error, McpErrorKind::Egress(_));
             assert_eq!(error.class(), ErrorClass::Denied);
             assert!(error.to_string().ends_with(text), "{error}");
         }
@@ -41,7 +41,7 @@ async fn a_forbidden_url_is_denied_over_every_transport() {
 
 #[tokio::test]
 async fn a_local_name_is_resolved_and_denied_by_the_policy() {
-    let server = FaultServer::start(good_answer).await;
+    let server = FaultServer::start(good_response).await;
     let url = server.url.replace("127.0.0.1", "localhost");
     let mut config = config(&url, TransportKind::PostSse);
     config.egress = serde_json::from_value(json!({"allow_loopback": false})).unwrap();
@@ -66,7 +66,7 @@ async fn a_local_name_is_resolved_and_denied_by_the_policy() {
 
 #[tokio::test]
 async fn loopback_addresses_in_any_notation_may_use_plain_http() {
-    let server = FaultServer::start(good_answer).await;
+    let server = FaultServer::start(good_response).await;
     for host in ["2130706433", "0x7f.1", "[::ffff:127.0.0.1]"] {
         let url = server.url.replace("127.0.0.1", host);
         let client = McpClient::new(config(&url, TransportKind::PostSse));
@@ -83,10 +83,10 @@ async fn a_redirect_to_a_metadata_address_is_not_followed() {
         "//169.254.169.254/",
     ] {
         let headers = [("Location", location)];
-        let answer = vec![Fault::answer_with("307 Elsewhere", &headers, "")];
-        let server = FaultServer::start(move |_| answer.clone()).await;
+        let response = vec![Fault::response_with("307 Elsewhere", &headers, "")];
+        let server = FaultServer::start(move |_| response.clone()).await;
         let client = McpClient::new(config(&server.url, TransportKind::PostSse));
         let error = roll(&client).await.unwrap_err();
-        assert!(matches!(error.kind(), McpErrorKind::Redirect), "{error:?}");
+        assert_kind!(error, McpErrorKind::Redirect);
     }
 }

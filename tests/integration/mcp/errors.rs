@@ -7,7 +7,7 @@ use pillion_mcp_client::{McpClient, MessageStyle, RequestOptions, TransportKind}
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
-use super::{client, config, faulty_once, good_answer, roll};
+use super::{client, config, faulty_once, good_response, roll};
 
 #[tokio::test]
 async fn e3_e4_a_json_rpc_error_has_both_messages() {
@@ -117,16 +117,16 @@ async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
         (501, "Not Implemented", ErrorClass::Unavailable),
         (503, "Service Unavailable", ErrorClass::Unavailable),
     ] {
-        for wording in [MessageStyle::Sse, MessageStyle::Http] {
+        for style in [MessageStyle::Sse, MessageStyle::Http] {
             let line = format!("{status} Whatever");
             let headers = [("Retry-After", "7"), ("Content-Type", "text/html")];
-            let fault = Fault::answer_with(&line, &headers, "<h1>No</h1>");
+            let fault = Fault::response_with(&line, &headers, "<h1>No</h1>");
             let server = faulty_once(vec![fault]).await;
             let mut config = config(&server.url, TransportKind::PostSse);
-            config.wording = Some(wording);
+            config.wording = Some(style);
             let client = McpClient::new(config);
             let error = roll(&client).await.unwrap_err();
-            let text = match wording {
+            let text = match style {
                 MessageStyle::Sse => format!("MCP SSE request failed with HTTP {status}"),
                 _ => format!("HTTP {status}: {reason}"),
             };
@@ -153,7 +153,7 @@ async fn e4_json_with_an_error_member_is_not_a_json_rpc_error() {
             (503, "503 Service Unavailable"),
             (504, "504 Gateway Timeout"),
         ] {
-            let server = faulty_once(vec![Fault::answer(line, super::JSON, body)]).await;
+            let server = faulty_once(vec![Fault::response(line, super::JSON, body)]).await;
             let error = roll(&client(&server.url, TransportKind::PostSse))
                 .await
                 .unwrap_err();
@@ -169,7 +169,7 @@ async fn e4_json_with_an_error_member_is_not_a_json_rpc_error() {
 #[tokio::test]
 async fn e4_a_json_rpc_error_with_an_http_status_is_a_json_rpc_error() {
     let body = Reply::error(-32000, "No dice").response("\"x\"");
-    let fault = Fault::answer("500 Internal Server Error", super::JSON, body);
+    let fault = Fault::response("500 Internal Server Error", super::JSON, body);
     let server = faulty_once(vec![fault]).await;
     let error = roll(&client(&server.url, TransportKind::PostSse))
         .await
@@ -179,7 +179,7 @@ async fn e4_a_json_rpc_error_with_an_http_status_is_a_json_rpc_error() {
 
 #[tokio::test]
 async fn e3_e4_a_failed_request_has_both_messages() {
-    for (wording, text) in [
+    for (style, text) in [
         (
             MessageStyle::Sse,
             "MCP SSE request failed: the response is not valid UTF-8",
@@ -189,9 +189,9 @@ async fn e3_e4_a_failed_request_has_both_messages() {
             "MCP request failed: the response is not valid UTF-8",
         ),
     ] {
-        let server = faulty_once(vec![Fault::answer("200 OK", super::JSON, b"\xff")]).await;
+        let server = faulty_once(vec![Fault::json(b"\xff")]).await;
         let mut config = config(&server.url, TransportKind::PostSse);
-        config.wording = Some(wording);
+        config.wording = Some(style);
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert_eq!(error.to_string(), text);
     }
@@ -247,7 +247,7 @@ async fn e4_the_legacy_message_names_the_transport() {
             format!("MCP {name} request failed: tool 'roll' of server 'test' timed out after 0.3s");
         assert_eq!(called.unwrap_err().to_string(), text);
     }
-    let fault = Fault::answer("503 Busy", "text/plain", "no");
+    let fault = Fault::text("503 Busy", "no");
     let server = FaultServer::start(move |_| vec![fault.clone()]).await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);
     config.wording = Some(MessageStyle::Sse);
@@ -269,10 +269,10 @@ async fn e5_is_available_matches_the_state_of_the_server() {
         assert!(!client.is_available().await);
     }
     for fault in [
-        Fault::answer("500 No", "text/plain", "no"),
-        Fault::answer("401 No", "text/plain", "no"),
-        Fault::answer("200 OK", "text/html", "<h1>It works</h1>"),
-        Fault::answer("200 OK", super::JSON, ""),
+        Fault::text("500 No", "no"),
+        Fault::text("401 No", "no"),
+        Fault::response("200 OK", "text/html", "<h1>It works</h1>"),
+        Fault::json(""),
     ] {
         let server = faulty_once(vec![fault.clone()]).await;
         let client = client(&server.url, TransportKind::PostSse);
@@ -283,7 +283,7 @@ async fn e5_is_available_matches_the_state_of_the_server() {
     let server = faulty_once(vec![Fault::Close]).await;
     let post_sse = client(&server.url, TransportKind::PostSse);
     assert!(post_sse.is_available().await);
-    assert_eq!(server.requests.calls("ping").len(), 2);
+    assert_eq!(server.requests.count("ping"), 2);
     let server = faulty_once(vec![Fault::Hang]).await;
     let mut config = config(&server.url, TransportKind::PostSse);
     config.timeout = Duration::from_millis(200);
@@ -297,7 +297,7 @@ async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
         match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
             // The second call uses a pooled connection that the server closes.
             1 => vec![Fault::Close],
-            _ => good_answer(request),
+            _ => good_response(request),
         }
     })
     .await;
@@ -305,5 +305,5 @@ async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
     roll(&client).await.unwrap();
     roll(&client).await.unwrap_err();
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }

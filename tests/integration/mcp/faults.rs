@@ -26,7 +26,7 @@ fn alone(name: &str, variable: (&str, &str)) {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("1 passed"), "{text}");
+    assert_contains!(text, "1 passed");
 }
 
 fn send(text: &str) -> Fault {
@@ -40,13 +40,13 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
         "tools/call" => message["params"]["arguments"].clone(),
         "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         }
         _ => json!({}),
     };
     let response = Reply::result(&result).response(&request.rpc_id());
     let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::answer_with("200 OK", &headers, response)]
+    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 /// The faults of one response.
@@ -97,7 +97,7 @@ fn faults() -> Vec<(&'static str, Vec<Fault>)> {
         ),
         (
             "an error page",
-            vec![Fault::answer(
+            vec![Fault::response(
                 "500 Internal Server Error",
                 "text/html",
                 "<h1>",

@@ -1,10 +1,10 @@
 //! E6: messages before the first call.
 
 use pillion_mcp_client::{Handshake, McpClient, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::json;
 
-use super::{client, config, dialects, roll};
+use super::{LEGACY_SSE, client, config, dialects, roll};
 
 #[tokio::test]
 async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
@@ -28,7 +28,7 @@ async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
             ],
             "{dialect:?}"
         );
-        let initialize = server.requests.calls("initialize").remove(0).json();
+        let initialize = server.requests.first("initialize");
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -50,7 +50,7 @@ async fn e6_the_pinned_protocol_version_is_offered() {
         let mut config = config(&server.url, transport);
         config.protocol_version = Some(ProtocolVersion::V2024_11_05);
         roll(&McpClient::new(config)).await.unwrap();
-        let initialize = server.requests.calls("initialize").remove(0).json();
+        let initialize = server.requests.first("initialize");
         assert_eq!(initialize["params"]["protocolVersion"], "2024-11-05");
         let call = server.requests.calls("tools/call").remove(0);
         assert_eq!(call.header("mcp-protocol-version"), "");
@@ -92,7 +92,7 @@ async fn e6_the_first_revision_uses_initialize_initialized_and_the_call() {
             ],
             "{dialect:?}"
         );
-        let sent = |method| server.requests.calls(method).remove(0).json();
+        let sent = |method| server.requests.first(method);
         let params = json!({
             "protocolVersion": "2024-11-05",
             "capabilities": {"tools": {}, "resources": {}},
@@ -136,10 +136,7 @@ async fn e6_without_a_handshake_the_first_request_is_the_callers() {
         (Dialect::PlainHttp, TransportKind::Auto),
         (Dialect::PlainHttp, TransportKind::Http),
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::start(dialect.clone());
         let mut config = config(&server.url, transport);
@@ -164,10 +161,10 @@ async fn e6_a_list_that_the_server_does_not_support_is_empty() {
 
 #[tokio::test]
 async fn e6_a_failed_handshake_fails_the_call_and_is_repeated_next_time() {
-    let refuse = std::sync::atomic::AtomicBool::new(true);
+    let rejects = std::sync::atomic::AtomicBool::new(true);
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("initialize", move |_| {
-            if refuse.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            if rejects.swap(false, std::sync::atomic::Ordering::SeqCst) {
                 Reply::error(-32602, "Unsupported protocol version")
             } else {
                 Reply::raw_result("{}")
@@ -179,5 +176,5 @@ async fn e6_a_failed_handshake_fails_the_call_and_is_repeated_next_time() {
     let text = "MCP Error -32602: Unsupported protocol version";
     assert_eq!(error.to_string(), text);
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }

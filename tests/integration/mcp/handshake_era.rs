@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pillion_mcp_client::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{EVENT_STREAM, JSON, ROLLED, client, config, eventually, roll};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, config, eventually, roll};
 
 /// Answers everything except `tools/call` and GET, in a session.
 fn in_session(request: &Recorded) -> Vec<Fault> {
@@ -19,13 +19,13 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
             Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
         }
         "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::answer("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         }
         _ => Reply::raw_result("{}"),
     };
     let response = reply.response(&request.rpc_id());
     let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::answer_with("200 OK", &headers, response)]
+    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
                     "id: 3\ndata: {}\n\n",
                     Reply::raw_result(ROLLED).response("2")
                 );
-                return vec![Fault::answer("200 OK", EVENT_STREAM, event)];
+                return vec![Fault::response("200 OK", EVENT_STREAM, event)];
             }
             if request.rpc_method() == "tools/call" {
                 return vec![
@@ -66,7 +66,7 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(gets.load(Ordering::SeqCst), 2);
-        assert_eq!(server.requests.calls("tools/call").len(), 1);
+        assert_eq!(server.requests.count("tools/call"), 1);
         let all = server.requests.all();
         let resumed = all.iter().find(|request| request.method == "GET").unwrap();
         assert_eq!(resumed.header("mcp-session-id"), "s1");
@@ -97,10 +97,7 @@ async fn a_stream_without_new_events_is_not_resumed_endlessly() {
 async fn a_dropped_call_sends_a_cancellation() {
     for (dialect, transport) in [
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::builder(dialect)
             .on("tools/call", |_| {
@@ -112,15 +109,11 @@ async fn a_dropped_call_sends_a_cancellation() {
         let error = client.call_tool_with("roll", &json!({}), &options).await;
         assert!(error.unwrap_err().is_timeout());
         eventually("the cancellation", || {
-            server.requests.calls("notifications/cancelled").len() == 1
+            server.requests.count("notifications/cancelled") == 1
         })
         .await;
-        let call = server.requests.calls("tools/call").remove(0).json();
-        let cancelled = server
-            .requests
-            .calls("notifications/cancelled")
-            .remove(0)
-            .json();
+        let call = server.requests.first("tools/call");
+        let cancelled = server.requests.first("notifications/cancelled");
         assert_eq!(cancelled["params"]["requestId"], call["id"]);
     }
 }
@@ -138,7 +131,7 @@ async fn a_server_request_during_a_call_is_answered() {
                 Fault::head(EVENT_STREAM),
                 Fault::Send(format!("data: {progress}\n\ndata: {question}\n\n").into_bytes()),
                 Fault::WaitFor(Arc::clone(&answered)),
-                Fault::Send(format!("data: {response}\n\n").into_bytes()),
+                Fault::event(response),
                 Fault::Close,
             ];
         }
@@ -146,7 +139,7 @@ async fn a_server_request_during_a_call_is_answered() {
             answered.notify_one();
         }
         if request.method == "GET" {
-            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         in_session(request)
     })
@@ -169,19 +162,19 @@ async fn a_server_request_during_a_call_is_answered() {
         .unwrap();
     assert_eq!(called.result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
-    let initialize = server.requests.calls("initialize").remove(0).json();
+    let initialize = server.requests.first("initialize");
     assert_eq!(
         initialize["params"]["capabilities"],
         json!({"sampling": {}})
     );
-    let answers = server.requests.all();
-    let answer = answers.iter().find(|sent| sent.rpc_id() == "\"q1\"");
-    assert_eq!(answer.unwrap().json()["result"]["model"], "m");
+    let responses = server.requests.all();
+    let response = responses.iter().find(|sent| sent.rpc_id() == "\"q1\"");
+    assert_eq!(response.unwrap().json()["result"]["model"], "m");
 }
 
 #[tokio::test]
 async fn a_subscription_receives_notifications_and_survives_reconnections() {
-    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+    let server = FakeMcp::builder(LEGACY_SSE)
         .on("resources/subscribe", |_| Reply::raw_result("{}"))
         .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
         .start();
@@ -205,14 +198,14 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
 
     server.close_streams();
     eventually("another subscription", || {
-        server.requests.calls("resources/subscribe").len() == 2
+        server.requests.count("resources/subscribe") == 2
     })
     .await;
     server.push(updated("file:///a"));
     assert!(subscription.next().await.is_some());
     drop(subscription);
     eventually("the end of it", || {
-        server.requests.calls("resources/unsubscribe").len() == 1
+        server.requests.count("resources/unsubscribe") == 1
     })
     .await;
 }
@@ -264,7 +257,7 @@ async fn lists_reads_prompts_and_completions_are_forwarded() {
         .set_log_level(pillion_mcp_client::McpLogLevel::Error)
         .await
         .unwrap();
-    let level = server.requests.calls("logging/setLevel").remove(0).json();
+    let level = server.requests.first("logging/setLevel");
     assert_eq!(level["params"], json!({"level": "error"}));
     client.ping().await.unwrap();
 }
@@ -282,12 +275,10 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "tools/call" if first.fetch_add(1, Ordering::SeqCst) == 0 => vec![Fault::Close],
             "tools/call" => {
-                let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::reply(request, &Reply::raw_result(ROLLED))]
             }
             "tools/list" => {
-                let response = Reply::result(&list).response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::reply(request, &Reply::result(&list))]
             }
             _ => in_session(request),
         })
@@ -295,11 +286,7 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         client.list_tools().await.unwrap();
         assert_eq!(roll(&client).await.is_ok(), works, "{annotations}");
-        assert_eq!(
-            server.requests.calls("tools/call").len(),
-            calls,
-            "{annotations}"
-        );
+        assert_eq!(server.requests.count("tools/call"), calls, "{annotations}");
     }
 }
 
@@ -321,10 +308,10 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         (json!({"content": []}), Some("no structuredContent")),
         (json!({"content": [], "isError": true}), None),
     ] {
-        let (list, answer) = (list.clone(), result.clone());
+        let (list, response) = (list.clone(), result.clone());
         let server = FakeMcp::builder(Dialect::StreamableJson)
             .on("tools/list", move |_| Reply::result(&list))
-            .on("tools/call", move |_| Reply::result(&answer))
+            .on("tools/call", move |_| Reply::result(&response))
             .start();
         let client = client(&server.url, TransportKind::StreamableHttp);
         client.list_tools().await.unwrap();
@@ -336,8 +323,8 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         assert_eq!(called.result.get(), result.to_string());
         match (called.output_mismatch, mismatch) {
             (None, None) => {}
-            (Some(said), Some(part)) => assert!(said.contains(part), "{said}"),
-            (said, _) => panic!("{result}: {said:?}"),
+            (Some(text), Some(part)) => assert_contains!(text, part),
+            (text, _) => panic!("{result}: {text:?}"),
         }
     }
 }
@@ -346,7 +333,7 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
 async fn a_call_whose_session_expired_before_its_stream_resumed_is_not_retried() {
     let server = FaultServer::start(|request| {
         if request.method == "GET" {
-            return vec![Fault::answer("404 Not Found", "text/plain", "")];
+            return vec![Fault::text("404 Not Found", "")];
         }
         if request.rpc_method() == "tools/call" {
             let prime = Fault::Send(b"id: 1\nretry: 1\ndata:\n\n".to_vec());
@@ -357,7 +344,7 @@ async fn a_call_whose_session_expired_before_its_stream_resumed_is_not_retried()
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap_err();
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -365,7 +352,7 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     const QUESTIONS: usize = 500;
     let server = FaultServer::start(move |request| {
         if request.method == "GET" {
-            return vec![Fault::answer("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         if request.rpc_method() != "tools/call" {
             return in_session(request);
@@ -383,13 +370,13 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
             Fault::Send(questions.into_bytes()),
             Fault::Times(100, notices),
             Fault::Wait(Duration::from_millis(1000)),
-            Fault::Send(format!("data: {response}\n\n").into_bytes()),
+            Fault::event(response),
             Fault::Close,
         ]
     })
     .await;
-    let (at_once, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let highest = Arc::clone(&most);
+    let (at_once, max_at_once) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::clone(&max_at_once);
     let callbacks = Callbacks::new().on_sampling(move |_| {
         highest.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         let at_once = Arc::clone(&at_once);
@@ -402,12 +389,12 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     let config = config(&server.url, TransportKind::StreamableHttp);
     let client = McpClient::with_callbacks(config, callbacks);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-    let most = most.load(Ordering::SeqCst);
-    assert!((1..=16).contains(&most), "{most}");
-    let answers = server.requests.calls("");
-    let refused = |answer: &&Recorded| answer.json()["error"]["code"] == -32000;
-    assert!(answers.iter().filter(refused).count() > 0);
-    assert!(answers.len() < QUESTIONS, "{}", answers.len());
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    let reached = max_at_once.load(Ordering::SeqCst);
+    assert!((1..=16).contains(&reached), "{reached}");
+    let responses = server.requests.calls("");
+    let rejected = |response: &&Recorded| response.json()["error"]["code"] == -32000;
+    assert!(responses.iter().filter(rejected).count() > 0);
+    assert!(responses.len() < QUESTIONS, "{}", responses.len());
+    assert_eq!(server.requests.count("tools/call"), 1);
     client.ping().await.unwrap();
 }

@@ -9,7 +9,7 @@ use pillion_testkit::{
 };
 use serde_json::json;
 
-use super::{Failure, JSON, ROLLED, client, dialects, eventually, roll};
+use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
 
 const DISCONNECTED: Failure = Failure {
     class: ErrorClass::Unavailable,
@@ -59,7 +59,7 @@ async fn e9_disconnecting_before_the_first_operation_counts() {
     assert!(server.requests.all().is_empty());
     client.connect().await.unwrap();
     client.connect().await.unwrap();
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn e9_disconnecting_ends_the_session_or_the_stream() {
     assert_eq!(last.method, "DELETE");
     assert_eq!(last.header("mcp-session-id"), "session-1");
 
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let stream = client(&server.url, TransportKind::LegacySse);
     roll(&stream).await.unwrap();
     assert_eq!(server.open_streams(), 1);
@@ -82,7 +82,7 @@ async fn e9_disconnecting_ends_the_session_or_the_stream() {
 
 #[tokio::test]
 async fn e9_dropping_the_client_ends_its_stream() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let stream = client(&server.url, TransportKind::LegacySse);
     roll(&stream).await.unwrap();
     drop(stream);
@@ -138,13 +138,13 @@ async fn a_connection_attempt_cancelled_after_the_handshake_ends_its_session() {
     for disconnects in [true, false] {
         let server = FaultServer::start(|request| {
             let session = [("Content-Type", JSON), ("Mcp-Session-Id", "session-1")];
-            let response = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
-            let response = response.response(&request.rpc_id());
+            let reply = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
+            let response = reply.response(&request.rpc_id());
             vec![match request.rpc_method().as_str() {
-                "initialize" => Fault::answer_with("200 OK", &session, response),
+                "initialize" => Fault::response_with("200 OK", &session, response),
                 // The server ends the handshake slowly.
                 "notifications/initialized" => Fault::Hang,
-                _ => Fault::answer("204 No Content", JSON, ""),
+                _ => Fault::response("204 No Content", JSON, ""),
             }]
         })
         .await;
@@ -219,7 +219,7 @@ async fn e9_disconnecting_ends_running_calls() {
         client.connect().await.unwrap();
         ends_with_the_connection(client, "roll", &case).await;
         eventually("the stream's end", || server.open_streams() == 0).await;
-        assert_eq!(server.requests.calls("tools/call").len(), 1, "{case}");
+        assert_eq!(server.requests.count("tools/call"), 1, "{case}");
     }
     for tool in ["silent", "deaf"] {
         let server = FakeWebSocket::start(Subprotocol::Agreed).await;
@@ -236,8 +236,7 @@ async fn a_server_that_does_not_answer_initialized_can_be_used() {
             "notifications/initialized" => return vec![Fault::Hang],
             _ => Reply::raw_result(ROLLED),
         };
-        let response = reply.response(&request.rpc_id());
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::reply(request, &reply)]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
@@ -272,8 +271,8 @@ async fn e8_a_late_response_is_not_given_to_another_call() {
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
-        assert_eq!(server.requests.calls("tools/call").len(), 40, "{case}");
-        assert!(server.requests.calls("initialize").len() <= 1, "{case}");
+        assert_eq!(server.requests.count("tools/call"), 40, "{case}");
+        assert!(server.requests.count("initialize") <= 1, "{case}");
     }
 }
 
@@ -281,10 +280,7 @@ async fn e8_a_late_response_is_not_given_to_another_call() {
 async fn a_response_before_the_http_response_does_not_break_the_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let case = format!("{dialect:?}");
         let server = FakeMcp::builder(dialect)
@@ -309,10 +305,7 @@ async fn a_response_before_the_http_response_does_not_break_the_connection() {
 async fn a_complete_list_needs_no_other_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         // The connection ends after the last page.
         let server = FakeMcp::builder(dialect)
@@ -323,6 +316,6 @@ async fn a_complete_list_needs_no_other_connection() {
             .start();
         let client = client(&server.url, transport);
         assert_eq!(client.list_tools().await.unwrap().len(), 2);
-        assert_eq!(server.requests.calls("initialize").len(), 1);
+        assert_eq!(server.requests.count("initialize"), 1);
     }
 }

@@ -7,18 +7,15 @@ use std::time::Duration;
 use pillion_mcp_client::{
     Callbacks, McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
 };
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
-use super::{EVENT_STREAM, JSON, client, config, eventually};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, client, config, eventually, tools_filter};
 
 const LIST_CHANGED: &str = "data: {\"method\":\"notifications/tools/list_changed\"}\n\n";
 
 async fn subscribe_to_tools(client: &McpClient) -> Subscription {
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     client.subscribe(filter).await.unwrap()
 }
 
@@ -46,13 +43,13 @@ async fn listening_server(
                 Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
             }
             "" | "notifications/initialized" => {
-                return vec![Fault::answer("202 Accepted", "text/plain", "")];
+                return vec![Fault::text("202 Accepted", "")];
             }
             _ => Reply::raw_result("{}"),
         };
         let response = reply.response(&request.rpc_id());
         let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-        vec![Fault::answer_with("200 OK", &headers, response)]
+        vec![Fault::response_with("200 OK", &headers, response)]
     })
     .await
 }
@@ -86,21 +83,20 @@ async fn a_subscriber_survives_a_lost_session() {
     .await;
     server.push(updated);
     hears(&mut subscription).await;
-    assert_eq!(server.requests.calls("initialize").len(), 2);
-    assert_eq!(server.requests.calls("resources/subscribe").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
+    assert_eq!(server.requests.count("resources/subscribe"), 2);
 }
 
 #[tokio::test]
 async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
-        let server =
-            listening_server(move |_, _| vec![Fault::answer(status, "text/plain", "")]).await;
+        let server = listening_server(move |_, _| vec![Fault::text(status, "")]).await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         let _subscription = subscribe_to_tools(&client).await;
         tokio::time::sleep(Duration::from_millis(2500)).await;
         client.list_tools().await.ok();
         assert_eq!(gets(&server.requests.all()), 1, "{status}");
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{status}");
+        assert_eq!(server.requests.count("initialize"), 1, "{status}");
     }
 }
 
@@ -113,7 +109,7 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
         "503 Service Unavailable",
     ] {
         let server = listening_server(move |nth, _| match nth {
-            0 => vec![Fault::answer(status, "text/plain", "")],
+            0 => vec![Fault::text(status, "")],
             _ => vec![
                 Fault::head(EVENT_STREAM),
                 Fault::Send(LIST_CHANGED.into()),
@@ -124,7 +120,7 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         let mut subscription = subscribe_to_tools(&client).await;
         hears(&mut subscription).await;
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{status}");
+        assert_eq!(server.requests.count("initialize"), 1, "{status}");
     }
 }
 
@@ -141,7 +137,7 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
         1 => {
             assert_eq!(request.header("last-event-id"), "1");
             counter.fetch_add(1, Ordering::SeqCst);
-            vec![Fault::answer("400 Bad Request", "text/plain", "Too old")]
+            vec![Fault::text("400 Bad Request", "Too old")]
         }
         _ => {
             assert_eq!(request.header("last-event-id"), "");
@@ -157,7 +153,7 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
     let mut subscription = subscribe_to_tools(&client).await;
     hears(&mut subscription).await;
     assert_eq!(resumed.load(Ordering::SeqCst), 1);
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 #[tokio::test]
@@ -185,10 +181,9 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
         match request.rpc_method().as_str() {
             "initialize" => {
                 let reply = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
-                let response = reply.response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
+                vec![Fault::reply(request, &reply)]
             }
-            "notifications/initialized" => vec![Fault::answer("202 Accepted", JSON, "")],
+            "notifications/initialized" => vec![Fault::response("202 Accepted", JSON, "")],
             _ => prime(nth),
         }
     })
@@ -199,7 +194,7 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     assert!(error.unwrap_err().is_timeout());
     let opened = gets(&server.requests.all());
     assert!((2..=10).contains(&opened), "{opened}");
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -231,7 +226,7 @@ async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
 
 #[tokio::test]
 async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let client = client(&server.url, TransportKind::LegacySse);
     let _subscription = subscribe_to_tools(&client).await;
     let until = tokio::time::Instant::now() + Duration::from_secs(9);
@@ -250,12 +245,12 @@ async fn a_server_request_is_answered_after_its_stream_ended() {
     let question = format!("data: {question}\n\n").into_bytes();
     let server = listening_server(move |nth, _| {
         let end = if nth == 0 { Fault::Close } else { Fault::Hang };
-        let said = if nth == 0 {
+        let bytes = if nth == 0 {
             question.clone()
         } else {
             b"data:\n\n".to_vec()
         };
-        vec![Fault::head(EVENT_STREAM), Fault::Send(said), end]
+        vec![Fault::head(EVENT_STREAM), Fault::Send(bytes), end]
     })
     .await;
     let callbacks = Callbacks::new().on_sampling(|_| async {
@@ -266,9 +261,9 @@ async fn a_server_request_is_answered_after_its_stream_ended() {
     let client = McpClient::with_callbacks(config, callbacks);
     client.connect().await.unwrap();
     eventually("the answer", || {
-        let answers = server.requests.calls("");
-        let answered = |answer: &Recorded| answer.json()["result"]["model"] == "m";
-        answers.iter().any(answered)
+        let responses = server.requests.calls("");
+        let answered = |response: &Recorded| response.json()["result"]["model"] == "m";
+        responses.iter().any(answered)
     })
     .await;
 }

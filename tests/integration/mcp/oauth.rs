@@ -27,7 +27,7 @@ const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
 
 /// A user who consents at once: builds the redirect URL from the authorization URL.
 struct Consenting {
-    asked: AtomicUsize,
+    prompts: AtomicUsize,
     thinks: Duration,
     redirect: fn(&AuthorizationRequest) -> String,
 }
@@ -39,7 +39,7 @@ impl Consenting {
 
     fn answering(redirect: fn(&AuthorizationRequest) -> String) -> Arc<Self> {
         Arc::new(Self {
-            asked: AtomicUsize::new(0),
+            prompts: AtomicUsize::new(0),
             thinks: Duration::ZERO,
             redirect,
         })
@@ -47,20 +47,20 @@ impl Consenting {
 
     fn after(thinks: Duration) -> Arc<Self> {
         Arc::new(Self {
-            asked: AtomicUsize::new(0),
+            prompts: AtomicUsize::new(0),
             thinks,
             redirect: Self::new().redirect,
         })
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::Relaxed)
+    fn prompts(&self) -> usize {
+        self.prompts.load(Ordering::Relaxed)
     }
 }
 
 impl AuthorizationPrompt for Consenting {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.prompts.fetch_add(1, Ordering::Relaxed);
         let redirect = (self.redirect)(&request);
         Box::pin(async move {
             tokio::time::sleep(self.thinks).await;
@@ -69,9 +69,9 @@ impl AuthorizationPrompt for Consenting {
     }
 }
 
-fn parameter(request: &AuthorizationRequest, wanted: &str) -> String {
+fn parameter(request: &AuthorizationRequest, key: &str) -> String {
     let mut pairs = request.url.query_pairs();
-    let found = pairs.find(|(name, _)| name == wanted);
+    let found = pairs.find(|(name, _)| name == key);
     found
         .map(|(_, value)| value.into_owned())
         .unwrap_or_default()

@@ -23,13 +23,13 @@ fn text(result: &Value) -> &str {
 }
 
 async fn names(client: &McpClient) -> Vec<String> {
-    let tools = client.list_tools().await.unwrap();
-    let tools = tools.iter().map(|tool| {
+    let listed = client.list_tools().await.unwrap();
+    let names = listed.iter().map(|tool| {
         let tool: Value = serde_json::from_str(tool.get()).unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object");
         tool["name"].as_str().unwrap().to_owned()
     });
-    tools.collect()
+    names.collect()
 }
 
 /// Makes twenty calls of `tool`, at most five concurrently; each has to return its own answer.
@@ -45,7 +45,7 @@ async fn twenty_in_parallel(client: &McpClient, tool: &str, arguments: fn(usize)
     let results = executor.execute_parallel(calls.collect(), &context).await;
     for (n, result) in results.iter().enumerate() {
         let result = serde_json::to_value(result).unwrap();
-        assert_eq!(result["success"], true, "{result}");
+        assert_json!(result["success"], true);
         let marker = format!("n{n}.");
         assert!(result.to_string().contains(&marker), "{result}");
     }
@@ -65,7 +65,7 @@ async fn check_python(client: &McpClient) {
     assert_eq!(text(&echo), odd);
     assert_eq!(text(&call(client, "unicode", json!({})).await), odd);
     let failed = call(client, "fail", json!([])).await;
-    assert_eq!(failed["isError"], true, "{failed}");
+    assert_json!(failed["isError"], true);
     call(client, "nothing", json!([])).await;
     twenty_in_parallel(client, "echo", |n| json!({"text": format!("n{n}.")})).await;
     unknown_method(client).await;
@@ -162,8 +162,10 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let Some(peer) = Peer::start(name) else {
             return;
         };
-        let error = client(&peer.url, TransportKind::Auto).list_tools().await;
-        let error = error.unwrap_err();
+        let error = client(&peer.url, TransportKind::Auto)
+            .list_tools()
+            .await
+            .unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied, "{name}");
         let McpErrorKind::HttpStatus {
             status: 401,
@@ -176,8 +178,10 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let (_, url) = challenge.split_once("resource_metadata=\"").unwrap();
         let metadata = get_json(url.split('"').next().unwrap()).await;
         assert_eq!(metadata["resource"], peer.url, "{name}");
-        let issuer = metadata["authorization_servers"][0].as_str().unwrap();
-        let issuer = issuer.trim_end_matches('/');
+        let issuer = metadata["authorization_servers"][0]
+            .as_str()
+            .unwrap()
+            .trim_end_matches('/');
         let server = format!("{issuer}/.well-known/oauth-authorization-server");
         let server = get_json(&server).await;
         assert!(server["token_endpoint"].is_string(), "{name}: {server}");
@@ -187,6 +191,6 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
 
 async fn get_json(url: &str) -> Value {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client.get(url).send().await.unwrap();
-    serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap()
+    let response = client.get(url).send().await.unwrap();
+    serde_json::from_slice(&response.bytes().await.unwrap()).unwrap()
 }

@@ -4,11 +4,11 @@ use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{Authentication, McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer};
 
-use super::{Failure, JSON, ROLLED, config, good_answer, roll};
+use super::{Failure, JSON, ROLLED, config, good_response, roll};
 
 fn redirect(status: u16, location: &str) -> Vec<Fault> {
     let headers = [("Location", location), ("Content-Type", JSON)];
-    vec![Fault::answer_with(
+    vec![Fault::response_with(
         &format!("{status} Elsewhere"),
         &headers,
         "",
@@ -18,7 +18,7 @@ fn redirect(status: u16, location: &str) -> Vec<Fault> {
 /// Starts a server that redirects every request except those to `/good`.
 async fn redirecting(status: u16, location: String) -> FaultServer {
     FaultServer::start(move |request| match request.path.as_str() {
-        "/good" => good_answer(request),
+        "/good" => good_response(request),
         _ => redirect(status, &location),
     })
     .await
@@ -39,7 +39,7 @@ async fn l1_a_redirect_to_another_origin_is_refused() {
     };
     for status in [301, 302, 303, 307, 308] {
         for transport in [TransportKind::PostSse, TransportKind::LegacySse] {
-            let elsewhere = FaultServer::start(good_answer).await;
+            let elsewhere = FaultServer::start(good_response).await;
             let server = redirecting(status, elsewhere.url.clone()).await;
             let error = roll(&client(&server.url, transport)).await.unwrap_err();
             failure.check(&error, &format!("{status}"));
@@ -92,7 +92,7 @@ async fn redirects_in_a_circle_end() {
     let server = redirecting(307, "/sse".to_owned()).await;
     let client = client(&server.url, TransportKind::PostSse);
     let error = roll(&client).await.unwrap_err();
-    assert!(matches!(error.kind(), McpErrorKind::Redirect), "{error:?}");
+    assert_kind!(error, McpErrorKind::Redirect);
     assert!(server.requests.all().len() <= 10);
 }
 

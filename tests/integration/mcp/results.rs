@@ -51,7 +51,7 @@ async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let call = pillion_core::tool::ToolCall::new("1", "fake_roll", json!({"dice": "1d0"}));
     let failed = executor.execute_one(call, &Default::default()).await;
     let failed = serde_json::to_value(&failed).unwrap();
-    assert_eq!(failed["success"], false, "{failed}");
+    assert_json!(failed["success"], false);
     let text = failed.to_string();
     assert!(text.contains("no such dice") && text.contains("isError"));
 }
@@ -73,7 +73,7 @@ async fn e11_empty_arguments_are_an_object() {
             "ping" => r#""params":{}}"#,
             _ => r#""arguments":{}}}"#,
         };
-        assert!(body.ends_with(expected), "{body}");
+        assert_ends_with!(body, expected);
     }
 }
 
@@ -106,7 +106,7 @@ async fn every_page_of_a_list_is_fetched() {
             .map(|tool| tool["name"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(names, ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3"]);
-        assert_eq!(server.requests.calls("tools/list").len(), 4);
+        assert_eq!(server.requests.count("tools/list"), 4);
     }
 }
 
@@ -122,7 +122,7 @@ async fn an_endless_list_is_an_error() {
         kind: |kind| matches!(kind, McpErrorKind::TooManyPages { limit: 5 }),
     };
     failure.check(&client.list_tools().await.unwrap_err(), "endless");
-    assert_eq!(server.requests.calls("tools/list").len(), 5);
+    assert_eq!(server.requests.count("tools/list"), 5);
     roll(&client).await.unwrap();
 }
 

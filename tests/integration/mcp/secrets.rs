@@ -35,35 +35,40 @@ async fn l1_no_secret_in_any_error_or_debug_text() {
     let faults = [
         vec![Fault::Close],
         vec![Fault::Hang],
-        vec![Fault::answer("401 No", JSON, "")],
-        vec![Fault::answer("500 No", JSON, "")],
-        vec![Fault::answer("200 OK", "text/html", "<html>")],
-        vec![Fault::answer("200 OK", JSON, "{bad")],
-        vec![Fault::answer("200 OK", JSON, "")],
-        vec![Fault::answer("200 OK", EVENT_STREAM, b"data: \xff\n\n")],
+        vec![Fault::response("401 No", JSON, "")],
+        vec![Fault::response("500 No", JSON, "")],
+        vec![Fault::response("200 OK", "text/html", "<html>")],
+        vec![Fault::json("{bad")],
+        vec![Fault::json("")],
+        vec![Fault::response("200 OK", EVENT_STREAM, b"data: \xff\n\n")],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Send(b"nonsense\r\n\r\n".to_vec()), Fault::Close],
-        vec![Fault::answer_with(
+        vec![Fault::response_with(
             "307 Elsewhere",
             &[("Location", "http://127.0.0.1:1/?key=hush-query")],
             "",
         )],
-        vec![Fault::answer_with(
+        vec![Fault::response_with(
             "307 Round",
             &[("Location", "?key=hush-query")],
             "",
         )],
-        vec![Fault::answer_with("307 Nowhere", &[("Location", "::")], "")],
+        vec![Fault::response_with(
+            "307 Nowhere",
+            &[("Location", "::")],
+            "",
+        )],
     ];
     for faults in faults {
-        let answer = faults.clone();
-        let server = FaultServer::start(move |_| answer.clone()).await;
+        let response = faults.clone();
+        let server = FaultServer::start(move |_| response.clone()).await;
         for (_, transport) in dialects() {
             let client = secretive(&server.url, transport);
             let text = texts(&roll(&client).await.unwrap_err());
             assert!(!text.contains("hush"), "{faults:?}: {text}");
             let debug = format!("{client:?}");
-            assert!(debug.contains("test") && !debug.contains("hush"), "{debug}");
+            assert_contains!(debug, "test");
+            assert_lacks!(debug, "hush");
         }
     }
 }
@@ -76,23 +81,23 @@ async fn l1_no_error_repeats_a_credential_that_the_server_echoes() {
         json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string()
     };
     let echoes: Vec<Echo> = vec![
-        Box::new(move |text| vec![Fault::answer("200 OK", JSON, message(text))]),
-        Box::new(move |text| vec![Fault::answer("400 No", JSON, message(text))]),
+        Box::new(move |text| vec![Fault::json(message(text))]),
+        Box::new(move |text| vec![Fault::response("400 No", JSON, message(text))]),
         Box::new(move |text| {
             let long = format!("{}{text}", "y".repeat(4_060));
-            vec![Fault::answer("200 OK", JSON, message(&long))]
+            vec![Fault::json(message(&long))]
         }),
         Box::new(|text| {
             let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{text}\"");
             let headers = [("WWW-Authenticate", challenge.as_str())];
-            vec![Fault::answer_with("401 No", &headers, "")]
+            vec![Fault::response_with("401 No", &headers, "")]
         }),
-        Box::new(|text| vec![Fault::answer("200 OK", JSON, json!(text).to_string())]),
+        Box::new(|text| vec![Fault::json(json!(text).to_string())]),
         Box::new(|text| {
             let invalid = json!({"jsonrpc": "2.0", "id": text, "result": text, "error": text});
-            vec![Fault::answer("200 OK", JSON, invalid.to_string())]
+            vec![Fault::json(invalid.to_string())]
         }),
-        Box::new(|text| vec![Fault::answer("200 OK", text, "")]),
+        Box::new(|text| vec![Fault::response("200 OK", text, "")]),
     ];
     for (number, echo) in echoes.into_iter().enumerate() {
         let server = FaultServer::start(move |request| {
@@ -119,9 +124,9 @@ async fn l1_no_secret_in_the_error_of_a_connection_that_fails() {
         "https://169.254.169.254/mcp",
         &untrusted.url,
     ] {
-        for wording in [MessageStyle::Http, MessageStyle::Sse] {
+        for style in [MessageStyle::Http, MessageStyle::Sse] {
             let mut config = secretive(url, TransportKind::Auto).config().clone();
-            config.wording = Some(wording);
+            config.wording = Some(style);
             let error = roll(&McpClient::new(config)).await.unwrap_err();
             let text = texts(&error);
             assert!(!text.contains("hush"), "{url}: {text}");

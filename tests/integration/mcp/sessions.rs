@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
-use super::{Failure, JSON, ROLLED, client, eventually, roll};
+use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, eventually, roll};
 
 #[tokio::test]
 async fn the_session_id_is_in_every_request_after_the_handshake() {
@@ -46,10 +46,10 @@ async fn an_expired_session_is_replaced_and_each_call_runs_once() {
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(executed.load(Ordering::SeqCst), 3);
-        assert_eq!(server.requests.calls("initialize").len(), 2);
+        assert_eq!(server.requests.count("initialize"), 2);
         // The request that got status 404 was sent twice, in two sessions.
-        let sessions: Vec<_> = server.requests.calls("tools/call");
-        let sessions: Vec<_> = sessions
+        let calls = server.requests.calls("tools/call");
+        let sessions: Vec<_> = calls
             .iter()
             .map(|call| call.header("mcp-session-id"))
             .collect();
@@ -73,7 +73,7 @@ async fn many_calls_in_an_expired_session_open_one_new_session() {
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap(), ROLLED);
     }
-    assert_eq!(server.requests.calls("initialize").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
 }
 
 #[tokio::test]
@@ -82,9 +82,9 @@ async fn a_session_that_always_expires_at_once_is_an_error() {
         let response = Reply::result(&json!({})).response(&request.rpc_id());
         let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
         vec![match request.rpc_method().as_str() {
-            "initialize" => Fault::answer_with("200 OK", &session, response),
-            "tools/call" => Fault::answer("404 Not Found", JSON, ""),
-            _ => Fault::answer("202 Accepted", JSON, ""),
+            "initialize" => Fault::response_with("200 OK", &session, response),
+            "tools/call" => Fault::response("404 Not Found", JSON, ""),
+            _ => Fault::response("202 Accepted", JSON, ""),
         }]
     })
     .await;
@@ -95,7 +95,7 @@ async fn a_session_that_always_expires_at_once_is_an_error() {
         kind: |kind| matches!(kind, McpErrorKind::SessionExpired),
     };
     failure.check(&roll(&client).await.unwrap_err(), "404 always");
-    assert_eq!(server.requests.calls("tools/call").len(), 2);
+    assert_eq!(server.requests.count("tools/call"), 2);
 }
 
 #[tokio::test]
@@ -106,28 +106,28 @@ async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
         vec![match request.rpc_method().as_str() {
             "initialize" => {
                 let response = Reply::result(&json!({})).response(&id);
-                Fault::answer_with("200 OK", &session, response)
+                Fault::response_with("200 OK", &session, response)
             }
             "tools/call" => {
                 let response = Reply::error(-32602, "no such game session").response(&id);
-                Fault::answer("400 Bad Request", JSON, response)
+                Fault::response("400 Bad Request", JSON, response)
             }
-            _ => Fault::answer("202 Accepted", JSON, ""),
+            _ => Fault::response("202 Accepted", JSON, ""),
         }]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32602);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 #[tokio::test]
 async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
     let executed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&executed);
-    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+    let server = FakeMcp::builder(LEGACY_SSE)
         .on("tools/call", move |_| {
             counter.fetch_add(1, Ordering::SeqCst);
             Reply::raw_result(ROLLED)
@@ -139,15 +139,15 @@ async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(executed.load(Ordering::SeqCst), 3);
-    assert_eq!(server.requests.calls("initialize").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
     // The request that got status 404 was sent twice.
-    assert_eq!(server.requests.calls("tools/call").len(), 4);
+    assert_eq!(server.requests.count("tools/call"), 4);
     eventually("the end of the first stream", || server.open_streams() == 1).await;
 }
 
 #[tokio::test]
 async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
-    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+    let server = FakeMcp::builder(LEGACY_SSE)
         .on("tools/call", |params| match params["name"].as_str() {
             Some("slow") => Reply::raw_result("\"slow\"").after(Duration::from_secs(1)),
             _ => Reply::raw_result(ROLLED),
@@ -157,14 +157,11 @@ async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
     client.connect().await.unwrap();
     let caller = client.clone();
     let slow = tokio::spawn(async move { caller.call_tool("slow", &json!({})).await });
-    eventually("the slow call", || {
-        server.requests.calls("tools/call").len() == 1
-    })
-    .await;
+    eventually("the slow call", || server.requests.count("tools/call") == 1).await;
     server.forget_sessions();
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(slow.await.unwrap().unwrap().get(), "\"slow\"");
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }
 
 #[tokio::test]

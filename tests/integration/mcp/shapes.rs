@@ -10,7 +10,7 @@ use super::{EVENT_STREAM, JSON, ROLLED, client, roll};
 async fn is_understood(name: &str, content_type: &'static str, shape: fn(&str) -> String) {
     let server = FaultServer::start(move |request| {
         let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
-        vec![Fault::answer("200 OK", content_type, shape(&response))]
+        vec![Fault::response("200 OK", content_type, shape(&response))]
     })
     .await;
     let client = client(&server.url, TransportKind::PostSse);

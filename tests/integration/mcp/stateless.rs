@@ -12,7 +12,7 @@ use pillion_mcp_client::{
 use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
-use super::{JSON, ROLLED, client, config, eventually, roll};
+use super::{ROLLED, client, config, eventually, roll, tools_filter};
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -63,7 +63,7 @@ async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2026_07_28);
     roll(&McpClient::new(pinned)).await.unwrap();
-    assert_eq!(server.requests.calls("server/discover").len(), 1);
+    assert_eq!(server.requests.count("server/discover"), 1);
 }
 
 #[tokio::test]
@@ -123,8 +123,8 @@ async fn a_server_downgraded_to_handshakes_is_detected_again() {
     // The fake checks `_meta` before `initialize`, so every request fails; but the handshake was
     // tried.
     roll(&client).await.unwrap_err();
-    assert_eq!(server.requests.calls("server/discover").len(), 2);
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("server/discover"), 2);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 /// Requests a form in the first round and returns the result in the second.
@@ -154,8 +154,8 @@ async fn an_input_request_is_answered_and_the_request_repeated_with_the_state() 
     let server = stateless().on("tools/call", asks_first).start();
     let result = roll(&obliging(&server)).await.unwrap();
     let result: Value = serde_json::from_str(result.get()).unwrap();
-    let answer = json!({"q": {"action": "accept", "content": {"sure": true}}});
-    assert_eq!(result["responses"], answer);
+    let response = json!({"q": {"action": "accept", "content": {"sure": true}}});
+    assert_eq!(result["responses"], response);
     assert_eq!(result["state"], "a \"state\" \u{e9}");
     assert_eq!(result["arguments"], json!({"dice": "1d20"}));
     let calls = server.requests.calls("tools/call");
@@ -171,7 +171,7 @@ async fn an_unanswered_input_request_is_an_error_that_names_it() {
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     assert!(error.to_string().contains("elicitation/create"), "{error}");
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -193,13 +193,13 @@ async fn endless_input_requests_and_malformed_results_are_errors() {
             .start();
         let error = roll(&auto(&server)).await.unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
-        assert!(server.requests.calls("tools/call").len() <= 16);
+        assert!(server.requests.count("tools/call") <= 16);
     }
 }
 
 #[tokio::test]
 async fn a_list_is_cached_for_the_ttl_of_the_server() {
-    for (ttl, asked) in [(60_000, 1), (0, 2)] {
+    for (ttl, request_count) in [(60_000, 1), (0, 2)] {
         let server = stateless()
             .on("prompts/list", move |_| {
                 Reply::result(
@@ -211,7 +211,7 @@ async fn a_list_is_cached_for_the_ttl_of_the_server() {
         for _ in 0..2 {
             assert_eq!(client.list_prompts().await.unwrap().len(), 1);
         }
-        assert_eq!(server.requests.calls("prompts/list").len(), asked);
+        assert_eq!(server.requests.count("prompts/list"), request_count);
     }
 }
 
@@ -228,7 +228,7 @@ async fn a_list_that_changed_while_it_was_read_is_not_cached() {
     for _ in 0..2 {
         client.list_prompts().await.unwrap();
     }
-    assert_eq!(server.requests.calls("prompts/list").len(), 2);
+    assert_eq!(server.requests.count("prompts/list"), 2);
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn an_input_request_is_not_cached() {
     for _ in 0..2 {
         client.read_resource("file:///a").await.unwrap();
     }
-    assert_eq!(server.requests.calls("resources/read").len(), 4);
+    assert_eq!(server.requests.count("resources/read"), 4);
 }
 
 #[tokio::test]
@@ -271,10 +271,7 @@ async fn endless_rounds_end_at_the_overall_deadline() {
 #[tokio::test]
 async fn streams_of_two_clients_have_different_ids() {
     let server = stateless().start();
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     let (one, other) = (auto(&server), auto(&server));
     let _one = one.subscribe(filter.clone()).await.unwrap();
     let _other = other.subscribe(filter).await.unwrap();
@@ -291,18 +288,15 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
         })
         .start();
     let client = auto(&server);
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     client.list_tools().await.unwrap();
     let mut subscription = client.subscribe(filter).await.unwrap();
     let listen = server.requests.calls("subscriptions/listen").remove(0);
-    let asked = json!({
+    let requested = json!({
         "toolsListChanged": true, "promptsListChanged": false, "resourcesListChanged": false,
         "resourceSubscriptions": [],
     });
-    assert_eq!(listen.json()["params"]["notifications"], asked);
+    assert_eq!(listen.json()["params"]["notifications"], requested);
     let notice = |id: &str| {
         let meta = format!(r#"{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
         format!(
@@ -315,7 +309,7 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
     assert_eq!(received.method, "notifications/tools/list_changed");
     // The notification invalidated the cached list.
     client.list_tools().await.unwrap();
-    assert_eq!(server.requests.calls("tools/list").len(), 2);
+    assert_eq!(server.requests.count("tools/list"), 2);
 
     server.close_streams();
     eventually("a new stream", || server.open_streams() == 1).await;
@@ -335,14 +329,13 @@ async fn a_rejected_subscription_is_an_error_every_time() {
             "server/discover" => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
             _ => Reply::error(-32601, "Method not found"),
         };
-        let response = reply.response(&request.rpc_id());
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::reply(request, &reply)]
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);
     for _ in 0..30 {
-        let refused = client.subscribe(SubscriptionFilter::default()).await;
-        assert_eq!(refused.unwrap_err().rpc_error().unwrap().code, -32601);
+        let rejected = client.subscribe(SubscriptionFilter::default()).await;
+        assert_eq!(rejected.unwrap_err().rpc_error().unwrap().code, -32601);
     }
 }
 
@@ -350,10 +343,7 @@ async fn a_rejected_subscription_is_an_error_every_time() {
 async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
     let server = stateless().start();
     let client = auto(&server);
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     let mut subscription = client.subscribe(filter).await.unwrap();
     drop(server);
     // From here on, paused time advances when the runtime is idle: the pauses are long by now.
@@ -394,7 +384,7 @@ async fn progress_and_log_messages_come_before_the_result() {
                     "progressToken": token, "progress": 1, "total": 2, "message": "half",
                 }}))
                 .preceded_by(&json!({"method": "notifications/progress", "params": {
-                    "progressToken": "somebody else's", "progress": 9,
+                    "progressToken": "another's", "progress": 9,
                 }}))
         })
         .start();
@@ -465,8 +455,8 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
     changed.store(true, Ordering::SeqCst);
     // The list is requested while `changed` is false again, so the header is the old one.
     client.call_tool("roll", &arguments).await.unwrap();
-    assert_eq!(server.requests.calls("tools/list").len(), 2);
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/list"), 2);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }
 
 #[tokio::test]
@@ -495,5 +485,5 @@ async fn an_error_of_a_tool_is_not_taken_for_another_revision() {
     let client = auto(&server);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32001);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }

@@ -57,7 +57,7 @@ async fn a_result_that_violates_its_schema_has_a_warning() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     assert_eq!(mismatch(&schema, &json!({"n": 1})).await, None);
     let word = mismatch(&schema, &json!({"n": "1"})).await.unwrap();
-    assert!(word.starts_with("at '/n'"), "{word}");
+    assert_starts_with!(word, "at '/n'");
     let large = json!({"n": 1, "text": "x".repeat(200_000)});
     assert_eq!(mismatch(&schema, &large).await, None);
     let large = json!({"n": "1", "text": "x".repeat(200_000)});
@@ -75,8 +75,10 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
     let params = json!({"name": "roll", "arguments": {}, "_meta": {"own": 1}});
     let options = RequestOptions::default();
     let output = tool.forward(&client, &params, &options).await.unwrap();
-    let mismatch = output.metadata["output_mismatch"].as_str().unwrap();
-    assert!(mismatch.starts_with("at '/n'"), "{mismatch}");
+    assert_starts_with!(
+        output.metadata["output_mismatch"].as_str().unwrap(),
+        "at '/n'"
+    );
     let Some(ServerResponse::Result(written)) = output.response else {
         panic!("no response: {output:?}");
     };
@@ -114,8 +116,11 @@ async fn an_unusable_output_schema_is_ignored() {
 /// deadline.
 #[test]
 fn a_hostile_output_schema_delays_no_call() {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let task = tokio::spawn(async {
             let server = server(&endless(), &json!("x"));
@@ -170,7 +175,7 @@ async fn the_total_size_of_a_list_is_limited() {
         error.to_string(),
         "MCP request failed: the list is larger than 4096 bytes"
     );
-    assert_eq!(server.requests.calls("tools/list").len(), 5);
+    assert_eq!(server.requests.count("tools/list"), 5);
 }
 
 /// While a list is read, calls use the previous list; after a failure, too.
@@ -193,11 +198,11 @@ async fn an_incomplete_list_does_not_change_the_known_tools() {
         })
         .start();
     let client = client(&server.url, TransportKind::Http);
-    let patience = Duration::from_secs(20);
+    let timeout = Duration::from_secs(20);
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
-    assert!(call(&client, patience).await.output_mismatch.is_some());
+    assert!(call(&client, timeout).await.output_mismatch.is_some());
     client.list_tools().await.unwrap_err();
-    assert!(call(&client, patience).await.output_mismatch.is_some());
+    assert!(call(&client, timeout).await.output_mismatch.is_some());
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
-    assert_eq!(call(&client, patience).await.output_mismatch, None);
+    assert_eq!(call(&client, timeout).await.output_mismatch, None);
 }

@@ -21,14 +21,14 @@ fn auto(server: &FakeMcp) -> McpClient {
 
 /// Returns a client that accepts and counts every form.
 fn obliging(url: &str) -> (McpClient, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&asked);
+    let prompts = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&prompts);
     let callbacks = Callbacks::new().on_elicitation(move |_| {
         counter.fetch_add(1, Ordering::SeqCst);
         async { Ok(json!({"action": "accept"})) }
     });
     let client = McpClient::with_callbacks(config(url, TransportKind::Auto), callbacks);
-    (client, asked)
+    (client, prompts)
 }
 
 /// The first response to a call.
@@ -39,20 +39,17 @@ fn begun() -> Value {
 /// Starts a server of tasks that answers `tasks/get` and `tasks/update` with these faults, or with
 /// the result of the function if it returns one.
 async fn faulty(
-    answer: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
+    response: impl Fn(&Recorded, &str) -> Result<Value, Vec<Fault>> + Send + Sync + 'static,
 ) -> FaultServer {
     FaultServer::start(move |request| {
         let result = match request.rpc_method().as_str() {
             "server/discover" => Ok(json!({"supportedVersions": ["2026-07-28"]})),
             "tools/call" => Ok(begun()),
-            method => answer(request, method),
+            method => response(request, method),
         };
         result.map_or_else(
             |faults| faults,
-            |result| {
-                let response = Reply::result(&result).response(&request.rpc_id());
-                vec![Fault::answer("200 OK", JSON, response)]
-            },
+            |result| vec![Fault::reply(request, &Reply::result(&result))],
         )
     })
     .await
@@ -90,9 +87,9 @@ async fn a_task_is_polled_until_its_result() {
     let called = client.call_tool_with("roll", &json!({}), &options).await;
     assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
     assert_eq!(received.load(Ordering::SeqCst), 1);
-    let update = server.requests.calls("tasks/update").remove(0).json();
-    let answers = json!({"q": {"action": "accept"}});
-    assert_eq!(update["params"]["inputResponses"], answers);
+    let update = server.requests.first("tasks/update");
+    let responses = json!({"q": {"action": "accept"}});
+    assert_eq!(update["params"]["inputResponses"], responses);
     assert!(server.requests.calls("tasks/cancel").is_empty());
 }
 
@@ -121,7 +118,7 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let error = client.call_tool_with("roll", &json!({}), &options).await;
     assert!(error.unwrap_err().is_timeout());
     eventually("tasks/cancel", || {
-        server.requests.calls("tasks/cancel").len() == 1
+        server.requests.count("tasks/cancel") == 1
     })
     .await;
 }
@@ -133,37 +130,30 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
         let error = Reply::error(-32603, "Oops").response(&request.rpc_id());
         match polls.fetch_add(1, Ordering::SeqCst) {
             0 | 1 => Err(vec![Fault::Close]),
-            2 => Err(vec![Fault::answer("503 Service Unavailable", "text/plain", "Busy")]),
-            3 => Err(vec![Fault::answer("500 Internal Server Error", JSON, error)]),
+            2 => Err(vec![Fault::text("503 Service Unavailable", "Busy")]),
+            3 => Err(vec![Fault::response("500 Internal Server Error", JSON, error)]),
             4 => Ok(json!({"taskId": "t", "status": "working", "inputRequests": null, "pollIntervalMs": -1})),
-            5 => Err(vec![Fault::answer("200 OK", JSON, "")]),
+            5 => Err(vec![Fault::json("")]),
             _ => Ok(json!({"taskId": "t", "status": "completed", "result": {"n": 7}})),
         }
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);
     assert_eq!(roll(&client).await.unwrap().get(), r#"{"n":7}"#);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
     assert!(server.requests.calls("tasks/cancel").is_empty());
 }
 
 #[tokio::test]
 async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
-    let server = faulty(|_, _| {
-        Err(vec![Fault::answer(
-            "503 Service Unavailable",
-            "text/plain",
-            "Busy",
-        )])
-    })
-    .await;
+    let server = faulty(|_, _| Err(vec![Fault::text("503 Service Unavailable", "Busy")])).await;
     let client = client(&server.url, TransportKind::Auto);
     let options = RequestOptions::default().timeout(Duration::from_secs(1));
     let before = std::time::Instant::now();
     let error = client.call_tool_with("roll", &json!({}), &options).await;
     assert!(error.unwrap_err().is_timeout());
     assert!(before.elapsed() < Duration::from_secs(5));
-    assert!(server.requests.calls("tasks/get").len() > 2);
+    assert!(server.requests.count("tasks/get") > 2);
 }
 
 #[tokio::test]
@@ -175,7 +165,7 @@ async fn an_error_about_the_task_ends_the_call() {
             .start();
         let error = roll(&auto(&server)).await.unwrap_err();
         assert_eq!(error.rpc_error().unwrap().code, code);
-        assert_eq!(server.requests.calls("tasks/get").len(), polls);
+        assert_eq!(server.requests.count("tasks/get"), polls);
     }
 }
 
@@ -194,13 +184,13 @@ async fn a_lost_answer_is_sent_again_without_asking_the_user_twice() {
         _ => Ok(json!({"taskId": "t", "status": "completed", "result": 1})),
     })
     .await;
-    let (client, asked) = obliging(&server.url);
+    let (client, prompts) = obliging(&server.url);
     roll(&client).await.unwrap();
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(prompts.load(Ordering::SeqCst), 1);
     let updates = server.requests.calls("tasks/update");
     assert_eq!(updates.len(), 2);
-    let answers = json!({"q": {"action": "accept"}});
-    assert_eq!(updates[1].json()["params"]["inputResponses"], answers);
+    let responses = json!({"q": {"action": "accept"}});
+    assert_eq!(updates[1].json()["params"]["inputResponses"], responses);
 }
 
 #[tokio::test]
@@ -221,12 +211,12 @@ async fn a_task_with_endless_input_requests_is_an_error() {
             }))
         })
         .start();
-    let (client, asked) = obliging(&server.url);
+    let (client, prompts) = obliging(&server.url);
     let error = roll(&client).await.unwrap_err();
     assert!(matches!(error.kind(), McpErrorKind::TooManyRounds { .. }));
-    assert_eq!(asked.load(Ordering::SeqCst), 512);
+    assert_eq!(prompts.load(Ordering::SeqCst), 512);
     eventually("tasks/cancel", || {
-        server.requests.calls("tasks/cancel").len() == 1
+        server.requests.count("tasks/cancel") == 1
     })
     .await;
 }
@@ -251,10 +241,7 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
         let client = McpClient::with_callbacks(config, callbacks);
         let caller = client.clone();
         let call = tokio::spawn(async move { roll(&caller).await });
-        eventually("the call", || {
-            server.requests.calls("tools/call").len() == 1
-        })
-        .await;
+        eventually("the call", || server.requests.count("tools/call") == 1).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         client.disconnect().await;
         let ended = tokio::time::timeout(Duration::from_secs(5), call).await;

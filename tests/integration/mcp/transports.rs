@@ -5,7 +5,7 @@ use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
 use serde_json::json;
 
-use super::{Failure, ROLLED, client, dialects, eventually, roll};
+use super::{Failure, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
 
 #[tokio::test]
 async fn e7_every_transport_works_pinned_and_detected() {
@@ -99,12 +99,12 @@ async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
 
 #[tokio::test]
 async fn e7_a_request_from_the_server_is_answered() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"ping\"}\n\n");
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"roots/list\"}\n\n");
-    let answers = [
+    let responses = [
         json!({"jsonrpc": "2.0", "id": "s1", "result": {}}),
         json!({
             "jsonrpc": "2.0", "id": 2,
@@ -113,8 +113,9 @@ async fn e7_a_request_from_the_server_is_answered() {
     ];
     eventually("both answers", || {
         let all = server.requests.all();
-        let has = |answer: &serde_json::Value| all.iter().any(|request| request.json() == *answer);
-        answers.iter().all(has)
+        let has =
+            |response: &serde_json::Value| all.iter().any(|request| request.json() == *response);
+        responses.iter().all(has)
     })
     .await;
     roll(&client).await.unwrap();
@@ -123,10 +124,7 @@ async fn e7_a_request_from_the_server_is_answered() {
 #[tokio::test]
 async fn e7_a_closed_stream_is_reopened() {
     for (dialect, transport) in [
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
         (Dialect::GetSse, TransportKind::GetSse),
     ] {
         let server = FakeMcp::builder(dialect)
@@ -139,7 +137,7 @@ async fn e7_a_closed_stream_is_reopened() {
         // A running call fails and is not retried.
         let waiting = client.clone();
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
-        eventually("the call", || server.requests.calls("wait").len() == 1).await;
+        eventually("the call", || server.requests.count("wait") == 1).await;
         server.close_streams();
         let failure = Failure {
             class: ErrorClass::Unavailable,
@@ -148,6 +146,6 @@ async fn e7_a_closed_stream_is_reopened() {
         };
         failure.check(&call.await.unwrap().unwrap_err(), "closed");
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-        assert_eq!(server.requests.calls("wait").len(), 1);
+        assert_eq!(server.requests.count("wait"), 1);
     }
 }

@@ -52,8 +52,11 @@ async fn e2_garbage_binary_messages_and_server_requests_are_tolerated() {
     let client = client(&server.url);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "binary", json!({})).await, "binary");
-    let answer = call(&client, "ask", json!({})).await;
-    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "q1", "result": {}}));
+    let response = call(&client, "ask", json!({})).await;
+    assert_eq!(
+        response,
+        json!({"jsonrpc": "2.0", "id": "q1", "result": {}})
+    );
     roll(&client).await.unwrap();
     assert_eq!(server.requests.all().len(), 1);
 }
@@ -150,12 +153,11 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
     let client = McpClient::new(config);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
     assert_eq!(fits.as_str().unwrap().len(), 90_000);
-    let error = client.call_tool("large", &json!({"bytes": 8 << 20})).await;
-    let error = error.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 }),
-        "{error}"
-    );
+    let error = client
+        .call_tool("large", &json!({"bytes": 8 << 20}))
+        .await
+        .unwrap_err();
+    assert_kind!(error, McpErrorKind::TooLarge { limit: 100_000 });
     roll(&client).await.unwrap();
 }
 
@@ -169,10 +171,7 @@ async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     // From here on, paused time advances when the runtime is idle.
     tokio::time::pause();
     let error = client.call_tool("deaf", &json!({})).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::StreamClosed),
-        "{error}"
-    );
+    assert_kind!(error, McpErrorKind::StreamClosed);
 }
 
 #[tokio::test]
@@ -191,10 +190,7 @@ async fn c2_a_call_to_a_silent_server_ends_at_the_deadline() {
 async fn e7_a_server_without_websocket_is_a_clear_error() {
     let another = FakeWebSocket::start(Subprotocol::Another).await;
     let error = client(&another.url).list_tools().await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::NotWebSocket),
-        "{error}"
-    );
+    assert_kind!(error, McpErrorKind::NotWebSocket);
 
     let head = |accept: &str| {
         let head = format!(
@@ -205,18 +201,18 @@ async fn e7_a_server_without_websocket_is_a_clear_error() {
     };
     for (faults, is_expected) in [
         (
-            vec![Fault::answer("200 OK", JSON, "{}")],
+            vec![Fault::json("{}")],
             (|kind| matches!(kind, McpErrorKind::NotWebSocket)) as fn(&McpErrorKind) -> bool,
         ),
         (head("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), |kind| {
             matches!(kind, McpErrorKind::NotWebSocket)
         }),
         (
-            vec![Fault::answer("401 Unauthorized", JSON, "{}")],
+            vec![Fault::response("401 Unauthorized", JSON, "{}")],
             |kind| matches!(kind, McpErrorKind::HttpStatus { status: 401, .. }),
         ),
         (
-            vec![Fault::answer_with(
+            vec![Fault::response_with(
                 "302 Found",
                 &[("Location", "http://127.0.0.1:1/")],
                 "",
@@ -239,7 +235,7 @@ async fn e8_an_untrusted_certificate_is_refused() {
     let server = TlsServer::untrusted();
     let url = server.url.replace("https://", "wss://");
     let error = client(&url).list_tools().await.unwrap_err();
-    assert!(matches!(error.kind(), McpErrorKind::Connect(_)), "{error}");
+    assert_kind!(error, McpErrorKind::Connect(_));
     assert_eq!(server.handshakes(), 0);
 }
 
@@ -274,8 +270,7 @@ async fn e7_a_real_server_of_the_official_python_sdk() {
     let tools = client.list_tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.get().contains("\"roll\"")));
     let rolled = call(&client, "roll", json!({"dice": "2d6"})).await;
-    let text = rolled["content"][0]["text"].as_str().unwrap();
-    assert!(text.contains("2d6"), "{text}");
+    assert_contains!(rolled["content"][0]["text"].as_str().unwrap(), "2d6");
     let calls = (0..50).map(|number| {
         let client = client.clone();
         tokio::spawn(async move { call(&client, "add", json!({"a": number, "b": 1})).await })

@@ -7,14 +7,14 @@ use serde_json::json;
 use pillion_wire::route;
 
 use super::mcp::Session;
-use crate::http::{self, Reply, send};
+use crate::http::{self, Reply, post, post_with};
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
 const EXECUTE: &str = "/api/v1/tools/execute/both";
 
 /// Asserts that the error is JSON with this status and code, and that the sidecar still works.
-fn assert_refused(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) -> String {
+fn assert_rejected(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) -> String {
     assert_eq!(reply.status, status, "{reply:?}");
     let body = reply.json();
     assert_eq!(body["success"], false);
@@ -36,10 +36,10 @@ fn malformed_json() {
         "{\"a\": 1e999}",
     ] {
         let reply = http::post(&sidecar.socket, EXECUTE, body);
-        let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+        let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
         assert!(error.starts_with("Malformed JSON: "), "{body}: {error}");
         let reply = http::post(&sidecar.socket, "/api/v1/tools/batch-execute", body);
-        assert_refused(&sidecar, &reply, 400, "invalid_input");
+        assert_rejected(&sidecar, &reply, 400, "invalid_input");
     }
 }
 
@@ -48,7 +48,7 @@ fn json_that_is_not_an_object() {
     let sidecar = Sidecar::start();
     for body in ["1", "\"{}\"", "[1]", "true"] {
         let reply = http::post(&sidecar.socket, EXECUTE, body);
-        let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
+        let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
         assert!(error.contains("must be a JSON object"), "{body}: {error}");
     }
 }
@@ -57,7 +57,7 @@ fn json_that_is_not_an_object() {
 fn a_bad_parameter_is_named() {
     let daemon = Daemon::start();
     let milliseconds = "'wait_ms' must be a number of milliseconds, 0 or more";
-    for (target, wanted) in [
+    for (target, expected) in [
         (
             "approvals?status=lost",
             "'status' must be one of pending, approved, denied, expired",
@@ -91,12 +91,12 @@ fn a_bad_parameter_is_named() {
             "'status' must be one of pending, running, ",
         ),
     ] {
-        let refused = http::get(&daemon.socket, &format!("/api/v1/{target}"));
-        assert_eq!(refused.status, 400, "{target}");
-        let problem = refused.json();
+        let rejected = http::get(&daemon.socket, &format!("/api/v1/{target}"));
+        assert_eq!(rejected.status, 400, "{target}");
+        let problem = rejected.json();
         assert_eq!(problem["error_code"], "invalid_input", "{target}");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains(wanted), "{target}: {detail}");
+        assert!(detail.contains(expected), "{target}: {detail}");
     }
 }
 
@@ -114,8 +114,8 @@ fn json_nested_10_000_deep() {
         ("/api/v1/tools/batch-execute", &batch),
     ] {
         let reply = http::post(&sidecar.socket, target, body);
-        let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
-        assert!(error.contains("recursion limit"), "{error}");
+        let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+        assert_contains!(error, "recursion limit");
     }
 }
 
@@ -123,15 +123,19 @@ fn json_nested_10_000_deep() {
 fn invalid_utf8() {
     let sidecar = Sidecar::start();
     let reply = http::post(&sidecar.socket, EXECUTE, b"{\"a\": \"\xff\xfe\"}");
-    assert_refused(&sidecar, &reply, 400, "invalid_input");
+    assert_rejected(&sidecar, &reply, 400, "invalid_input");
     let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/a%ff", "{}");
-    let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
-    assert!(error.contains("tool's name"), "{error}");
+    assert_contains!(
+        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
+        "tool's name"
+    );
     let mut request = b"POST /api/v1/tools/execute/both HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\nx-pillion-user: ".to_vec();
     request.extend_from_slice(b"\xff\xfe\r\n\r\n{}");
     let reply = http::exchange(&sidecar.socket, &request);
-    let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
-    assert!(error.contains("x-pillion-user"), "{error}");
+    assert_contains!(
+        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
+        "x-pillion-user"
+    );
 }
 
 #[test]
@@ -142,7 +146,7 @@ fn a_body_over_the_limit() {
 
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(5_000_000));
     let reply = http::post(&sidecar.socket, EXECUTE, &long);
-    let error = assert_refused(&sidecar, &reply, 413, "invalid_input");
+    let error = assert_rejected(&sidecar, &reply, 413, "invalid_input");
     assert_eq!(error, "The body is longer than 1000 bytes");
 
     // Without a length, the limit holds while the body arrives.
@@ -154,7 +158,7 @@ fn a_body_over_the_limit() {
     }
     chunked.push_str("0\r\n\r\n");
     let reply = http::exchange(&sidecar.socket, chunked.as_bytes());
-    assert_refused(&sidecar, &reply, 413, "invalid_input");
+    assert_rejected(&sidecar, &reply, 413, "invalid_input");
 
     // The client reads the error although it could not send everything.
     let client = sidecar.client();
@@ -175,7 +179,7 @@ fn a_body_that_never_arrives() {
     let request = format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{");
     let started = Instant::now();
     let reply = http::exchange(&sidecar.socket, request.as_bytes());
-    let error = assert_refused(&sidecar, &reply, 408, "timeout");
+    let error = assert_rejected(&sidecar, &reply, 408, "timeout");
     assert_eq!(error, "The body did not arrive within 0.2s");
     assert!(started.elapsed() < Duration::from_secs(10));
 }
@@ -186,21 +190,18 @@ fn a_chunk_that_breaks_off() {
     let request =
         format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n");
     let reply = http::exchange(&sidecar.socket, request.as_bytes());
-    assert_refused(&sidecar, &reply, 400, "invalid_input");
+    assert_rejected(&sidecar, &reply, 400, "invalid_input");
 }
 
 #[test]
 fn a_silent_client_is_disconnected() {
     let sidecar = Sidecar::with_config("[http]\nidle_timeout_ms = 200");
     for start in [&b""[..], b"GET /healthz HTTP/1.1\r\nhost:"] {
-        let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let mut stream = http::connect(&sidecar.socket);
         stream.write_all(start).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        assert!(!String::from_utf8_lossy(&response).contains(" 200 "));
     }
     sidecar.client().fetch(route::HEALTH).unwrap();
 }
@@ -213,17 +214,14 @@ fn a_request_that_is_not_http() {
         b"hello\r\n\r\n",
         &[0; 4096],
     ] {
-        let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let mut stream = http::connect(&sidecar.socket);
         stream.write_all(bytes).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
-        let mut answer = Vec::new();
-        drop(stream.read_to_end(&mut answer));
+        let mut response = Vec::new();
+        drop(stream.read_to_end(&mut response));
         assert!(
-            answer.is_empty() || answer.starts_with(b"HTTP/1.1 400"),
-            "{answer:?}"
+            response.is_empty() || response.starts_with(b"HTTP/1.1 400"),
+            "{response:?}"
         );
     }
     sidecar.client().fetch(route::HEALTH).unwrap();
@@ -233,11 +231,13 @@ fn a_request_that_is_not_http() {
 fn headers_that_are_too_long() {
     let sidecar = Sidecar::start();
     let user = format!("x-pillion-user: {}\r\n", "u".repeat(257));
-    let reply = http::send(&sidecar.socket, "POST", EXECUTE, &user, b"{}");
-    let error = assert_refused(&sidecar, &reply, 400, "invalid_input");
-    assert!(error.contains("at most 256 bytes"), "{error}");
+    let reply = http::post_with(&sidecar.socket, EXECUTE, &user, b"{}");
+    assert_contains!(
+        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
+        "at most 256 bytes"
+    );
     let endless = format!("x: {}\r\n", "u".repeat(2_000_000));
-    let reply = http::send(&sidecar.socket, "POST", EXECUTE, &endless, b"{}");
+    let reply = http::post_with(&sidecar.socket, EXECUTE, &endless, b"{}");
     assert_eq!(reply.status, 431);
     sidecar.client().fetch(route::HEALTH).unwrap();
 }
@@ -257,8 +257,8 @@ fn a_lone_surrogate_is_named_as_such() {
     for escape in [r"\ud83d", r"\ude00", r"\ud83dx", r"\ud83d\u0041"] {
         let body = format!("{{\"expression\": \"{escape}\"}}");
         let path = "/api/v1/tools/execute/calculator";
-        let refused = send(&sidecar.socket, "POST", path, "", body.as_bytes()).json();
-        let error = refused["error"].as_str().unwrap();
+        let rejected = post(&sidecar.socket, path, body.as_bytes()).json();
+        let error = rejected["error"].as_str().unwrap();
         assert!(error.contains("lone surrogate"), "{escape}: {error}");
 
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -270,8 +270,8 @@ fn a_lone_surrogate_is_named_as_such() {
                 r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#
             );
             let headers = &session.headers;
-            let refused = send(&sidecar.socket, "POST", "/mcp", headers, message.as_bytes()).json();
-            let error = refused["error"]["message"].as_str().unwrap();
+            let rejected = post_with(&sidecar.socket, "/mcp", headers, message.as_bytes()).json();
+            let error = rejected["error"]["message"].as_str().unwrap();
             assert!(error.contains("lone surrogate"), "{message}: {error}");
         }
     }

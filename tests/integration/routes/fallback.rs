@@ -28,10 +28,10 @@ fn a_wrong_base_url_of_a_language_model_client_is_explained() {
         let reply = http::post(&sidecar.socket, target, "{}");
         assert_eq!(reply.status, 404, "{target}");
         let error = &reply.json()["error"];
-        assert_eq!(error["type"], kind, "{error}");
+        assert_json!(error["type"], kind);
         let message = error["message"].as_str().unwrap();
         assert!(message.starts_with(&format!("There is no route {target}; ")));
-        assert!(message.contains(expected), "{message}");
+        assert_contains!(message, expected);
     }
 }
 
@@ -52,18 +52,14 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
             reply.json()["error"],
             format!("The method {method} is not allowed for this route")
         );
-        assert!(
-            reply.head.contains(&format!("allow: {allowed}")),
-            "{}",
-            reply.head
-        );
+        assert_contains!(reply.head, &format!("allow: {allowed}"));
     }
 }
 
 #[test]
 fn every_answer_carries_a_request_id() {
     let sidecar = Sidecar::start();
-    let with_id = |headers: &str| http::send(&sidecar.socket, "GET", "/nope", headers, b"").head;
+    let with_id = |headers: &str| http::get_with(&sidecar.socket, "/nope", headers).head;
     assert!(with_id("x-request-id: abc-1\r\n").contains("x-request-id: abc-1"));
     let too_long = format!("x-request-id: {}\r\n", "a".repeat(129));
     for headers in ["", "x-request-id: \r\n", too_long.as_str()] {

@@ -20,14 +20,13 @@ mod stateless;
 mod tools;
 mod without_session;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http::{Reply, send};
+use crate::http::{Reply, begin, post_with};
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
@@ -47,13 +46,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
 /// Sends the request. Returns the last message of the response.
 pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
-    let reply = send(
-        socket,
-        "POST",
-        "/mcp",
-        &headers,
-        body.to_string().as_bytes(),
-    );
+    let reply = post_with(socket, "/mcp", &headers, body.to_string());
     last(&reply)
 }
 
@@ -92,19 +85,15 @@ impl<'a> Session<'a> {
             "clientInfo": {"name": "test", "version": "1"},
         }});
         let headers = format!("{ACCEPT}{more}");
-        let reply = send(
-            socket,
-            "POST",
-            "/mcp",
-            &headers,
-            hello.to_string().as_bytes(),
-        );
+        let reply = post_with(socket, "/mcp", &headers, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], version);
         let id = reply
             .head
             .lines()
-            .find_map(|line| line.strip_prefix("mcp-session-id: "));
-        let id = id.unwrap().trim().to_owned();
+            .find_map(|line| line.strip_prefix("mcp-session-id: "))
+            .unwrap()
+            .trim()
+            .to_owned();
         let headers = format!("{headers}mcp-session-id: {id}\r\n");
         Self {
             socket,
@@ -115,7 +104,7 @@ impl<'a> Session<'a> {
 
     pub fn send(&self, message: &Value) -> Reply {
         let body = message.to_string();
-        send(self.socket, "POST", "/mcp", &self.headers, body.as_bytes())
+        post_with(self.socket, "/mcp", &self.headers, body.as_bytes())
     }
 
     pub fn ask(&self, method: &str, params: Value) -> Value {
@@ -141,18 +130,11 @@ pub struct Stream {
 
 impl Stream {
     pub fn open(socket: &Path, verb: &str, headers: &str, body: &str) -> Self {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let patience = Some(Duration::from_secs(20));
-        stream.set_read_timeout(patience).unwrap();
-        let length = body.len();
-        let head = format!(
-            "{verb} /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream);
+        let headers = format!("connection: close\r\n{headers}");
+        let mut lines = BufReader::new(begin(socket, verb, "/mcp", &headers, body));
         let mut status = String::new();
         lines.read_line(&mut status).unwrap();
-        assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+        assert_starts_with!(status, "HTTP/1.1 200");
         Self { lines }
     }
 

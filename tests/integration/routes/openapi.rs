@@ -8,11 +8,7 @@ fn i5_every_operation_has_an_id_and_every_reference_resolves() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/openapi.json");
     assert_eq!(reply.status, 200);
-    assert!(
-        reply.head.contains("content-type: application/json"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "content-type: application/json");
     let document = reply.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));
     let paths = document["paths"].as_object().unwrap().values();

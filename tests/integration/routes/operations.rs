@@ -3,20 +3,14 @@ use pillion_wire::route;
 use serde_json::json;
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::eventually;
 use crate::sidecar::Sidecar;
 
 fn lines(sidecar: &Sidecar) -> String {
     let reply = http::get(&sidecar.socket, "/metrics");
     assert_eq!(reply.status, 200);
-    assert!(
-        reply
-            .head
-            .contains("content-type: application/openmetrics-text"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "content-type: application/openmetrics-text");
     String::from_utf8(reply.body).unwrap()
 }
 
@@ -49,7 +43,7 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    assert!(!text.contains("nothing of that name"), "{text}");
+    assert_lacks!(text, "nothing of that name");
     let resident = text
         .lines()
         .find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
@@ -58,12 +52,9 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
 
 #[test]
 fn m1_a_cancelled_call_is_not_in_flight() {
-    use std::io::Write;
     let sidecar = Sidecar::start();
-    let mut stream = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
-    let head = "POST /api/v1/tools/execute/sleep HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n";
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(b"{\"ms\": 25000}").unwrap();
+    let target = "/api/v1/tools/execute/sleep";
+    let stream = http::begin(&sidecar.socket, "POST", target, "", r#"{"ms": 25000}"#);
     sidecar.wait_for_sleeps(1);
     assert!(lines(&sidecar).contains("pillion_tool_calls_in_flight 1"));
     drop(stream);
@@ -79,31 +70,21 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
 
     let server = McpServer::start(json!([]));
     server.set_mood(Mood::Ill);
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let toml = detected_entry("far", &server.url, "");
     let sidecar = Sidecar::with_config(&toml);
     let first = ready(&sidecar);
     assert_eq!(first.status, 503);
     assert_eq!(first.json()["status"], "starting");
     eventually("it is ready", || ready(&sidecar).status == 200);
-    let answer = ready(&sidecar).json();
-    assert_eq!(answer["unavailable_servers"][0]["label"], "far");
-    let text = lines(&sidecar);
-    assert!(
-        text.contains("pillion_upstream_up{server=\"far\"} 0"),
-        "{text}"
-    );
+    let response = ready(&sidecar).json();
+    assert_eq!(response["unavailable_servers"][0]["label"], "far");
+    assert_contains!(lines(&sidecar), "pillion_upstream_up{server=\"far\"} 0");
 }
 
 #[test]
 fn the_status_contains_calls_and_servers() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "");
     let sidecar = Sidecar::with_config(&toml);
     let client = sidecar.client();
     let before = client.fetch(route::STATUS).unwrap();

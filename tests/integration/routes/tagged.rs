@@ -13,7 +13,7 @@ const LISTS: [&str; 6] = [
 
 fn again(daemon: &Daemon, list: &str, tag: &str) -> Reply {
     let known = format!("if-none-match: {tag}\r\n");
-    http::send(&daemon.socket, "GET", list, &known, b"")
+    http::get_with(&daemon.socket, list, &known)
 }
 
 fn tag_of(reply: &Reply) -> String {
@@ -30,11 +30,7 @@ fn i4_an_unchanged_list_gives_status_304() {
     for list in LISTS {
         let first = http::get(&daemon.socket, list);
         assert_eq!(first.status, 200, "{list}");
-        assert!(
-            first.head.contains("content-type: application/json"),
-            "{}",
-            first.head
-        );
+        assert_contains!(first.head, "content-type: application/json");
         let tag = tag_of(&first);
         let second = again(&daemon, list, &tag);
         assert_eq!((second.status, second.body.len()), (304, 0), "{list}");
@@ -49,8 +45,8 @@ fn i4_a_changed_list_is_sent_again() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let list = "/api/v1/approvals";
     let before = tag_of(&http::get(&daemon.socket, list));
-    let asked = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
-    assert_eq!(asked.json()["result"]["error_code"], "approval_required");
+    let reply = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
+    assert_eq!(reply.json()["result"]["error_code"], "approval_required");
     let after = again(&daemon, list, &before);
     assert_eq!(after.status, 200);
     assert_eq!(after.json()["approvals"][0]["tool"], "get_time");

@@ -6,14 +6,14 @@ use pillion_client::{Caller, Client};
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, names, servers, tools};
+use super::{add, ask, call, change, names, servers, tools};
 use crate::http;
-use crate::mcp_server::Mood;
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
 
 #[test]
 fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = Daemon::start();
     let id = add(&daemon, &json!({"name": "far", "url": far.url}))["id"].clone();
     assert!(call(&daemon, "far_echo"));
@@ -40,8 +40,8 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {
         let target = format!("/api/v1/tool-calls?server={server}");
-        let answer = http::get(&daemon.socket, &target).json();
-        answer["calls"].as_array().unwrap().len()
+        let response = http::get(&daemon.socket, &target).json();
+        response["calls"].as_array().unwrap().len()
     };
     // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));
@@ -55,7 +55,7 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
 
 #[test]
 fn f1_put_replaces_and_patch_merges() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(
         &daemon,
@@ -83,7 +83,7 @@ fn f1_put_replaces_and_patch_merges() {
 
 #[test]
 fn f3_the_status_contains_the_state_and_the_last_response() {
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n", &[]);
     let added = add(
         &daemon,
@@ -118,15 +118,15 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     eventually("the time is stored", || {
         daemon.kill();
         daemon = daemon.again();
-        let kept = &servers(&daemon)[0];
-        assert_eq!(kept["status"], "disconnected");
-        kept["lastConnectedAt"].is_string()
+        let entry = &servers(&daemon)[0];
+        assert_eq!(entry["status"], "disconnected");
+        entry["lastConnectedAt"].is_string()
     });
 }
 
 #[test]
 fn f2_tools_of_one_server_or_its_error_are_listed() {
-    let (far, ill) = (echo(), echo());
+    let (far, ill) = (McpServer::echo(), McpServer::echo());
     ill.set_mood(Mood::Ill);
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
@@ -152,7 +152,7 @@ fn f2_tools_of_one_server_or_its_error_are_listed() {
 
 #[test]
 fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     let trial = ask(&daemon, "POST", "/test", &json!({"url": far.url})).json();
     assert_eq!(
@@ -183,7 +183,7 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
 
 #[test]
 fn f2_no_call_fails_while_servers_are_added_and_removed() {
-    let (far, other) = (echo(), echo());
+    let (far, other) = (McpServer::echo(), McpServer::echo());
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let socket = daemon.socket.clone();
@@ -192,8 +192,8 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
         let caller = scope.spawn(|| {
             let client = Client::new(&socket);
             while !stop.load(Ordering::Relaxed) {
-                let answer = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(answer.unwrap().is_success());
+                let response = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(response.unwrap().is_success());
                 calls.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -215,15 +215,11 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
 
 #[test]
 fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(call(&daemon, "far_echo"));
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let file = daemon.config_path();
     std::fs::write(file, "[executor]\nmax_concurrent = 2\n").unwrap();
     eventually("the file is taken up", || {
         daemon.log().contains("Reloaded the configuration")
@@ -234,7 +230,7 @@ fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
 
 #[test]
 fn f2_a_successor_has_the_servers_of_its_predecessor() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let next = daemon.successor();
@@ -279,8 +275,8 @@ fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
     for round in 0..8 {
         let socket = daemon.socket.clone();
         let changing = std::thread::spawn(move || change_until_killed(&socket, round));
-        let moment = 60 + u64::try_from(round).unwrap() * 37;
-        std::thread::sleep(Duration::from_millis(moment));
+        let time = 60 + u64::try_from(round).unwrap() * 37;
+        std::thread::sleep(Duration::from_millis(time));
         daemon.kill();
         let (acknowledged, unknown) = changing.join().unwrap();
         total += acknowledged.len();
@@ -296,11 +292,12 @@ fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
             let before = found.insert(name, server["timeout"].as_u64());
             assert_eq!(before, None);
         }
-        let kept = expected.iter().filter(|(_, timeout)| timeout.is_some());
-        let kept: std::collections::BTreeMap<_, _> = kept
+        let entry: std::collections::BTreeMap<_, _> = expected
+            .iter()
+            .filter(|(_, timeout)| timeout.is_some())
             .map(|(name, timeout)| (name.clone(), *timeout))
             .collect();
-        assert_eq!(found, kept);
+        assert_eq!(found, entry);
     }
     assert!(total > 8, "{total}");
 }

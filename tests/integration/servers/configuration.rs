@@ -1,8 +1,9 @@
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{add, ask, echo, names, refusal, servers};
+use super::{add, ask, names, rejection, servers};
 use crate::http;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -27,18 +28,18 @@ fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
         ("status", json!("disconnected")),
         ("toolCount", json!(0)),
     ] {
-        assert_eq!(server[key], expected, "{server}");
+        assert_json!(server[key], expected);
     }
     for key in ["createdAt", "updatedAt"] {
-        let moment = server[key].as_str().unwrap();
+        let timestamp = server[key].as_str().unwrap();
         assert!(
-            moment.starts_with("20") && moment.ends_with('Z'),
+            timestamp.starts_with("20") && timestamp.ends_with('Z'),
             "{server}"
         );
     }
     assert_eq!(server["id"].as_str().unwrap().len(), 36);
     for immutable in ["id", "createdAt"] {
-        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &json!({immutable: "x"}));
+        let (status, code, error) = rejection(&daemon, "PATCH", "/far", &json!({immutable: "x"}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
     }
 }
@@ -138,7 +139,7 @@ fn f1_invalid_settings_are_rejected_by_key() {
         ),
         (json!([]), "body: expected a JSON object"),
     ] {
-        let (status, code, error) = refusal(&daemon, "POST", "", &server);
+        let (status, code, error) = rejection(&daemon, "POST", "", &server);
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
         assert!(error.contains(expected), "{server}: {error}");
     }
@@ -167,9 +168,9 @@ fn l1_other_machines_need_https_unless_the_operator_allows_http() {
         "https://10.1.2.3/",
         "http://169.254.169.254/",
     ] {
-        let (status, _, error) = refusal(&daemon, "POST", "", &server("far", url));
+        let (status, _, error) = rejection(&daemon, "POST", "", &server("far", url));
         assert_eq!(status, 400, "{url}: {error}");
-        let (status, ..) = refusal(&daemon, "POST", "/test", &server("far", url));
+        let (status, ..) = rejection(&daemon, "POST", "/test", &server("far", url));
         assert_eq!(status, 400, "{url}");
     }
     add(&daemon, &server("one", "https://mcp.example/"));
@@ -179,16 +180,16 @@ fn l1_other_machines_need_https_unless_the_operator_allows_http() {
 
 #[test]
 fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
-    let far = echo();
-    let file = format!("[[mcp_servers]]\nlabel = \"near\"\nurl = \"{}\"\n", far.url);
+    let far = McpServer::echo();
+    let file = detected_entry("near", &far.url, "");
     let daemon = Daemon::with_config(&file, &[]);
     add(&daemon, &json!({"name": "far", "url": far.url}));
     for name in ["far", "near"] {
         let (status, code, error) =
-            refusal(&daemon, "POST", "", &json!({"name": name, "url": far.url}));
+            rejection(&daemon, "POST", "", &json!({"name": name, "url": far.url}));
         assert_eq!((status, code.as_str()), (409, "invalid_input"), "{error}");
     }
-    let (status, ..) = refusal(&daemon, "PATCH", "/far", &json!({"name": "near"}));
+    let (status, ..) = rejection(&daemon, "PATCH", "/far", &json!({"name": "near"}));
     assert_eq!(status, 409);
     let listed = servers(&daemon);
     assert_eq!(names(&daemon), ["near", "far"]);
@@ -199,18 +200,18 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
             ask(&daemon, "GET", &format!("/{key}"), &Value::Null).status,
             200
         );
-        let (status, code, error) = refusal(
+        let (status, code, error) = rejection(
             &daemon,
             "PATCH",
             &format!("/{key}"),
             &json!({"timeout": 5_000}),
         );
         assert_eq!((status, code.as_str()), (409, "denied"), "{error}");
-        assert!(error.contains("configuration file"), "{error}");
-        let (status, ..) = refusal(&daemon, "DELETE", &format!("/{key}"), &Value::Null);
+        assert_contains!(error, "configuration file");
+        let (status, ..) = rejection(&daemon, "DELETE", &format!("/{key}"), &Value::Null);
         assert_eq!(status, 409);
     }
-    let (status, code, error) = refusal(&daemon, "GET", "/nobody", &Value::Null);
+    let (status, code, error) = rejection(&daemon, "GET", "/missing", &Value::Null);
     assert_eq!(
         (status, code.as_str(), error.as_str()),
         (404, "not_found", "Server not found")
@@ -219,24 +220,13 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
 
 #[test]
 fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     daemon.kill();
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
-    let other = echo();
-    std::fs::write(
-        &file,
-        format!(
-            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-            other.url
-        ),
-    )
-    .unwrap();
+    let file = daemon.config_path();
+    let other = McpServer::echo();
+    std::fs::write(&file, detected_entry("far", &other.url, "")).unwrap();
     let daemon = daemon.again();
     let listed = servers(&daemon);
     assert_eq!(listed[1]["status"], "error");
@@ -287,13 +277,13 @@ fn the_api_cannot_add_start_or_change_programs() {
         ("POST", "", &stdio),
         ("POST", "/near/test", &Value::Null),
     ] {
-        let (status, code, error) = refusal(&daemon, method, path, body);
+        let (status, code, error) = rejection(&daemon, method, path, body);
         assert_eq!(
             (status, code.as_str()),
             (403, "denied"),
             "{method} {path}: {error}"
         );
-        assert!(error.contains("operator"), "{error}");
+        assert_contains!(error, "operator");
     }
     assert!(!touched.exists());
     assert_eq!(names(&daemon), ["near", "far"]);
@@ -304,15 +294,16 @@ fn i4_an_unchanged_list_is_not_sent_again() {
     let daemon = Daemon::start();
     let list = |tag: &str| {
         let header = format!("if-none-match: {tag}\r\n");
-        http::send(&daemon.socket, "GET", super::SERVERS, &header, b"")
+        http::get_with(&daemon.socket, super::SERVERS, &header)
     };
     let first = list("\"nothing\"");
     assert_eq!(first.status, 200);
     let tag = first
         .head
         .lines()
-        .find_map(|line| line.strip_prefix("etag: "));
-    let tag = tag.unwrap().to_owned();
+        .find_map(|line| line.strip_prefix("etag: "))
+        .unwrap()
+        .to_owned();
     let again = list(&format!("\"x\", W/{tag}"));
     assert_eq!((again.status, again.body.len()), (304, 0));
     add(
@@ -362,21 +353,21 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
             .start()
     };
     let daemon = Daemon::start();
-    let asked = |name: &str, server: &FakeMcp, more: Value| {
+    let methods_sent = |name: &str, server: &FakeMcp, more: Value| {
         let mut entry = json!({"name": name, "url": server.url, "transport": "streamable_http"});
         for (key, value) in more.as_object().unwrap() {
             entry[key] = value.clone();
         }
         let added = add(&daemon, &entry);
         for (key, value) in more.as_object().unwrap() {
-            assert_eq!(added[key], *value, "{added}");
+            assert_json!(added[key], *value);
         }
         assert_eq!(
             ask(&daemon, "POST", &format!("/{name}/connect"), &json!({})).status,
             200
         );
-        let methods = server.requests.all();
-        let methods = methods.iter().map(|request| request.rpc_method());
+        let requests = server.requests.all();
+        let methods = requests.iter().map(|request| request.rpc_method());
         methods
             .filter(|method| !method.is_empty())
             .collect::<Vec<_>>()
@@ -390,16 +381,16 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
         "tools/list",
         "resources/list",
     ];
-    assert_eq!(asked("old", &old, pinned.clone()), expected);
+    assert_eq!(methods_sent("old", &old, pinned.clone()), expected);
     let hello = old.requests.calls("initialize");
     assert_eq!(hello[0].json()["params"]["protocolVersion"], "2024-11-05");
     let without = start(false);
-    assert_eq!(asked("without", &without, pinned), expected[..3]);
+    assert_eq!(methods_sent("without", &without, pinned), expected[..3]);
     let newer = start(true);
     let pinned = json!({"protocolVersion": "2025-06-18"});
-    assert_eq!(asked("newer", &newer, pinned), expected[..3]);
+    assert_eq!(methods_sent("newer", &newer, pinned), expected[..3]);
     let plain = FakeMcp::start(Dialect::PlainHttp);
-    let methods = asked(
+    let methods = methods_sent(
         "plain",
         &plain,
         json!({"transport": "http", "handshake": "never"}),

@@ -2,13 +2,13 @@ use pillion_client::Client;
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, refusal, servers, tools};
-use crate::mcp_server::Mood;
+use super::{add, ask, call, change, rejection, servers, tools};
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
 #[test]
 fn f2_a_server_can_be_connected_before_the_first_call() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     let added = add(
         &daemon,
@@ -38,7 +38,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
 
 #[test]
 fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(call(&daemon, "far_echo"));
@@ -48,18 +48,18 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
         (&json!("disconnected"), &json!(true))
     );
     let (listed, called) = (far.count("tools/list"), far.count("tools/call"));
-    let refused = || {
+    let rejected = || {
         let client = Client::new(&daemon.socket);
         let request = client.request(route::EXECUTE_TOOL, ["far_echo"]);
-        let answer = request.send_json(&json!({})).unwrap();
-        let answer: Value = serde_json::from_slice(answer.body()).unwrap();
+        let response = request.send_json(&json!({})).unwrap();
+        let response: Value = serde_json::from_slice(response.body()).unwrap();
         (
-            answer["result"]["error"].clone(),
-            answer["result"]["error_code"].clone(),
+            response["result"]["error"].clone(),
+            response["result"]["error_code"].clone(),
         )
     };
     let expected = (json!("Not connected to server"), json!("unavailable"));
-    assert_eq!(refused(), expected);
+    assert_eq!(rejected(), expected);
     assert!(tools(&daemon).contains(&"far_echo".to_owned()));
     let list = ask(&daemon, "GET", "/far/tools", &Value::Null).json();
     assert_eq!(
@@ -76,7 +76,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
         &daemon,
         &json!({"name": "other", "url": "http://127.0.0.1:9/mcp", "enabled": false}),
     );
-    assert_eq!(refused(), expected);
+    assert_eq!(rejected(), expected);
     assert_eq!(servers(&daemon)[0]["status"], "disconnected");
     assert_eq!(
         (far.count("tools/list"), far.count("tools/call")),
@@ -93,7 +93,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
 
 #[test]
 fn f2_a_disabled_server_is_neither_connected_nor_read() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(
         &daemon,
@@ -105,10 +105,11 @@ fn f2_a_disabled_server_is_neither_connected_nor_read() {
         ("GET", "resources"),
         ("GET", "resources/read?uri=memo://one"),
     ] {
-        let (status, code, error) = refusal(&daemon, method, &format!("/far/{path}"), &Value::Null);
+        let (status, code, error) =
+            rejection(&daemon, method, &format!("/far/{path}"), &Value::Null);
         assert_eq!((status, code.as_str()), (409, "unavailable"), "{path}");
         assert_eq!(error, "Server 'far' is not in use: it is disabled");
-        let (status, _, error) = refusal(&daemon, method, &format!("/no/{path}"), &Value::Null);
+        let (status, _, error) = rejection(&daemon, method, &format!("/no/{path}"), &Value::Null);
         assert_eq!(
             (status, error.as_str()),
             (404, "Server not found"),

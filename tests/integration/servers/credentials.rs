@@ -1,28 +1,16 @@
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, refusal, servers};
+use super::{add, ask, call, change, rejection, servers};
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, pillion, stderr};
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
-/// Writes a key to a file.
-pub(super) fn key(directory: &Path) -> PathBuf {
-    let path = directory.join("vault.key");
-    std::fs::write(&path, [9; 32]).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    path
-}
-
-pub(super) fn with_vault(key: &Path) -> Daemon {
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
-        key.display()
-    );
-    Daemon::with_config(&config, &[])
+pub(super) fn with_vault() -> Daemon {
+    Daemon::with_vault(
+        "[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
+        &[],
+    )
 }
 
 fn bearer(far: &McpServer, token: &str) -> Value {
@@ -34,7 +22,7 @@ fn bearer(far: &McpServer, token: &str) -> Value {
 }
 
 /// Returns the content of every file in the daemon's directory, including the log and the database.
-pub(super) fn everything_kept(daemon: &Daemon) -> Vec<u8> {
+pub(super) fn all_stored_bytes(daemon: &Daemon) -> Vec<u8> {
     let directory = daemon.socket.parent().unwrap().parent().unwrap();
     let files = std::fs::read_dir(directory).unwrap();
     files
@@ -52,9 +40,8 @@ pub(super) fn holds(bytes: &[u8], needle: &str) -> bool {
 
 #[test]
 fn l1_a_credential_is_sent_only_to_its_server() {
-    let directory = tempfile::tempdir().unwrap();
-    let far = echo();
-    let mut daemon = with_vault(&key(directory.path()));
+    let far = McpServer::echo();
+    let mut daemon = with_vault();
     let added = add(&daemon, &bearer(&far, TOKEN));
     assert_eq!(added["authentication"], json!({"type": "bearer"}));
     assert_eq!(added["headers"], json!(["x-tenant"]));
@@ -68,7 +55,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
     // No failure and no response contains a credential.
     far.set_mood(Mood::Ill);
     call(&daemon, "far_echo");
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for (method, path, body) in [
         ("GET", "", Value::Null),
         ("GET", "/far", Value::Null),
@@ -89,54 +76,48 @@ fn l1_a_credential_is_sent_only_to_its_server() {
             json!({"headers": {"x": format!("{TOKEN}\n")}}),
         ),
     ] {
-        answers.extend(ask(&daemon, method, path, &body).body);
+        responses.extend(ask(&daemon, method, path, &body).body);
     }
     assert!(
-        !holds(&answers, TOKEN),
+        !holds(&responses, TOKEN),
         "{}",
-        String::from_utf8_lossy(&answers)
+        String::from_utf8_lossy(&responses)
     );
-    let kept = everything_kept(&daemon);
-    assert!(holds(&kept, "An MCP server was added") && holds(&kept, "SQLite format 3"));
-    assert!(!holds(&kept, TOKEN));
+    let cached = all_stored_bytes(&daemon);
+    assert!(holds(&cached, "An MCP server was added") && holds(&cached, "SQLite format 3"));
+    assert!(!holds(&cached, TOKEN));
     far.set_mood(Mood::Well);
     daemon.kill();
     let daemon = daemon.again();
     assert!(call(&daemon, "far_echo"));
-    assert!(!holds(&everything_kept(&daemon), TOKEN));
+    assert!(!holds(&all_stored_bytes(&daemon), TOKEN));
 }
 
 #[test]
 fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
-    let (status, code, error) = refusal(&daemon, "POST", "", &bearer(&far, TOKEN));
+    let (status, code, error) = rejection(&daemon, "POST", "", &bearer(&far, TOKEN));
     assert_eq!((status, code.as_str()), (403, "denied"));
-    assert!(error.contains("vault.key_file"), "{error}");
+    assert_contains!(error, "vault.key_file");
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let change = json!({"headers": {"x-key": TOKEN}});
-    let (status, ..) = refusal(&daemon, "PATCH", "/far", &change);
+    let (status, ..) = rejection(&daemon, "PATCH", "/far", &change);
     assert_eq!(status, 403);
     // A test stores nothing.
     let trial = ask(&daemon, "POST", "/test", &bearer(&far, TOKEN)).json();
-    assert_eq!(trial["reachable"], true, "{trial}");
+    assert_json!(trial["reachable"], true);
 }
 
 #[test]
 fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
-    let directory = tempfile::tempdir().unwrap();
-    let far = echo();
-    let key = key(directory.path());
-    let mut daemon = with_vault(&key);
+    let far = McpServer::echo();
+    let mut daemon = with_vault();
     add(&daemon, &bearer(&far, TOKEN));
     daemon.kill();
-    std::fs::write(&key, [7; 32]).unwrap();
-    let store = daemon.socket.parent().unwrap().with_file_name("pillion.db");
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    std::fs::write(daemon.key_path(), [7; 32]).unwrap();
+    let store = daemon.store_path();
+    let config = daemon.config_path();
     let output = pillion(&["serve", "--config", config.to_str().unwrap()])
         .arg("--socket")
         .arg(&daemon.socket)
@@ -145,10 +126,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
         .unwrap();
     let error = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(
-        error.contains("the store is encrypted with another key"),
-        "{error}"
-    );
+    assert_contains!(error, "the store is encrypted with another key");
     // Without a key, other servers work, and the list contains the reason why this one does not.
     std::fs::write(&config, "# No settings.\n").unwrap();
     let daemon = daemon.again();
@@ -165,14 +143,13 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
 
 #[test]
 fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, thief) = (echo(), echo());
-    let daemon = with_vault(&key(directory.path()));
+    let (far, thief) = (McpServer::echo(), McpServer::echo());
+    let daemon = with_vault();
     add(&daemon, &bearer(&far, TOKEN));
     let moved = json!({"url": thief.url});
-    let (status, _, error) = refusal(&daemon, "PATCH", "/far", &moved);
+    let (status, _, error) = rejection(&daemon, "PATCH", "/far", &moved);
     assert_eq!(status, 400);
-    assert!(error.contains("send 'authentication' again"), "{error}");
+    assert_contains!(error, "send 'authentication' again");
     let moved =
         json!({"url": thief.url, "authentication": {"type": "none"}, "headers": {"y": "z"}});
     let shown = change(&daemon, "PATCH", "/far", &moved);
@@ -193,10 +170,8 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
 
 #[test]
 fn l1_changed_and_removed_credentials_are_erased() {
-    let directory = tempfile::tempdir().unwrap();
-    let far = echo();
-    let key = key(directory.path());
-    let daemon = with_vault(&key);
+    let far = McpServer::echo();
+    let daemon = with_vault();
     add(&daemon, &bearer(&far, TOKEN));
     assert!(call(&daemon, "far_echo"));
     let change_to = json!({"authentication": {"type": "bearer", "token": "second-token"}});

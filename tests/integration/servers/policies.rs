@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, refusal};
-use crate::approvals::{asked, decide};
+use super::{add, ask, call, change, rejection};
+use crate::approvals::{approval_id, decide};
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::Daemon;
@@ -13,7 +13,7 @@ fn tool(description: &str) -> Value {
 }
 
 fn execute(daemon: &Daemon) -> Value {
-    http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}").json()
+    http::execute(&daemon.socket, "far_echo", &json!({}))
 }
 
 #[test]
@@ -23,12 +23,12 @@ fn g2_an_added_server_has_its_own_approval_policy() {
     let server =
         json!({"name": "far", "url": far.url, "requireApproval": "always", "pin": "block"});
     let shown = add(&daemon, &server);
-    assert_eq!(shown["requireApproval"], "always-ask", "{shown}");
+    assert_json!(shown["requireApproval"], "always-ask");
     assert_eq!(shown["pin"], "block");
-    asked(&execute(&daemon)["result"]);
+    approval_id(&execute(&daemon)["result"]);
     daemon.kill();
     let daemon = daemon.again();
-    asked(&execute(&daemon)["result"]);
+    approval_id(&execute(&daemon)["result"]);
     let shown = change(
         &daemon,
         "PATCH",
@@ -57,12 +57,10 @@ fn g2_an_added_server_has_its_own_approval_policy() {
         "{shown}"
     );
     for (key, value) in [("pin", "perhaps"), ("requireApproval", "perhaps")] {
-        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &json!({key: value}));
+        let (status, code, error) = rejection(&daemon, "PATCH", "/far", &json!({key: value}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"));
-        assert!(
-            error.starts_with(key) && error.contains("expected one of"),
-            "{error}"
-        );
+        assert_starts_with!(error, key);
+        assert_contains!(error, "expected one of");
     }
 }
 
@@ -100,9 +98,10 @@ fn c7_an_added_server_has_its_own_limit() {
         (json!({"perHour": "many"}), "rateLimit.perHour"),
         (json!(5), "rateLimit"),
     ] {
-        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &json!({"rateLimit": wrong}));
+        let (status, code, error) =
+            rejection(&daemon, "PATCH", "/far", &json!({"rateLimit": wrong}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"));
-        assert!(error.starts_with(key), "{error}");
+        assert_starts_with!(error, key);
     }
 }
 
@@ -117,9 +116,9 @@ fn c1_an_added_server_has_its_own_concurrency_limit() {
     assert!(shown.get("maxConcurrent").is_none(), "{shown}");
     for wrong in [json!(0), json!("many"), json!(-1)] {
         let change = json!({"maxConcurrent": wrong});
-        let (status, code, error) = refusal(&daemon, "PATCH", "/far", &change);
+        let (status, code, error) = rejection(&daemon, "PATCH", "/far", &change);
         assert_eq!((status, code.as_str()), (400, "invalid_input"));
-        assert!(error.starts_with("maxConcurrent"), "{error}");
+        assert_starts_with!(error, "maxConcurrent");
     }
 }
 
@@ -132,7 +131,7 @@ fn g3_an_approval_is_not_valid_for_another_server_of_the_same_name() {
     let daemon = Daemon::start();
     let server = |url: &str| json!({"name": "far", "url": url, "requireApproval": "always"});
     let approved = || {
-        let id = asked(&execute(&daemon)["result"]);
+        let id = approval_id(&execute(&daemon)["result"]);
         assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
         id
     };
@@ -140,10 +139,10 @@ fn g3_an_approval_is_not_valid_for_another_server_of_the_same_name() {
     let first = approved();
     // Another URL, and then another server.
     change(&daemon, "PATCH", "/far", &json!({"url": other.url}));
-    assert_ne!(asked(&execute(&daemon)["result"]), first);
+    assert_ne!(approval_id(&execute(&daemon)["result"]), first);
     assert_eq!(ask(&daemon, "DELETE", "/far", &Value::Null).status, 200);
     add(&daemon, &server(&other.url));
-    assert_ne!(asked(&execute(&daemon)["result"]), first);
+    assert_ne!(approval_id(&execute(&daemon)["result"]), first);
     // With the original URL, the approval is valid for one call.
     change(&daemon, "PATCH", "/far", &json!({"url": far.url}));
     assert_eq!(execute(&daemon)["result"]["success"], true);
@@ -151,7 +150,7 @@ fn g3_an_approval_is_not_valid_for_another_server_of_the_same_name() {
     let second = approved();
     far.set_tools(tool("Says it to everybody"));
     change(&daemon, "POST", "/far/reconnect", &Value::Null);
-    assert_ne!(asked(&execute(&daemon)["result"]), second);
+    assert_ne!(approval_id(&execute(&daemon)["result"]), second);
     assert_eq!(other.count("tools/call"), 0);
     assert_eq!(far.count("tools/call"), 1);
 }

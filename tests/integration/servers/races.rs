@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{add, ask, change, echo, tools};
+use super::{add, ask, change, tools};
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
@@ -16,10 +16,7 @@ struct Held(UnixStream);
 
 impl Held {
     fn begin(daemon: &Daemon) -> Self {
-        let mut stream = UnixStream::connect(&daemon.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let mut stream = http::connect(&daemon.socket);
         let head = "POST /api/v1/tools/execute/nothing_of_that_name HTTP/1.1\r\nhost: x\r\n\
                     connection: close\r\ncontent-length: 2\r\n\r\n{";
         stream.write_all(head.as_bytes()).unwrap();
@@ -31,15 +28,15 @@ impl Held {
     /// The call looks for its tool at all servers that it knows.
     fn go_on(mut self) {
         self.0.write_all(b"}").unwrap();
-        let mut answer = String::new();
-        self.0.read_to_string(&mut answer).unwrap();
-        assert!(answer.contains("not_found"), "{answer}");
+        let mut response = String::new();
+        self.0.read_to_string(&mut response).unwrap();
+        assert_contains!(response, "not_found");
     }
 }
 
 #[test]
 fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(
         &daemon,

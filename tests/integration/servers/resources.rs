@@ -2,13 +2,13 @@ use pillion_client::Client;
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use super::{add, ask, echo, refusal};
-use crate::mcp_server::Mood;
+use super::{add, ask, rejection};
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
 #[test]
 fn f2_resources_of_one_server_are_listed_and_read() {
-    let (far, ill) = (echo(), echo());
+    let (far, ill) = (McpServer::echo(), McpServer::echo());
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     add(&daemon, &json!({"name": "ill", "url": ill.url}));
@@ -46,16 +46,16 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     assert_eq!(failure.code(), "not_found");
     for query in ["", "?uri=", "?url=memo://one"] {
         let path = format!("/far/resources/read{query}");
-        let (status, code, error) = refusal(&daemon, "GET", &path, &Value::Null);
+        let (status, code, error) = rejection(&daemon, "GET", &path, &Value::Null);
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
     }
     ill.set_mood(Mood::Ill);
     let list = ask(&daemon, "GET", "/ill/resources", &Value::Null).json();
     assert_eq!(list["total"], 0);
     let error = list["unavailable_servers"][0]["error"].as_str().unwrap();
-    assert!(error.contains("500"), "{error}");
+    assert_contains!(error, "500");
     let path = "/ill/resources/read?uri=memo://one";
-    let (status, code, error) = refusal(&daemon, "GET", path, &Value::Null);
+    let (status, code, error) = rejection(&daemon, "GET", path, &Value::Null);
     assert_eq!((status, code.as_str()), (502, "unavailable"), "{error}");
-    assert!(error.contains("'ill'") && error.contains("500"), "{error}");
+    assert_contains!(error, "'ill'", "500");
 }

@@ -1,18 +1,18 @@
 //! Servers that are called with the credentials of users (L1).
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
-use super::credentials::{everything_kept, holds, key, with_vault};
-use super::{add, ask, change, refusal};
-use crate::approvals::{asked, decide};
+use super::credentials::{all_stored_bytes, holds, with_vault};
+use super::{add, ask, change, rejection};
+use crate::approvals::{approval_id, decide};
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
+use crate::program::{Daemon, eventually, run, stderr, stdout, vault};
 use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
@@ -25,10 +25,6 @@ fn far() -> McpServer {
         {"name": "fresh", "inputSchema": {"type": "object"}},
     ]);
     McpServer::guarded(tools, &[(ALICE, "alice"), (BOB, "bob"), (SHARED, "all")])
-}
-
-fn start(directory: &tempfile::TempDir) -> Daemon {
-    with_vault(&key(directory.path()))
 }
 
 fn server(far: &McpServer, credential: &str) -> Value {
@@ -62,53 +58,55 @@ fn take(daemon: &Daemon, user: &str) {
 }
 
 fn users(daemon: &Daemon) -> Vec<String> {
-    let list = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
-    let list = list["credentials"].as_array().unwrap().iter();
+    let response = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
+    let list = response["credentials"].as_array().unwrap().iter();
     list.map(|entry| entry["user"].as_str().unwrap().to_owned())
         .collect()
 }
 
-fn of_user(user: Option<&str>) -> String {
+fn user_header(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!("x-pillion-user: {user}\r\n"))
 }
 
 fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    http::send(&daemon.socket, "POST", &target, &of_user(user), b"{}").json()
+    http::post_with(&daemon.socket, &target, &user_header(user), b"{}").json()
 }
 
 /// Returns the account for which the server ran the call.
 fn account(daemon: &Daemon, user: Option<&str>) -> Value {
-    let answer = call(daemon, user, "far_echo");
-    assert_eq!(answer["result"]["success"], true, "{answer}");
-    answer["result"]["data"]["structuredContent"]["account"].clone()
+    let response = call(daemon, user, "far_echo");
+    assert_json!(response["result"]["success"], true);
+    response["result"]["data"]["structuredContent"]["account"].clone()
 }
 
 /// Returns why a call was rejected before it reached the server.
 fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
     let before = far.count("tools/call");
-    let answer = call(daemon, user, "far_echo");
+    let response = call(daemon, user, "far_echo");
     assert_eq!(far.count("tools/call"), before);
-    let failure = if answer["success"] == true {
-        &answer["result"]
+    let failure = if response["success"] == true {
+        &response["result"]
     } else {
-        &answer
+        &response
     };
-    assert_eq!(failure["error_code"], "denied", "{answer}");
+    assert_eq!(failure["error_code"], "denied", "{response}");
     failure["error"].as_str().unwrap().to_owned()
 }
 
 fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
-    let list = http::send(&daemon.socket, "GET", "/api/v1/tools/", &of_user(user), b"").json();
-    let names = list["tools"].as_array().unwrap().iter();
-    let names = names.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &user_header(user)).json();
+    let names = list["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap().to_owned());
     names.filter(|name| name.starts_with("far_")).collect()
 }
 
 #[test]
 fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     let shown = add(&daemon, &server(&far, "per_user"));
     assert_eq!(
         (&shown["credential"], &shown["authentication"]),
@@ -143,20 +141,17 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     for path in ["/metrics", "/api/v1/status"] {
         let reply = http::get(&daemon.socket, path);
         let body = String::from_utf8(reply.body).unwrap();
-        assert!(body.contains("(users' of far)"), "{body}");
-        assert!(
-            !body.contains("files_of") && !body.contains("far_echo"),
-            "{body}"
-        );
+        assert_contains!(body, "(users' of far)");
+        assert_lacks!(body, "files_of", "far_echo");
     }
     let others = call(&daemon, Some("bob"), "far_files_of_alice");
-    assert_eq!(others["error_code"], "not_found", "{others}");
+    assert_json!(others["error_code"], "not_found");
     let available = others["details"]["available_tools"].to_string();
     assert!(available.contains("far_files_of_bob"), "{others}");
     assert!(!available.contains("of_alice"), "{others}");
     let shown = |user: Option<&str>| {
         let target = "/api/v1/tools/far_files_of_alice";
-        http::send(&daemon.socket, "GET", target, &of_user(user), b"").status
+        http::get_with(&daemon.socket, target, &user_header(user)).status
     };
     assert_eq!(
         ["alice", "bob", "carol"].map(|user| shown(Some(user))),
@@ -165,33 +160,25 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     assert_eq!(shown(None), 404);
     assert!(tools_of(&daemon, None).is_empty());
     assert!(tools_of(&daemon, Some("carol")).is_empty());
-    let error = denied(&daemon, &far, None);
-    assert!(error.contains("the call names no user"), "{error}");
-    let error = denied(&daemon, &far, Some("carol"));
-    assert!(error.contains("'carol' has no credential"), "{error}");
-    let list = http::send(
-        &daemon.socket,
-        "GET",
-        "/api/v1/tools/",
-        &of_user(Some("carol")),
-        b"",
+    assert_contains!(denied(&daemon, &far, None), "the call names no user");
+    assert_contains!(
+        denied(&daemon, &far, Some("carol")),
+        "'carol' has no credential"
     );
-    let list = list.json();
-    assert_eq!(list["unavailable_servers"][0]["label"], "far", "{list}");
+    let list = http::get_with(
+        &daemon.socket,
+        "/api/v1/tools/",
+        &user_header(Some("carol")),
+    )
+    .json();
+    assert_json!(list["unavailable_servers"][0]["label"], "far");
     // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
         let target = "/api/v1/tools/batch-execute";
         let body = batch.to_string();
-        http::send(
-            &daemon.socket,
-            "POST",
-            target,
-            &of_user(user),
-            body.as_bytes(),
-        )
-        .json()
+        http::post_with(&daemon.socket, target, &user_header(user), body.as_bytes()).json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -204,14 +191,13 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         true
     );
     let target = "/api/v1/servers/far/tools";
-    let of_one = http::send(&daemon.socket, "GET", target, &of_user(Some("bob")), b"").json();
-    assert_eq!(of_one["total"], 3, "{of_one}");
+    let of_one = http::get_with(&daemon.socket, target, &user_header(Some("bob"))).json();
+    assert_json!(of_one["total"], 3);
 }
 
 #[test]
 fn l1_mcp_clients_have_the_tools_of_their_user() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -223,16 +209,14 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
             &daemon.socket,
             "2025-06-18",
             json!({}),
-            &of_user(Some(user)),
+            &user_header(Some(user)),
         );
         let list = session.ask("tools/list", json!({})).to_string();
-        assert!(list.contains(own) && !list.contains(others), "{list}");
+        assert_contains!(list, own);
+        assert_lacks!(list, others);
         for name in ["echo", "far_echo", own] {
             let result = session.ask("tools/call", json!({"name": name}));
-            assert_eq!(
-                result["result"]["structuredContent"]["account"], user,
-                "{result}"
-            );
+            assert_json!(result["result"]["structuredContent"]["account"], user);
         }
         let result = session.ask("tools/call", json!({"name": others}));
         assert!(result["error"]["message"].is_string(), "{result}");
@@ -240,7 +224,7 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
     }
     let session = Session::open_with(&daemon.socket, "2025-06-18", json!({}), "");
     let result = session.ask("tools/call", json!({"name": "far_echo"}));
-    assert_eq!(result["result"]["isError"], true, "{result}");
+    assert_json!(result["result"]["isError"], true);
     assert_eq!(far.strays(), 0);
     assert!(
         far.credentials()
@@ -251,43 +235,35 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
 
 #[test]
 fn h2_a_model_learns_nothing_about_a_hidden_server() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[[models]]\nid = \"one\"\n\
-         tools = {{ function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }}\n\
-         [[models]]\nid = \"all\"\ntools = {{ function_calling = true, mcp = true }}\n",
-        key(directory.path()).display()
-    );
-    let daemon = Daemon::with_config(&config, &[]);
+    let models = "[[models]]\nid = \"one\"\n\
+         tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n\
+         [[models]]\nid = \"all\"\ntools = { function_calling = true, mcp = true }\n";
+    let daemon = Daemon::with_vault(models, &[]);
     add(&daemon, &server(&far, "per_user"));
     for user in [None, Some("carol")] {
         let call = |target: &str, name: &str| {
             let params = json!({"name": name, "arguments": {}});
             let (headers, body) = stateless("tools/call", params, json!({}));
-            let headers = headers + &of_user(user);
+            let headers = headers + &user_header(user);
             let body = body.to_string();
-            last(&http::send(
+            last(&http::post_with(
                 &daemon.socket,
-                "POST",
                 target,
                 &headers,
                 body.as_bytes(),
             ))
         };
         for target in ["/mcp", "/mcp?model=all"] {
-            let refused = call(target, "far_echo");
-            let text = refused["result"]["content"][0]["text"].as_str();
+            let rejected = call(target, "far_echo");
+            let text = rejected["result"]["content"][0]["text"].as_str();
             assert!(
                 text.unwrap().contains("credential of the user"),
-                "{refused}"
+                "{rejected}"
             );
         }
         let unknown = call("/mcp?model=one", "far_echo");
-        assert_eq!(
-            unknown["error"]["message"], "Unknown tool: far_echo",
-            "{unknown}"
-        );
+        assert_json!(unknown["error"]["message"], "Unknown tool: far_echo");
         let nothing = call("/mcp?model=one", "nothing");
         assert_eq!(unknown["error"]["code"], nothing["error"]["code"]);
     }
@@ -295,21 +271,15 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
 
 #[test]
 fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let key = key(directory.path());
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[mcp]\ndiscovery_timeout_ms = 1500\n",
-        key.display()
-    );
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_vault("[mcp]\ndiscovery_timeout_ms = 1500\n", &[]);
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     far.set_mood(Mood::Asleep);
     assert!(tools_of(&daemon, Some("alice")).is_empty());
     let unavailable = || {
-        let answer = call(&daemon, Some("alice"), "far_echo");
-        assert_eq!(answer["error_code"], "unavailable", "{answer}");
+        let response = call(&daemon, Some("alice"), "far_echo");
+        assert_json!(response["error_code"], "unavailable");
     };
     let started = Instant::now();
     std::thread::scope(|scope| {
@@ -324,8 +294,7 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
 
 #[test]
 fn l1_a_cached_result_belongs_to_its_user_and_credential() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -350,8 +319,7 @@ fn l1_a_cached_result_belongs_to_its_user_and_credential() {
 
 #[test]
 fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, other, mut daemon) = (far(), far(), start(&directory));
+    let (far, other, mut daemon) = (far(), far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
@@ -364,7 +332,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     assert_eq!(account(&daemon, Some("alice")), "bob");
     take(&daemon, "alice");
     denied(&daemon, &far, Some("alice"));
-    let (status, code, _) = refusal(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
+    let (status, code, _) = rejection(&daemon, "DELETE", "/far/credentials/alice", &Value::Null);
     assert_eq!((status, code.as_str()), (404, "not_found"));
     // The credential goes to no other URL than its own.
     give(&daemon, "alice", ALICE);
@@ -381,8 +349,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
 
 #[test]
 fn l1_a_users_credential_is_shown_nowhere() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, mut daemon) = (far(), start(&directory));
+    let (far, mut daemon) = (far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "mallory", "evil-evil-evil-evil-evil");
@@ -428,12 +395,12 @@ fn l1_a_users_credential_is_shown_nowhere() {
     }
     give(&daemon, "odd", "line\nbreak-break-break");
     let odd = call(&daemon, Some("odd"), "far_echo");
-    assert_eq!(odd["error_code"], "denied", "{odd}");
+    assert_json!(odd["error_code"], "denied");
     shown.extend(http::get(&daemon.socket, "/api/v1/tool-calls").body);
     shown.extend(http::get(&daemon.socket, "/api/v1/status").body);
     shown.extend(odd.to_string().bytes());
     daemon.kill();
-    shown.extend(everything_kept(&daemon));
+    shown.extend(all_stored_bytes(&daemon));
     assert!(holds(&shown, "A user's credential was stored") && holds(&shown, "SQLite format 3"));
     for secret in [ALICE, "evil-evil", "break-break"] {
         assert!(!holds(&shown, secret), "{secret}");
@@ -442,8 +409,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
 
 #[test]
 fn l1_a_server_may_have_its_own_credential_too() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     let mut both = server(&far, "user_or_shared");
     both["authentication"] = json!({"type": "bearer", "token": SHARED});
     add(&daemon, &both);
@@ -469,21 +435,16 @@ fn l1_a_server_may_have_its_own_credential_too() {
     denied(&daemon, &far, None);
     change(&daemon, "PATCH", "/far", &json!({"credential": "shared"}));
     assert_eq!(account(&daemon, Some("alice")), "all");
-    let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
+    let (status, code, error) = rejection(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (409, "invalid_input"));
-    assert!(error.contains("per_user"), "{error}");
+    assert_contains!(error, "per_user");
     assert_eq!(far.strays(), 0);
 }
 
 #[test]
 fn g3_an_approval_is_valid_for_one_credential() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[approvals]\npolicy = \"always-ask\"\n",
-        key(directory.path()).display()
-    );
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_vault("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let mut both = server(&far, "user_or_shared");
     both["authentication"] = json!({"type": "bearer", "token": SHARED});
     add(&daemon, &both);
@@ -493,10 +454,10 @@ fn g3_an_approval_is_valid_for_one_credential() {
 
     // Repeated after the decision: the call is a different one by then, and needs another decision.
     give(&daemon, "alice", ALICE);
-    let of_alice = asked(&result());
+    let of_alice = approval_id(&result());
     approve(&of_alice);
     take(&daemon, "alice");
-    let of_server = asked(&result());
+    let of_server = approval_id(&result());
     assert_ne!(of_server, of_alice);
     approve(&of_server);
     give(&daemon, "alice", ALICE);
@@ -509,7 +470,7 @@ fn g3_an_approval_is_valid_for_one_credential() {
 
     // While the call waits for the decision: it is rejected, and the server receives no call.
     let calls = far.count("tools/call");
-    let refused_after = |change: &dyn Fn()| {
+    let rejection_after = |change: &dyn Fn()| {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
             let mut open = Value::Null;
@@ -520,32 +481,27 @@ fn g3_an_approval_is_valid_for_one_credential() {
             });
             change();
             approve(open.as_str().unwrap());
-            let answer = waiting.join().unwrap()["result"].clone();
-            assert_eq!(answer["error_code"], "denied", "{answer}");
-            answer["error"].as_str().unwrap().to_owned()
+            let response = waiting.join().unwrap()["result"].clone();
+            assert_json!(response["error_code"], "denied");
+            response["error"].as_str().unwrap().to_owned()
         })
     };
-    let error = refused_after(&|| give(&daemon, "alice", ALICE));
-    assert!(error.contains("has a credential now"), "{error}");
-    let error = refused_after(&|| take(&daemon, "alice"));
-    assert!(error.contains("no longer has a credential"), "{error}");
+    let error = rejection_after(&|| give(&daemon, "alice", ALICE));
+    assert_contains!(error, "has a credential now");
+    let error = rejection_after(&|| take(&daemon, "alice"));
+    assert_contains!(error, "no longer has a credential");
     assert_eq!(far.count("tools/call"), calls);
     assert_eq!(far.strays(), 0);
 }
 
 /// Starts a daemon with these tokens. Returns the daemon and its TCP address.
-fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daemon, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}",
-        key(directory.path()).display()
-    );
-    (Daemon::with_config(&config, &[("TOKENS", tokens)]), address)
+fn with_tokens(tokens: &str, more: &str) -> (Daemon, SocketAddr) {
+    let address = http::free_address();
+    let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}");
+    (Daemon::with_vault(&config, &[("TOKENS", tokens)]), address)
 }
 
-/// Sends a request with a token. Returns the status and the whole response.
+/// Sends a request with a token. Returns the status and the body.
 fn send(
     address: SocketAddr,
     token: &str,
@@ -553,24 +509,14 @@ fn send(
     user: Option<&str>,
     body: &str,
 ) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let user = of_user(user);
-    let length = body.len();
-    let text = format!(
-        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, answer)
+    let reply = http::send_with_token(address, token, request, &user_header(user), body);
+    (reply.status, reply.text())
 }
 
 /// Returns the JSON that a token reads there.
 fn read(address: SocketAddr, token: &str, path: &str) -> (u16, Value) {
-    let (status, answer) = send(address, token, &format!("GET {path}"), None, "");
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    (status, serde_json::from_str(body).unwrap())
+    let (status, body) = send(address, token, &format!("GET {path}"), None, "");
+    (status, serde_json::from_str(&body).unwrap())
 }
 
 const PLAIN: &str = "plain-plain-plain-plain";
@@ -587,13 +533,9 @@ fn tokens() -> String {
 
 #[test]
 fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let (daemon, address) = with_tokens(
-        &directory,
-        &tokens(),
-        "[mcp]\nrefresh_after_ms = 50\npin = \"block\"\n",
-    );
+    let (daemon, address) =
+        with_tokens(&tokens(), "[mcp]\nrefresh_after_ms = 50\npin = \"block\"\n");
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -611,9 +553,9 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     eventually("it is another for her", || !has_echo("alice"));
 
     let pins = |token: &str| {
-        let (status, answer) = read(address, token, "/api/v1/pins");
-        assert_eq!(status, 200, "{answer}");
-        let pins = answer["pins"].as_array().unwrap().iter();
+        let (status, response) = read(address, token, "/api/v1/pins");
+        assert_eq!(status, 200, "{response}");
+        let pins = response["pins"].as_array().unwrap().iter();
         let of = |pin: &Value| format!("{} {}", pin["user"], pin["tool"]).replace('"', "");
         pins.map(of).collect::<Vec<_>>()
     };
@@ -642,24 +584,22 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
         format!("{}{}", stdout(&output), stderr(&output))
     };
     let reported = run(&["servers", "tools", "far", "--user", "alice"]);
-    assert!(
-        reported.contains("`pillion pins diff far echo --user alice`"),
-        "{reported}"
+    assert_contains!(reported, "`pillion pins diff far echo --user alice`");
+    assert_lacks!(
+        run(&["servers", "tools", "far", "--user", "bob"]),
+        "blocked"
     );
-    let reported = run(&["servers", "tools", "far", "--user", "bob"]);
-    assert!(!reported.contains("blocked"), "{reported}");
-    let difference = run(&["pins", "diff", "far", "echo", "--user", "alice"]);
-    assert!(difference.contains("- One\n+ Two"), "{difference}");
-    let nobodys = run(&["pins", "accept", "far", "echo"]);
-    assert!(!nobodys.contains("accepted"), "{nobodys}");
+    assert_contains!(
+        run(&["pins", "diff", "far", "echo", "--user", "alice"]),
+        "- One\n+ Two"
+    );
+    assert_lacks!(run(&["pins", "accept", "far", "echo"]), "accepted");
     let accepted = run(&["pins", "accept", "far", "echo", "--user", "alice"]);
-    assert!(accepted.contains("accepted: far echo"), "{accepted}");
+    assert_contains!(accepted, "accepted: far echo");
     assert!(has_echo("alice") && has_echo("bob"));
     let listed = run(&["pins", "list", "--user", "alice"]);
-    assert!(
-        listed.contains("files_of_alice") && !listed.contains("of_bob"),
-        "{listed}"
-    );
+    assert_contains!(listed, "files_of_alice");
+    assert_lacks!(listed, "of_bob");
     // The pins are removed with the credential.
     take(&daemon, "bob");
     assert_eq!(pins(OPS), all[..2]);
@@ -667,31 +607,29 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
 
 #[test]
 fn l1_a_token_of_one_user_cannot_read_records_of_others() {
-    let directory = tempfile::tempdir().unwrap();
     let (daemon, address) = with_tokens(
-        &directory,
         &tokens(),
         "[tools.get_time]\nrequire_approval = \"always\"\n",
     );
     for user in [None, Some("alice"), Some("bob")] {
         let calculate = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        http::send(&daemon.socket, "POST", target, &of_user(user), calculate);
+        http::post_with(&daemon.socket, target, &user_header(user), calculate);
         call(&daemon, user, "get_time");
     }
     const BOSS: &str = "boss-boss-boss-boss-boss";
     let users = |token: &str, path: &str, list: &str| {
-        let (status, answer) = read(address, token, path);
-        assert_eq!(status, 200, "{answer}");
-        let entries = answer[list].as_array().unwrap().iter();
+        let (status, response) = read(address, token, path);
+        assert_eq!(status, 200, "{response}");
+        let entries = response[list].as_array().unwrap().iter();
         let mut users: Vec<_> = entries
-            .map(|entry| entry["user"].as_str().unwrap_or("nobody").to_owned())
+            .map(|entry| entry["user"].as_str().unwrap_or("no user").to_owned())
             .collect();
         users.sort();
         users.dedup();
         users
     };
-    let everybody = ["alice", "bob", "nobody"];
+    let everybody = ["alice", "bob", "no user"];
     for path in ["/api/v1/tool-calls", "/api/v1/tool-calls?tool=calculator"] {
         assert_eq!(users(HERS, path, "calls"), ["alice"]);
         assert_eq!(users(BOSS, path, "calls"), ["alice"]);
@@ -708,8 +646,8 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     let of_bob = |path: &str, list: &str| {
         let path = format!("{path}?user=bob");
         assert_eq!(read(address, HERS, &path).0, 403);
-        let (_, answer) = read(address, OPS, &path);
-        answer[list][0]["id"].as_str().unwrap().to_owned()
+        let (_, response) = read(address, OPS, &path);
+        response[list][0]["id"].as_str().unwrap().to_owned()
     };
     for (path, list) in [("/api/v1/tool-calls", "calls"), (approvals, "approvals")] {
         let one = format!("{path}/{}", of_bob(path, list));
@@ -752,17 +690,16 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         call(&daemon, user, "roll_dice");
     }
     receive_until(&mut stream, &mut received, "event: call.ended");
-    assert!(received.contains("alice"), "{received}");
+    assert_contains!(received, "alice");
     for other in ["bob", "\"user\":null"] {
-        assert!(!received.contains(other), "{received}");
+        assert_lacks!(received, other);
     }
 }
 
 #[test]
 fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let (daemon, address) = with_tokens(&directory, &tokens(), "");
+    let (daemon, address) = with_tokens(&tokens(), "");
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -771,16 +708,13 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     };
     const CALL: &str = "POST /api/v1/tools/execute/far_echo";
     let runs = |token: &str, user: Option<&str>, account: &str| {
-        let (_, answer) = send(token, CALL, user, "{}");
-        assert!(
-            answer.contains(&format!("\"account\":\"{account}\"")),
-            "{answer}"
-        );
+        let (_, response) = send(token, CALL, user, "{}");
+        assert_contains!(response, &format!("\"account\":\"{account}\""));
     };
     let is_denied = |token: &str, user: Option<&str>| {
         let before = far.credentials().len();
-        let (status, answer) = send(token, CALL, user, "{}");
-        assert!(answer.contains("\"error_code\":\"denied\""), "{answer}");
+        let (status, response) = send(token, CALL, user, "{}");
+        assert_contains!(response, "\"error_code\":\"denied\"");
         assert_eq!(far.credentials().len(), before);
         status
     };
@@ -796,15 +730,11 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
     // The token does not see hidden tools in any interface.
     let list = "GET /api/v1/tools/";
     let (_, listed) = send(PLAIN, list, Some("alice"), "");
-    assert!(
-        !listed.contains("files_of_alice") && listed.contains("may not act for"),
-        "{listed}"
-    );
+    assert_lacks!(listed, "files_of_alice");
+    assert_contains!(listed, "may not act for");
     let (_, listed) = send(HERS, list, None, "");
-    assert!(
-        listed.contains("files_of_alice") && !listed.contains("of_bob"),
-        "{listed}"
-    );
+    assert_contains!(listed, "files_of_alice");
+    assert_lacks!(listed, "of_bob");
     // Only the operator can see which users have a credential.
     for request in [
         "GET /api/v1/servers/far/credentials",
@@ -812,9 +742,9 @@ fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
         "DELETE /api/v1/servers/far/credentials/alice",
         "GET /api/v1//servers/far/credentials",
     ] {
-        let (status, answer) = send(PLAIN, request, None, "{}");
-        assert!(status == 403 || status == 404, "{request}: {answer}");
-        assert!(!answer.contains("alice"), "{answer}");
+        let (status, response) = send(PLAIN, request, None, "{}");
+        assert!(status == 403 || status == 404, "{request}: {response}");
+        assert_lacks!(response, "alice");
     }
     let (status, _) = send(OPS, "GET /api/v1/servers/far/credentials", None, "");
     assert_eq!(status, 200);
@@ -825,8 +755,7 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let Some(peer) = Peer::start("fastmcp-bearer") else {
         return;
     };
-    let directory = tempfile::tempdir().unwrap();
-    let daemon = start(&directory);
+    let daemon = with_vault();
     let server =
         json!({"name": "far", "url": peer.url, "retryAttempts": 0, "credential": "per_user"});
     add(&daemon, &server);
@@ -835,11 +764,10 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let sum = |user: &str| {
         let body = json!({"a": 2, "b": 40}).to_string();
         let target = "/api/v1/tools/execute/far_add";
-        http::send(
+        http::post_with(
             &daemon.socket,
-            "POST",
             target,
-            &of_user(Some(user)),
+            &user_header(Some(user)),
             body.as_bytes(),
         )
         .json()
@@ -847,8 +775,8 @@ fn l1_a_real_server_behind_bearer_tokens() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let answer = sum("alice");
-                assert_eq!(answer["result"]["text"], "42", "{answer}");
+                let response = sum("alice");
+                assert_json!(response["result"]["text"], "42");
                 assert_eq!(sum("mallory")["success"], false);
             });
         }
@@ -864,18 +792,15 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = |credential: &str| {
-        format!(
-            "[vault]\nkey_file = \"{}\"\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ncredential = \"{credential}\"\n",
-            key(directory.path()).display(),
-            far.url
-        )
+        let credential = format!("credential = \"{credential}\"");
+        vault(directory.path()) + &detected_entry("far", &far.url, &credential)
     };
     let daemon = Daemon::with_config(&config("per_user"), &[]);
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));
     // The change is loaded like every change of the file.
-    let file = daemon.directory().join("pillion.toml");
+    let file = daemon.config_path();
     std::fs::write(&file, config("shared")).unwrap();
     eventually("the file is taken up", || {
         daemon.log().contains("Reloaded the configuration")
@@ -892,7 +817,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let daemon = Daemon::start();
     add(&daemon, &server(&far, "per_user"));
     denied(&daemon, &far, Some("alice"));
-    let (status, code, error) = refusal(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
+    let (status, code, error) = rejection(&daemon, "PUT", "/far/credentials/alice", &bearer(ALICE));
     assert_eq!((status, code.as_str()), (403, "denied"));
-    assert!(error.contains("vault.key_file"), "{error}");
+    assert_contains!(error, "vault.key_file");
 }

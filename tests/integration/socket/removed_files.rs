@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::http;
-use crate::program::{self, Daemon, Guarded, eventually};
+use crate::program::{self, Daemon, Guarded, eventually, failure};
 use pillion_testkit::root_or_skip;
 
 fn serve(socket: &Path, options: &[&str]) -> Output {
@@ -18,7 +18,7 @@ fn serve(socket: &Path, options: &[&str]) -> Output {
     program::run(&arguments, &[("PILLION__STORE__LOCATION", "memory")])
 }
 
-fn beside(socket: &Path, ending: &str) -> std::path::PathBuf {
+fn sibling(socket: &Path, ending: &str) -> std::path::PathBuf {
     format!("{}{ending}", socket.display()).into()
 }
 
@@ -30,14 +30,13 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
     eventually("the socket is bound again", || socket.exists());
     assert_eq!(http::get(&socket, "/healthz").status, 200);
     assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o7777, 0o600);
-    eventually("the log says so", || {
-        let said = "was removed or replaced: listening on";
-        daemon.log().contains(said)
+    eventually("the log has the message", || {
+        let lines = "was removed or replaced: listening on";
+        daemon.log().contains(lines)
     });
-    let refused = program::stderr(&serve(&socket, &[]));
-    assert!(
-        refused.contains("another process already serves"),
-        "{refused}"
+    assert_contains!(
+        program::stderr(&serve(&socket, &[])),
+        "another process already serves"
     );
     // The successor serves the socket that clients find.
     let mut next = daemon.successor();
@@ -57,7 +56,7 @@ fn a_successor_takes_over_although_files_were_removed() {
     let all = &["", ".lock", ".control"];
     for endings in [&all[..1], &all[2..], &all[..2], all] {
         for ending in endings {
-            fs::remove_file(beside(&socket, ending)).unwrap();
+            fs::remove_file(sibling(&socket, ending)).unwrap();
         }
         let next = daemon.successor();
         assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
@@ -68,15 +67,14 @@ fn a_successor_takes_over_although_files_were_removed() {
     }
     fs::remove_dir_all(socket.parent().unwrap()).unwrap();
     eventually("the directory and all in it are back", || {
-        beside(&socket, ".control").exists() && socket.exists()
+        sibling(&socket, ".control").exists() && socket.exists()
     });
     assert_eq!(http::get(&socket, "/healthz").status, 200);
     let directory = fs::metadata(socket.parent().unwrap()).unwrap();
     assert_eq!(directory.mode() & 0o7777, 0o700);
-    let refused = program::stderr(&serve(&socket, &[]));
-    assert!(
-        refused.contains("another process already serves"),
-        "{refused}"
+    assert_contains!(
+        program::stderr(&serve(&socket, &[])),
+        "another process already serves"
     );
 }
 
@@ -109,11 +107,11 @@ fn a_start_with_only_a_lock_file_left_fails_clearly() {
         daemon.log().contains("exists and is not a socket")
     });
     fs::remove_dir(&daemon.socket).unwrap();
-    let refused = program::stderr(&serve(&daemon.socket, &[]));
-    let says = refused.contains("its socket file is gone")
+    let rejected = program::stderr(&serve(&daemon.socket, &[]));
+    let says = rejected.contains("its socket file is gone")
         // The sidecar may have bound the socket again already.
-        || (refused.contains("another process already serves") && daemon.socket.exists());
-    assert!(says, "{refused}");
+        || (rejected.contains("another process already serves") && daemon.socket.exists());
+    assert!(says, "{rejected}");
 }
 
 #[test]
@@ -124,7 +122,7 @@ fn a_live_socket_of_another_process_is_not_replaced() {
     let Ok(_other) = UnixListener::bind(socket) else {
         return; // The sidecar was faster.
     };
-    eventually("the log says so", || {
+    eventually("the log has the message", || {
         daemon.log().contains("Cannot restore the socket files")
     });
     let found = fs::metadata(socket).unwrap().ino();
@@ -146,20 +144,17 @@ fn l3_a_control_socket_of_another_user_is_not_used() {
     let mut other = Guarded::spawn(
         Command::new("python3")
             .args(["-c", script])
-            .arg(beside(&socket, ".control"))
+            .arg(sibling(&socket, ".control"))
             .uid(65_534)
             .gid(65_534)
             .stdout(Stdio::piped()),
     );
-    let mut said = BufReader::new(other.stdout.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "ready");
-    let output = serve(&socket, &["--take-over"]);
-    assert_eq!(output.status.code(), Some(1));
-    let refused = program::stderr(&output);
-    assert!(
-        refused.contains("belongs to a process of user 65534"),
-        "{refused}"
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    assert_contains!(
+        failure(&serve(&socket, &["--take-over"]), 1),
+        "belongs to a process of user 65534"
     );
     // The other process received no bytes.
-    assert_eq!(said.next().unwrap().unwrap(), "b''");
+    assert_eq!(lines.next().unwrap().unwrap(), "b''");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{APPROVER, FEW, HER_APPROVER, HERS, READER, RUNNER, Server};
-use crate::approvals::{asked, decide};
+use crate::approvals::{approval_id, decide};
 
 #[test]
 fn g3_claiming_a_user_gives_no_access_to_the_users_approval() {
@@ -14,17 +14,17 @@ fn g3_claiming_a_user_gives_no_access_to_the_users_approval() {
             "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n"
         );
         let run = "POST /api/v1/tools/execute/calculator";
-        let (_, _, answer) = server.send(run, &headers, &body);
-        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+        let (_, _, response) = server.send(run, &headers, &body);
+        serde_json::from_str::<Value>(&response).unwrap()["result"].clone()
     };
-    let id = asked(&call(RUNNER));
-    assert_eq!(asked(&call(RUNNER)), id);
+    let id = approval_id(&call(RUNNER));
+    assert_eq!(approval_id(&call(RUNNER)), id);
     assert_eq!(decide(&server.daemon.socket, &id, "approve").status, 200);
     for other in [FEW, HERS] {
-        assert_ne!(asked(&call(other)), id);
+        assert_ne!(approval_id(&call(other)), id);
     }
     let result = call(RUNNER);
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
 }
 
 #[test]
@@ -36,8 +36,8 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
         let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
         let run = "POST /api/v1/tools/execute/calculator?wait_ms=60000";
         let body = json!({"expression": expression}).to_string();
-        let (_, _, answer) = server.send(run, &headers, &body);
-        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+        let (_, _, response) = server.send(run, &headers, &body);
+        serde_json::from_str::<Value>(&response).unwrap()["result"].clone()
     };
     let pending = || {
         let list = "/api/v1/approvals?status=pending";
@@ -53,7 +53,7 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
         let other = scope.spawn(|| call(FEW, "1 + 3"));
         crate::program::eventually("another token's caller waits", || pending().len() == 3);
         // Two callers already wait, so this call returns the approval's id at once.
-        asked(&call(RUNNER, "1 + 4"));
+        approval_id(&call(RUNNER, "1 + 4"));
         assert!(!first.is_finished() && !second.is_finished() && !other.is_finished());
         for id in pending() {
             decide(&server.daemon.socket, &id, "approve");
@@ -72,27 +72,27 @@ impl Server {
         );
         let run = "POST /api/v1/tools/execute/calculator";
         let body = json!({"expression": expression}).to_string();
-        let (_, _, answer) = self.send(run, &headers, &body);
-        serde_json::from_str::<Value>(&answer).unwrap()["result"].clone()
+        let (_, _, response) = self.send(run, &headers, &body);
+        serde_json::from_str::<Value>(&response).unwrap()["result"].clone()
     }
 
     fn read(&self, token: &str, path: &str) -> (u16, Value) {
-        let (status, _, answer) = self.authorized(token, &format!("GET {path}"), "");
-        (status, serde_json::from_str(&answer).unwrap())
+        let (status, _, response) = self.authorized(token, &format!("GET {path}"), "");
+        (status, serde_json::from_str(&response).unwrap())
     }
 
     fn list(&self, token: &str, path: &str, list: &str) -> Vec<Value> {
-        let (status, answer) = self.read(token, path);
-        assert_eq!(status, 200, "{answer}");
-        answer[list].as_array().unwrap().clone()
+        let (status, response) = self.read(token, path);
+        assert_eq!(status, 200, "{response}");
+        response[list].as_array().unwrap().clone()
     }
 }
 
 #[test]
 fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
     let server = Server::start("[approvals]\npolicy = \"always-ask\"");
-    let own = asked(&server.calculate(HERS, "alice", "1 + 1"));
-    let claimed = asked(&server.calculate(RUNNER, "alice", "6 * 7"));
+    let own = approval_id(&server.calculate(HERS, "alice", "1 + 1"));
+    let claimed = approval_id(&server.calculate(RUNNER, "alice", "6 * 7"));
     let approvals = "/api/v1/approvals/";
     let about = |entry: &Value| {
         ["user", "user_is_verified", "principal"].map(|member| entry[member].clone())
@@ -117,22 +117,22 @@ fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
         let expected = [claim.clone(), hers.clone()];
         assert_eq!(seen.iter().map(about).collect::<Vec<_>>(), expected);
         let calls = server.list(token, "/api/v1/tool-calls/?user=alice", "calls");
-        let about = calls
+        let users: Vec<_> = calls
             .iter()
-            .map(|call| (&call["principal"], &call["userIsVerified"]));
-        let expected = [("token:ci", false), ("token:hers", true)];
-        let expected = expected.map(|(principal, verified)| (json!(principal), json!(verified)));
-        let expected = expected
-            .iter()
-            .map(|(principal, verified)| (principal, verified));
-        assert_eq!(about.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+            .map(|call| json!([call["principal"], call["userIsVerified"]]))
+            .collect();
+        let expected = [json!(["token:ci", false]), json!(["token:hers", true])];
+        assert_eq!(users, expected);
     }
     let socket = server.daemon.socket.to_str().unwrap();
     for command in ["approvals", "calls"] {
         let table = crate::program::run(&[command, "--socket", socket, "list"], &[]);
         let table = crate::program::stdout(&table);
-        assert!(table.contains("alice (claimed)  token:ci"), "{table}");
-        assert!(table.contains("alice            token:hers"), "{table}");
+        assert_contains!(
+            table,
+            "alice (claimed)  token:ci",
+            "alice            token:hers"
+        );
     }
     // Alice cannot approve the call of a token that merely claims to be hers.
     for verdict in ["approve", "deny"] {
@@ -144,7 +144,7 @@ fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
     let path = format!("POST {approvals}{claimed}/approve");
     assert_eq!(server.authorized(APPROVER, &path, "").0, 200);
     let result = server.calculate(RUNNER, "alice", "6 * 7");
-    assert_eq!(result["data"]["result"], 42, "{result}");
+    assert_json!(result["data"]["result"], 42);
 }
 
 #[test]

@@ -69,17 +69,13 @@ fn l3_a_preflight_of_a_configured_origin_is_answered_without_a_token() {
             assert!(name.is_empty() || allowed.contains(&name), "{name}: {head}");
         }
         assert!(list("vary").contains(&"origin".to_owned()), "{head}");
-        assert!(!head.contains("allow-credentials"), "{head}");
-        assert!(!head.contains('*'), "{head}");
+        assert_lacks!(head, "allow-credentials", '*');
     }
     let headers = preflight(PAGE, "POST", "*, authorization, bad name, x-mine");
     let (_, head, _) = server.send("OPTIONS /mcp", &headers, "");
     let allowed = header(&head, "access-control-allow-headers").unwrap();
-    assert!(allowed.ends_with("x-mine"), "{allowed}");
-    assert!(
-        !allowed.contains('*') && !allowed.contains("bad"),
-        "{allowed}"
-    );
+    assert_ends_with!(allowed, "x-mine");
+    assert_lacks!(allowed, '*', "bad");
 }
 
 #[test]
@@ -106,13 +102,14 @@ fn l3_a_page_of_a_configured_origin_reads_every_response() {
         ("POST /v1/chat/completions", None, "{}", 401),
         ("POST /v1/messages", Some("wrong-wrong-wrong"), "{}", 401),
     ] {
-        let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
-        let token = token.unwrap_or_default();
+        let token = token
+            .map(|token| format!("authorization: Bearer {token}\r\n"))
+            .unwrap_or_default();
         let headers = format!("host: localhost\r\norigin: {PAGE}\r\n{ACCEPT}{token}");
         let (status, head, body) = server.send(request, &headers, body);
         assert_eq!(status, expected, "{request}: {head} {body}");
         assert_eq!(header(&head, "access-control-allow-origin"), Some(PAGE));
-        assert!(head.contains("vary: origin"), "{head}");
+        assert_contains!(head, "vary: origin");
         let exposed = header(&head, "access-control-expose-headers").unwrap_or_default();
         for name in [
             "mcp-session-id",
@@ -120,9 +117,9 @@ fn l3_a_page_of_a_configured_origin_reads_every_response() {
             "retry-after",
             "x-pillion-chat",
         ] {
-            assert!(exposed.contains(name), "{exposed}");
+            assert_contains!(exposed, name);
         }
-        assert!(!head.contains("allow-credentials"), "{head}");
+        assert_lacks!(head, "allow-credentials");
     }
 }
 
@@ -134,11 +131,11 @@ fn l3_other_pages_and_programs_get_no_headers_of_cors() {
         let headers = preflight(origin, "POST", "authorization");
         let (status, head, _) = server.send("OPTIONS /mcp", &headers, "");
         assert_eq!(status, 403, "{origin}: {head}");
-        assert!(!head.contains("access-control"), "{head}");
+        assert_lacks!(head, "access-control");
         let headers = format!("host: localhost\r\norigin: {origin}\r\n{token}");
         let (status, head, _) = server.send("GET /api/v1/tools/", &headers, "");
         assert_eq!(status, 403, "{origin}");
-        assert!(!head.contains("access-control"), "{head}");
+        assert_lacks!(head, "access-control");
     }
     // The page of another site that has pointed its own host name at this machine.
     let headers = preflight(PAGE, "POST", "authorization").replace("localhost", "evil.example");
@@ -154,7 +151,7 @@ fn l3_other_pages_and_programs_get_no_headers_of_cors() {
     ] {
         let (status, head, _) = server.send(request, &headers, "");
         assert_eq!(status, expected, "{head}");
-        assert!(!head.contains("access-control"), "{head}");
+        assert_lacks!(head, "access-control");
     }
     // Without the setting, no origin is allowed.
     let server = Server::start("");

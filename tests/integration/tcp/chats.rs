@@ -1,4 +1,4 @@
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
 use serde_json::{Value, json};
 
 use super::{APP, HERS, RUNNER, Server, as_alice};
@@ -6,11 +6,11 @@ use crate::chat::config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
-    let answers = [
-        LlmAnswer::text("A secret for alice."),
-        LlmAnswer::text("Another one."),
+    let responses = [
+        LlmResponse::text("A secret for alice."),
+        LlmResponse::text("Another one."),
     ];
-    let llm = FakeLlm::with_answers(LlmDialect::OpenAiChat, answers).await;
+    let llm = FakeLlm::with_responses(LlmDialect::OpenAiChat, responses).await;
     let server = Server::start(&config(&llm, ""));
     let ask = |token: &str, request: &str, body: &Value| {
         let (status, _, body) = server.send(request, &as_alice(token, ""), &body.to_string());
@@ -32,13 +32,13 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
             ("POST", &nothing),
         ] {
             let unknown = ask(token, &format!("{method} {unknown_path}"), body);
-            let refused = ask(token, &format!("{method} {path}"), body);
-            assert_eq!(refused.0, 404, "{method}: {refused:?}");
-            assert_eq!(refused, unknown, "{method}");
+            let rejected = ask(token, &format!("{method} {path}"), body);
+            assert_eq!(rejected.0, 404, "{method}: {rejected:?}");
+            assert_eq!(rejected, unknown, "{method}");
         }
         let (status, list) = ask(token, "GET /api/v1/chat/", &nothing);
         assert_eq!(status, 200, "{list}");
-        assert_eq!(list["chats"], json!([]), "{list}");
+        assert_json!(list["chats"], json!([]));
     }
     // A claimed user's chats are the token's alone as well.
     let (_, claimed) = ask(RUNNER, "POST /api/v1/chat/", &message);

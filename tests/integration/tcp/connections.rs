@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{READER, RUNNER, Server, free_address};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, success};
 use crate::routes::mcp::{ACCEPT, stateless};
 
 const TOOLS: &str = "GET /api/v1/tools/";
@@ -72,22 +72,18 @@ fn c2_a_response_before_the_body_has_arrived_announces_the_close() {
         );
         let mut stream = server.connect();
         stream.write_all(request.as_bytes()).unwrap();
-        let answer = head(&mut stream);
+        let response = head(&mut stream);
+        assert_starts_with!(response, &format!("http/1.1 {status}"));
         assert!(
-            answer.starts_with(&format!("http/1.1 {status}")),
-            "{answer}"
-        );
-        assert!(
-            answer.contains("connection: close"),
-            "{target} {header:.30}: {answer}"
+            response.contains("connection: close"),
+            "{target} {header:.30}: {response}"
         );
     }
     // After a request that was read, the connection is kept.
-    let mut kept = server.connect();
+    let mut connection = server.connect();
     for _ in 0..2 {
-        ask(&mut kept, RUNNER, TOOLS);
-        let answer = head(&mut kept);
-        assert!(!answer.contains("connection: close"), "{answer}");
+        ask(&mut connection, RUNNER, TOOLS);
+        assert_lacks!(head(&mut connection), "connection: close");
     }
 }
 
@@ -96,10 +92,9 @@ fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
     let server = Server::start(
         "max_connections = 2\nauthentication_timeout_ms = 3000\n[http]\nidle_timeout_ms = 60000",
     );
-    let mut kept = server.connect();
-    ask(&mut kept, READER, TOOLS);
-    let answer = head(&mut kept);
-    assert!(answer.starts_with("http/1.1 200"), "{answer}");
+    let mut connection = server.connect();
+    ask(&mut connection, READER, TOOLS);
+    assert_starts_with!(head(&mut connection), "http/1.1 200");
     let mut idle: Vec<_> = (0..12).map(|_| server.connect()).collect();
     // A connection that sends its head slowly counts as idle.
     for stream in &mut idle[6..] {
@@ -113,16 +108,17 @@ fn l3_connections_without_a_token_do_not_use_up_the_connections_of_tokens() {
         idle.iter_mut().all(is_closed)
     });
     // A connection that has authenticated stays open.
-    kept.set_read_timeout(Some(Duration::from_secs(20)))
+    connection
+        .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
     let mut rest = vec![0; 1 << 20];
-    kept.set_nonblocking(true).unwrap();
-    while kept.read(&mut rest).is_ok_and(|count| count > 0) {}
-    kept.set_nonblocking(false).unwrap();
-    ask(&mut kept, READER, "GET /healthz");
-    let answer = head(&mut kept);
-    assert!(answer.starts_with("http/1.1 200"), "{answer}");
-    assert!(!answer.contains("connection: close"), "{answer}");
+    connection.set_nonblocking(true).unwrap();
+    while connection.read(&mut rest).is_ok_and(|count| count > 0) {}
+    connection.set_nonblocking(false).unwrap();
+    ask(&mut connection, READER, "GET /healthz");
+    let response = head(&mut connection);
+    assert_starts_with!(response, "http/1.1 200");
+    assert_lacks!(response, "connection: close");
 }
 
 #[test]
@@ -135,23 +131,19 @@ fn l3_a_refusal_ends_its_connection() {
     ] {
         let mut stream = server.connect();
         ask(&mut stream, token, request);
-        let answer = head(&mut stream);
-        assert!(
-            answer.starts_with(&format!("http/1.1 {status}")),
-            "{answer}"
-        );
-        assert!(answer.contains("connection: close"), "{answer}");
+        let response = head(&mut stream);
+        assert_starts_with!(response, &format!("http/1.1 {status}"));
+        assert_contains!(response, "connection: close");
         eventually("it is closed", || is_closed(&mut stream));
     }
     // A connection with a valid token stays open, even if the scope does not allow the request.
     let mut stream = server.connect();
     ask(&mut stream, READER, "GET /healthz");
-    let answer = head(&mut stream);
-    assert!(!answer.contains("connection: close"), "{answer}");
+    assert_lacks!(head(&mut stream), "connection: close");
     ask(&mut stream, READER, "POST /api/v1/tools/execute/calculator");
-    let answer = head(&mut stream);
-    assert!(answer.starts_with("http/1.1 403"), "{answer}");
-    assert!(!answer.contains("connection: close"), "{answer}");
+    let response = head(&mut stream);
+    assert_starts_with!(response, "http/1.1 403");
+    assert_lacks!(response, "connection: close");
 }
 
 #[test]
@@ -162,7 +154,7 @@ fn l3_connections_with_tokens_beyond_the_limit_get_an_error() {
     assert!(head(&mut first).starts_with("http/1.1 200"));
     let (status, _, body) = server.authorized(RUNNER, TOOLS, "");
     assert_eq!(status, 503, "{body}");
-    assert!(body.contains("tcp.max_connections"), "{body}");
+    assert_contains!(body, "tcp.max_connections");
     drop(first);
     eventually("there is a place again", || {
         server.authorized(RUNNER, TOOLS, "").0 == 200
@@ -188,16 +180,9 @@ fn l3_a_token_leaves_connections_for_other_tokens() {
 }
 
 fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
-    let output = pillion(&[&["tokens"], arguments].concat())
-        .env("PILLION_CONFIG", daemon.directory().join("pillion.toml"))
-        .env(
-            "PILLION__STORE__LOCATION",
-            daemon.directory().join("pillion.db"),
-        )
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output).trim().to_owned()
+    success(&crate::cli::tokens::run(daemon, arguments))
+        .trim()
+        .to_owned()
 }
 
 #[test]
@@ -266,9 +251,8 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
     while !line.contains("\n: \n") {
         assert!(lasting.read_line(&mut line).unwrap() > 0, "{line}");
     }
-    let log = daemon.log();
-    assert!(
-        log.contains("its access token was revoked, changed or has expired"),
-        "{log}"
+    assert_contains!(
+        daemon.log(),
+        "its access token was revoked, changed or has expired"
     );
 }

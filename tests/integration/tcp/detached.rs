@@ -107,7 +107,7 @@ fn the_memory_of_requests_without_clients_is_limited() {
         "params": {"name": "calculator", "arguments": {"expression": "6*7"}}});
     let (status, _, body) = server.send("POST /mcp", &hers, &call.to_string());
     assert_eq!(status, 200, "{body}");
-    assert!(body.contains("42"), "{body}");
+    assert_contains!(body, "42");
     assert_eq!(far.count("tools/call"), 0);
 }
 

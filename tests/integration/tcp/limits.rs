@@ -12,8 +12,8 @@ fn code(server: &Server, token: &str, user: &str) -> Option<String> {
     let path = "POST /api/v1/tools/execute/calculator";
     let (status, _, body) = server.send(path, &headers, r#"{"expression": "1 + 1"}"#);
     assert_eq!(status, 200, "{body}");
-    let answer: Value = serde_json::from_str(&body).unwrap();
-    answer["result"]["error_code"].as_str().map(str::to_owned)
+    let response: Value = serde_json::from_str(&body).unwrap();
+    response["result"]["error_code"].as_str().map(str::to_owned)
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn c7_claimed_users_of_a_token_count_as_the_token() {
     let path = "/api/v1/tools/execute/calculator";
     let call = || {
         let (headers, body) = ("X-Pillion-User: alice\r\n", r#"{"expression": "1 + 1"}"#);
-        let reply = http::send(socket, "POST", path, headers, body.as_bytes());
+        let reply = http::post_with(socket, path, headers, body.as_bytes());
         reply.json()["result"]["error_code"].clone()
     };
     assert_eq!(call(), Value::Null);

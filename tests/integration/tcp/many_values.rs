@@ -69,7 +69,7 @@ fn response(stream: &mut TcpStream) -> Option<String> {
 
 #[test]
 fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
-    let far = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let far = McpServer::echo();
     // The list of its tools does not arrive, so that requests wait for it.
     far.set_mood(Mood::Asleep);
     let server = Server::start(&format!(
@@ -100,7 +100,7 @@ fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
         (status, &problem["error_code"]),
         (429, &"rate_limited".into())
     );
-    assert!(head.contains("retry-after: 1"), "{head}");
+    assert_contains!(head, "retry-after: 1");
     // Small requests of this principal, and those of others, are served.
     assert_eq!(call(RUNNER, 100).0, 200);
     assert_eq!(call(HERS, 400_000).0, 200);

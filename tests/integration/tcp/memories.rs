@@ -22,10 +22,10 @@ fn about(user: &str, channel: &str) -> String {
     header("user", user) + &header("channel", channel)
 }
 
-fn found(answer: &Value) -> Vec<&str> {
-    let memories = &answer["result"]["data"]["memories"];
-    let memories = memories.as_array().unwrap_or_else(|| panic!("{answer}"));
+fn found(response: &Value) -> Vec<&str> {
+    let memories = response["result"]["data"]["memories"].as_array();
     memories
+        .unwrap_or_else(|| panic!("{response}"))
         .iter()
         .map(|memory| memory["content"].as_str().unwrap())
         .collect()
@@ -36,15 +36,15 @@ fn d5_a_token_has_only_the_memories_of_its_user() {
     let server = Server::start("");
     let remember = |token, user, content: &str, importance: u8| {
         let arguments = json!({"content": content, "importance": importance});
-        let answer = call(
+        let response = call(
             &server,
             token,
             &about(user, "table"),
             "remember",
             &arguments,
         );
-        let id = answer["result"]["data"]["id"].as_str();
-        id.unwrap_or_else(|| panic!("{answer}")).to_owned()
+        let id = response["result"]["data"]["id"].as_str();
+        id.unwrap_or_else(|| panic!("{response}")).to_owned()
     };
     let hers = remember(HERS, "", "Alice likes dice", 2);
     let his = remember(APP, "bob", "Bob likes cards", 2);
@@ -74,7 +74,7 @@ fn d5_a_token_has_only_the_memories_of_its_user() {
     // The name of another user is rejected, or is only a claim.
     assert_eq!(search(HERS, "bob", "table")["error_code"], "denied");
     let claimed = search(RUNNER, "alice", "table");
-    assert_eq!(claimed["result"]["error_code"], "denied", "{claimed}");
+    assert_json!(claimed["result"]["error_code"], "denied");
 
     let forget = |token, user, id: &str| {
         let about = about(user, "table");
@@ -94,13 +94,13 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
         let path = format!("/api/v1/tools/execute/{tool}");
         let head = about("alice", "table");
         let body = arguments.to_string();
-        http::send(&daemon.socket, "POST", &path, &head, body.as_bytes()).json()
+        http::post_with(&daemon.socket, &path, &head, body.as_bytes()).json()
     };
     let mut daemon = Daemon::start();
     for (content, importance) in [("Alice likes dice", 3), ("alice owns a cat", 5)] {
         let arguments = json!({"content": content, "importance": importance});
-        let answer = call(&daemon, "remember", &arguments);
-        assert_eq!(answer["result"]["success"], true, "{answer}");
+        let response = call(&daemon, "remember", &arguments);
+        assert_json!(response["result"]["success"], true);
     }
     daemon.kill();
     let daemon = daemon.again();
@@ -108,8 +108,8 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
         ("alice dice", vec!["Alice likes dice"]),
         ("alice", vec!["alice owns a cat", "Alice likes dice"]),
     ] {
-        let answer = call(&daemon, "search_memory", &json!({"query": query}));
-        assert_eq!(found(&answer), contents);
+        let response = call(&daemon, "search_memory", &json!({"query": query}));
+        assert_eq!(found(&response), contents);
     }
 }
 
@@ -134,6 +134,6 @@ fn d5_the_channel_of_mcp_clients_is_a_header() {
 #[test]
 fn d5_the_memory_can_be_disabled() {
     let server = Server::start("[memory]\nenabled = false\n");
-    let answer = call(&server, HERS, "", "remember", &json!({"content": "x"}));
-    assert_eq!(answer["error_code"], "not_found");
+    let response = call(&server, HERS, "", "remember", &json!({"content": "x"}));
+    assert_eq!(response["error_code"], "not_found");
 }

@@ -17,7 +17,7 @@ fn server() -> Server {
         let path = "/api/v1/tools/execute/orchestrate_action";
         let headers = format!("x-pillion-user: {user}\r\n");
         let socket = &server.daemon.socket;
-        let done = http::send(socket, "POST", path, &headers, action.as_bytes());
+        let done = http::post_with(socket, path, &headers, action.as_bytes());
         assert_eq!(done.status, 200);
     }
     server
@@ -35,12 +35,10 @@ fn l3_a_token_of_one_user_reads_only_data_of_that_user() {
     for uri in ["events://orchestrator", "logs://app"] {
         assert_eq!(read(READER, uri).0, 403);
         let (_, hers) = read(HERS, uri);
-        assert!(
-            hers.contains("of alice") && !hers.contains("of bob"),
-            "{hers}"
-        );
+        assert_contains!(hers, "of alice");
+        assert_lacks!(hers, "of bob");
         let (_, all) = read(RUNNER, uri);
-        assert!(all.contains("of alice") && all.contains("of bob"), "{all}");
+        assert_contains!(all, "of alice", "of bob");
     }
 }
 
@@ -56,9 +54,9 @@ fn l3_a_token_of_one_user_receives_only_events_of_that_user() {
         stream.write_all(head.as_bytes()).unwrap();
         let lines = BufReader::new(stream).lines().map(Result::unwrap);
         let data = lines.filter_map(|line| line.strip_prefix("data: ").map(str::to_owned));
-        let events = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
+        let all = data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
         // The first event reports that earlier events are lost.
-        let events = events.skip(1).take(number);
+        let events = all.skip(1).take(number);
         events
             .map(|event| event["scene_id"].as_str().unwrap().to_owned())
             .collect::<Vec<_>>()
@@ -87,12 +85,9 @@ fn l1_events_of_a_claimed_user_do_not_belong_to_the_user() {
     };
     for uri in ["events://orchestrator", "logs://app"] {
         let hers = read(HERS, uri);
-        assert!(
-            hers.contains("again") && !hers.contains("claimed"),
-            "{hers}"
-        );
-        let all = read(RUNNER, uri);
-        assert!(all.contains("again") && all.contains("claimed"), "{all}");
+        assert_contains!(hers, "again");
+        assert_lacks!(hers, "claimed");
+        assert_contains!(read(RUNNER, uri), "again", "claimed");
     }
 }
 
@@ -114,8 +109,8 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ] {
-            let listed = ask(token, method, json!({}));
-            let listed = listed["result"][key].as_array().unwrap();
+            let response = ask(token, method, json!({}));
+            let listed = response["result"][key].as_array().unwrap();
             assert_eq!(!listed.is_empty(), is_there, "{method} {listed:?}");
         }
         for uri in ["logs://app", "metrics://counters", "events://orchestrator"] {
@@ -126,9 +121,9 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
         let (status, _, body) = server.authorized(token, "GET /api/v1/streams", "");
         assert_eq!((status, body.contains("orchestrator")), (200, is_there));
     }
-    let wanted = json!({"notifications": {"resourceSubscriptions": ["logs://app"]}});
-    let refused = ask(FEW, "subscriptions/listen", wanted);
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    let notifications = json!({"notifications": {"resourceSubscriptions": ["logs://app"]}});
+    let rejected = ask(FEW, "subscriptions/listen", notifications);
+    assert_json!(rejected["error"]["code"], -32602);
     let (status, _, body) = server.authorized(FEW, STREAM, "");
     assert_eq!(status, 404, "{body}");
 }
@@ -158,7 +153,7 @@ fn l3_stored_data_of_a_pack_needs_admin_and_one_of_its_tools() {
     }
     let (status, _, body) = server.authorized(ADMIN, list, "");
     assert_eq!(status, 200);
-    assert!(body.contains("cave"), "{body}");
+    assert_contains!(body, "cave");
     assert_eq!(server.authorized(ADMIN, remove, "").0, 200);
     assert_eq!(server.authorized(ADMIN, remove, "").0, 404);
 }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{ADMIN, RUNNER, Server};
+use crate::mcp_server::server_entry;
 use crate::program::eventually;
 
 const MIB: usize = 1024 * 1024;
@@ -32,10 +33,7 @@ fn large_tool(bytes: usize) -> (Far, String) {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", move |_| Reply::raw_result(&result))
         .start();
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-        server.url
-    );
+    let toml = server_entry("far", &server.url, "");
     let far = Far {
         _server: server,
         _runtime: runtime,
@@ -89,8 +87,7 @@ fn h6_a_slow_and_steady_reader_gets_its_whole_response() {
     for total in totals {
         assert!(total > 16 * MIB, "{total}");
     }
-    let log = server.daemon.log();
-    assert!(!log.contains("the client stopped reading"), "{log}");
+    assert_lacks!(server.daemon.log(), "the client stopped reading");
 }
 
 /// A client that reads `bytes` bytes each `pause`.
@@ -154,16 +151,15 @@ fn readers_of_all_rates(server: &Server) -> Vec<SlowReader> {
 /// Asserts that all readers get their whole responses, although they read slowly for `seconds`.
 fn assert_all_served(server: &Server, seconds: u64, bytes: usize) {
     let during = Duration::from_secs(seconds);
-    let readers = readers_of_all_rates(server).into_iter();
-    let readers: Vec<_> = readers
+    let readers: Vec<_> = readers_of_all_rates(server)
+        .into_iter()
         .map(|reader| thread::spawn(move || reader.run(during)))
         .collect();
     for (number, reader) in readers.into_iter().enumerate() {
         let total = reader.join().expect("the reader got its response");
         assert!(total > bytes, "reader {number}: {total}");
     }
-    let log = server.daemon.log();
-    assert!(!log.contains("the client stopped reading"), "{log}");
+    assert_lacks!(server.daemon.log(), "the client stopped reading");
 }
 
 #[test]
@@ -240,8 +236,7 @@ fn h6_slow_readers_are_served_when_too_much_waits_for_them() {
         let total = reader.join().expect("the reader got its response");
         assert!(total > 2 * bytes, "reader {number}: {total}");
     }
-    let log = server.daemon.log();
-    assert!(!log.contains("the client stopped reading"), "{log}");
+    assert_lacks!(server.daemon.log(), "the client stopped reading");
 }
 
 /// Opens `count` connections whose clients request a large result and read nothing.
@@ -261,10 +256,10 @@ fn batch(server: &Server, count: usize, mode: &str) -> (Duration, Vec<Value>) {
         .collect();
     let body = json!({"calls": calls, "mode": mode}).to_string();
     let began = Instant::now();
-    let (_, _, answer) = server.authorized(RUNNER, "POST /api/v1/tools/batch-execute", &body);
-    let mut answer: Value = serde_json::from_str(&answer).unwrap();
-    let Value::Array(results) = answer["results"].take() else {
-        panic!("{answer:.500}");
+    let (_, _, response) = server.authorized(RUNNER, "POST /api/v1/tools/batch-execute", &body);
+    let mut response: Value = serde_json::from_str(&response).unwrap();
+    let Value::Array(results) = response["results"].take() else {
+        panic!("{response:.500}");
     };
     (began.elapsed(), results)
 }
@@ -297,8 +292,8 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
         let server = Server::start(&format!("max_connections = 200\n{far}"));
         // A first call, so that the tool is listed and the process has its usual size.
         let execute = "POST /api/v1/tools/execute/far_roll";
-        let (_, _, answer) = server.authorized(RUNNER, execute, "{}");
-        assert!(answer.len() > 2 * bytes);
+        let (_, _, response) = server.authorized(RUNNER, execute, "{}");
+        assert!(response.len() > 2 * bytes);
         let before = server.daemon.memory_bytes("VmHWM");
         let stuck = stuck_readers(&server, count);
         let began = Instant::now();
@@ -307,12 +302,12 @@ fn h6_the_memory_for_stuck_readers_is_limited() {
             let (requested_at, calculator) =
                 (Instant::now(), "POST /api/v1/tools/execute/calculator");
             let sum = server.authorized(ADMIN, calculator, r#"{"expression": "2 + 2"}"#);
-            assert!(sum.2.contains(r#""success":true,"#), "{}", sum.2);
+            assert_contains!(sum.2, r#""success":true,"#);
             assert!(requested_at.elapsed() < Duration::from_secs(28));
             thread::sleep(Duration::from_millis(500));
         }
-        let (_, _, answer) = server.authorized(ADMIN, execute, "{}");
-        assert!(answer.len() > 2 * bytes, "{answer:.200}");
+        let (_, _, response) = server.authorized(ADMIN, execute, "{}");
+        assert!(response.len() > 2 * bytes, "{response:.200}");
         let grown = (server.daemon.memory_bytes("VmHWM") - before) / MIB as u64;
         // The limit, and what the running calls need to read and build their results.
         assert!(

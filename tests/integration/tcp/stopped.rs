@@ -12,6 +12,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::json;
 
 use super::{READER, RUNNER, Server};
+use crate::mcp_server::server_entry;
 use crate::program::{Daemon, eventually};
 use crate::workers::{Worker, greet};
 
@@ -45,8 +46,8 @@ fn read_all(stream: &mut impl Read) -> String {
     text
 }
 
-fn assert_ok(answer: &str) {
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+fn assert_ok(response: &str) {
+    assert_starts_with!(response, "HTTP/1.1 200");
 }
 
 #[test]
@@ -104,8 +105,8 @@ fn c2_idle_connections_and_bodies_survive_a_stop() {
             unix.write_all(&text.as_bytes()[sent..]).unwrap();
         });
         for stream in [&mut tcp as &mut dyn ReadWrite, &mut unix] {
-            let answer = read_all(&mut &mut *stream);
-            assert!(answer.contains(r#""success":true"#), "{sent}: {answer}");
+            let response = read_all(&mut &mut *stream);
+            assert!(response.contains(r#""success":true"#), "{sent}: {response}");
         }
     }
 }
@@ -129,10 +130,7 @@ fn c2_responses_that_arrive_while_the_sidecar_is_stopped_are_in_time() {
                 Reply::result(&result).after(Duration::from_millis(1_000))
             })
             .start();
-        let toml = format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        );
+        let toml = server_entry(label, &server.url, "");
         (server, toml)
     });
     let toml = servers.each_ref().map(|(_, toml)| toml.as_str()).concat();
@@ -154,10 +152,10 @@ fn c2_responses_that_arrive_while_the_sidecar_is_stopped_are_in_time() {
     thread::sleep(SETTLE);
     stop_while(&server.daemon, || {
         let result = json!({"content": [{"type": "text", "text": "in time"}]});
-        worker.answer(&call, &result);
+        worker.respond(&call, &result);
     });
     for (tool, stream) in tools.iter().zip(&mut calls) {
-        let answer = read_all(stream);
-        assert!(answer.contains("in time"), "{tool}: {answer}");
+        let response = read_all(stream);
+        assert!(response.contains("in time"), "{tool}: {response}");
     }
 }

@@ -10,8 +10,8 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     let server = Server::start("");
     Worker::connect(&server.daemon.socket, &greet())
         .serve(|params| params["_meta"]["pillion"].to_string());
-    let caller = |answer: &Value| {
-        let text = answer["result"]["text"].as_str().unwrap();
+    let caller = |response: &Value| {
+        let text = response["result"]["text"].as_str().unwrap();
         let about: Value = serde_json::from_str(text).unwrap();
         ["user", "claimedUser", "principal"].map(|member| about[member].clone())
     };
@@ -21,8 +21,8 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
         let headers = format!(
             "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n"
         );
-        let (_, _, answer) = server.send(call, &headers, &body);
-        caller(&serde_json::from_str(&answer).unwrap())
+        let (_, _, response) = server.send(call, &headers, &body);
+        caller(&serde_json::from_str(&response).unwrap())
     };
     assert_eq!(
         over_tcp(RUNNER),
@@ -39,17 +39,17 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
         json!({}),
     );
     let headers = super::as_alice(RUNNER, &headers);
-    let (_, _, answer) = server.send("POST /mcp", &headers, &request.to_string());
-    let answer: Value = serde_json::from_str(&answer).unwrap();
-    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let (_, _, response) = server.send("POST /mcp", &headers, &request.to_string());
+    let response: Value = serde_json::from_str(&response).unwrap();
+    let text = response["result"]["content"][0]["text"].as_str().unwrap();
     let about: Value = serde_json::from_str(text).unwrap();
-    assert_eq!(about["user"], json!(null), "{about}");
-    assert_eq!(about["claimedUser"], "alice", "{about}");
+    assert_json!(about["user"], json!(null));
+    assert_json!(about["claimedUser"], "alice");
     // Every process that may open the socket is trusted to name the user.
     let socket = &server.daemon.socket;
     let path = "/api/v1/tools/execute/greet";
     let headers = "x-pillion-user: alice\r\n";
-    let reply = crate::http::send(socket, "POST", path, headers, body.as_bytes());
+    let reply = crate::http::post_with(socket, path, headers, body.as_bytes());
     let [user, claimed, _] = caller(&reply.json());
     assert_eq!((user, claimed), (json!("alice"), json!(null)));
 }

@@ -107,9 +107,10 @@ async fn d7_truncated_and_malformed_responses_fail_clearly() {
     ];
     for body in bodies {
         let owned = body.to_owned();
-        let server =
-            FaultServer::start(move |_| vec![Fault::answer("200 OK", "application/json", &owned)])
-                .await;
+        let server = FaultServer::start(move |_| {
+            vec![Fault::response("200 OK", "application/json", &owned)]
+        })
+        .await;
         for result in ask_at(&base(&server), LONG).await {
             assert_eq!(
                 result.error_code,
@@ -140,7 +141,7 @@ async fn d7_a_redirect_does_not_forward_the_key() {
     for status in ["301 X", "302 X", "303 X", "307 X", "308 X"] {
         let location = format!("{}taken", base(&elsewhere));
         let server = FaultServer::start(move |_| {
-            vec![Fault::answer_with(status, &[("Location", &location)], "")]
+            vec![Fault::response_with(status, &[("Location", &location)], "")]
         })
         .await;
         for result in ask_at(&base(&server), LONG).await {
@@ -304,7 +305,7 @@ async fn d6_all_error_responses_of_weather_services_are_understood() {
 async fn answering(status: u16, body: &serde_json::Value) -> FaultServer {
     let body = body.to_string();
     FaultServer::start(move |_| {
-        vec![Fault::answer(
+        vec![Fault::response(
             &format!("{status} X"),
             "application/json",
             &body,

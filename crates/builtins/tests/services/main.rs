@@ -34,7 +34,7 @@ async fn service(answers: &[(&'static str, Value)]) -> FaultServer {
             Some((_, body)) => ("200 OK", body.to_string()),
             None => ("404 Not Found", "{}".to_owned()),
         };
-        vec![Fault::answer(status, "application/json", body)]
+        vec![Fault::response(status, "application/json", body)]
     })
     .await
 }

@@ -323,7 +323,7 @@ async fn d7_all_error_responses_are_understood() {
     for (provider, status, body, code, says) in cases {
         let shown = body.to_string();
         let server = FaultServer::start(move |_| {
-            vec![pillion_testkit::Fault::answer_with(
+            vec![pillion_testkit::Fault::response_with(
                 &format!("{status} X"),
                 &[("Content-Type", "application/json"), ("Retry-After", "7")],
                 body.to_string(),
@@ -357,7 +357,7 @@ async fn d7_the_rate_limit_header_of_brave_sets_retry_after() {
             ("X-RateLimit-Reset", reset),
         ];
         let server = FaultServer::start(move |_| {
-            vec![pillion_testkit::Fault::answer_with("429 X", &headers, "")]
+            vec![pillion_testkit::Fault::response_with("429 X", &headers, "")]
         })
         .await;
         let result = run(brave(&server), json!({"query": "q"})).await;

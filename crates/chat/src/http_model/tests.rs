@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant as StdInstant;
 
 use pillion_core::provider::assistant_text;
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmFault};
+use pillion_testkit::{FakeLlm, LlmFault, LlmResponse};
 use serde_json::json;
 
 use super::*;
@@ -59,7 +59,7 @@ fn heard_text(heard: &[Delta]) -> String {
 
 #[tokio::test]
 async fn h6_a_streamed_answer_equals_the_plain_one() {
-    let said = LlmAnswer::text("Three words here")
+    let said = LlmResponse::text("Three words here")
         .thinking("Hm.")
         .costing(11, 7)
         .and_call("roll", "{\"dice\":\"4d6\"}")
@@ -91,7 +91,7 @@ async fn h6_a_streamed_answer_equals_the_plain_one() {
 
 #[tokio::test]
 async fn h4_a_wrong_key_is_not_retried_and_not_shown() {
-    let refusal = LlmAnswer::refusal(
+    let refusal = LlmResponse::rejection(
         "401 Unauthorized",
         "invalid_api_key",
         &format!("Bad key {KEY}"),
@@ -113,7 +113,7 @@ async fn h4_a_wrong_key_is_not_retried_and_not_shown() {
 
 #[tokio::test]
 async fn h4_a_key_that_a_server_echoes_is_removed() {
-    let refusal = LlmAnswer::refusal("400 Bad Request", "odd", &format!("Not for {KEY}"));
+    let refusal = LlmResponse::rejection("400 Bad Request", "odd", &format!("Not for {KEY}"));
     let llm = FakeLlm::start([refusal]).await;
     let error = error(config(&llm).with_key(SecretString::from(KEY)), false).await;
     assert!(error.message.contains("Not for"), "{error}");
@@ -122,7 +122,7 @@ async fn h4_a_key_that_a_server_echoes_is_removed() {
 
 #[tokio::test]
 async fn h4_headers_are_in_each_request_once() {
-    let refusal = LlmAnswer::refusal("400 Bad Request", "odd", &format!("Not for {KEY}"));
+    let refusal = LlmResponse::rejection("400 Bad Request", "odd", &format!("Not for {KEY}"));
     let llm = FakeLlm::start([refusal]).await;
     let mut config = config(&llm);
     let value = http::HeaderValue::from_static(KEY);
@@ -137,10 +137,10 @@ async fn h4_headers_are_in_each_request_once() {
 #[tokio::test]
 async fn h4_a_request_to_a_busy_provider_is_retried() {
     let llm = FakeLlm::start([
-        LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
+        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
             .with_header("Retry-After", "0"),
-        LlmAnswer::error_response("503 Service Unavailable", "<html>"),
-        LlmAnswer::text("Here"),
+        LlmResponse::error_response("503 Service Unavailable", "<html>"),
+        LlmResponse::text("Here"),
     ])
     .await;
     // A changed key takes effect at once.
@@ -166,15 +166,15 @@ async fn h4_an_overload_error_in_status_200_is_retried() {
     let busy = LlmFault::Error(json!({"error": {"type": "server_error", "message": "Overloaded"}}));
     for stream in [false, true] {
         let llm = FakeLlm::start([
-            LlmAnswer::text("").with(busy.clone()),
-            LlmAnswer::text("Here"),
+            LlmResponse::text("").with(busy.clone()),
+            LlmResponse::text("Here"),
         ])
         .await;
         let (answer, _) = ask(config(&llm), stream).await;
         assert_eq!(text(answer), "Here");
 
         // There is no retry after the listener has received a delta.
-        let llm = FakeLlm::start([LlmAnswer::text("a b c").with(busy.clone())]).await;
+        let llm = FakeLlm::start([LlmResponse::text("a b c").with(busy.clone())]).await;
         let error = error(config(&llm), stream).await;
         assert_eq!(error.kind, ModelErrorKind::Unavailable);
         assert_eq!(llm.requests.all().len(), if stream { 1 } else { 3 });
@@ -185,27 +185,27 @@ async fn h4_an_overload_error_in_status_200_is_retried() {
 async fn h4_retries_are_limited() {
     for (answer, kind, requests) in [
         (
-            LlmAnswer::error_response("500 Internal Server Error", ""),
+            LlmResponse::error_response("500 Internal Server Error", ""),
             ModelErrorKind::Unavailable,
             3,
         ),
         (
-            LlmAnswer::error_response("529 Overloaded", "{}"),
+            LlmResponse::error_response("529 Overloaded", "{}"),
             ModelErrorKind::Unavailable,
             3,
         ),
         (
-            LlmAnswer::refusal("429 Too Many Requests", "insufficient_quota", "Pay"),
+            LlmResponse::rejection("429 Too Many Requests", "insufficient_quota", "Pay"),
             ModelErrorKind::Exhausted,
             1,
         ),
         (
-            LlmAnswer::error_response("404 Not Found", ""),
+            LlmResponse::error_response("404 Not Found", ""),
             ModelErrorKind::Refused,
             1,
         ),
         (
-            LlmAnswer::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
+            LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
             ModelErrorKind::Malformed,
             1,
         ),
@@ -218,7 +218,7 @@ async fn h4_retries_are_limited() {
 
 #[tokio::test]
 async fn h4_a_retry_beyond_the_deadline_is_not_attempted() {
-    let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
+    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "Slow down")
         .with_header("Retry-After", "3600");
     let llm = FakeLlm::start([busy]).await;
     let error = error(config(&llm), true).await;
@@ -229,7 +229,7 @@ async fn h4_a_retry_beyond_the_deadline_is_not_attempted() {
 
 #[tokio::test]
 async fn h4_a_stream_that_has_begun_is_not_retried() {
-    let llm = FakeLlm::start([LlmAnswer::text("a b c d e f").with(LlmFault::Broken)]).await;
+    let llm = FakeLlm::start([LlmResponse::text("a b c d e f").with(LlmFault::Broken)]).await;
     let (answer, heard) = ask(config(&llm), true).await;
     assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Unavailable);
     assert!(heard_text(&heard).starts_with("a "));
@@ -239,7 +239,7 @@ async fn h4_a_stream_that_has_begun_is_not_retried() {
 #[tokio::test]
 async fn h4_a_refused_connection_is_an_error() {
     let config = {
-        let llm = FakeLlm::start([LlmAnswer::text("x")]).await;
+        let llm = FakeLlm::start([LlmResponse::text("x")]).await;
         let mut config = config(&llm);
         config.base_url.set_query(Some("token=hush"));
         config
@@ -275,7 +275,7 @@ async fn h4_broken_responses_fail_before_the_deadline() {
         ),
     ] {
         for (stream, kind) in [(false, plain), (true, streamed)] {
-            let llm = FakeLlm::start([LlmAnswer::text("a b c d").with(fault.clone())]).await;
+            let llm = FakeLlm::start([LlmResponse::text("a b c d").with(fault.clone())]).await;
             let mut config = config(&llm);
             config.max_answer_bytes = 64 * 1024;
             if kind == ModelErrorKind::Timeout {
@@ -285,7 +285,7 @@ async fn h4_broken_responses_fail_before_the_deadline() {
             assert_eq!(error.kind, kind, "{fault:?} {stream} {error}");
         }
     }
-    let llm = FakeLlm::start([LlmAnswer::text("x").after(pause)]).await;
+    let llm = FakeLlm::start([LlmResponse::text("x").after(pause)]).await;
     let mut config = config(&llm);
     config.timeout = Duration::from_millis(200);
     assert_eq!(error(config, true).await.kind, ModelErrorKind::Timeout);
@@ -293,7 +293,7 @@ async fn h4_broken_responses_fail_before_the_deadline() {
 
 #[tokio::test]
 async fn h4_the_size_of_an_event_is_limited() {
-    let llm = FakeLlm::start([LlmAnswer::text(&"x".repeat(10_000))]).await;
+    let llm = FakeLlm::start([LlmResponse::text(&"x".repeat(10_000))]).await;
     let mut config = config(&llm);
     config.max_event_bytes = 5_000;
     let error = error(config, true).await;
@@ -308,7 +308,7 @@ async fn h6_compatible_servers_may_not_stream_or_omit_the_end_marker() {
         LlmFault::NotDone,
         LlmFault::BrokenAtEnd,
     ] {
-        let llm = FakeLlm::start([LlmAnswer::text("One two").with(fault.clone())]).await;
+        let llm = FakeLlm::start([LlmResponse::text("One two").with(fault.clone())]).await;
         let (answer, heard) = ask(config(&llm), true).await;
         assert_eq!(text(answer), "One two", "{fault:?}");
         assert_eq!(heard_text(&heard), "One two", "{fault:?}");
@@ -317,7 +317,7 @@ async fn h6_compatible_servers_may_not_stream_or_omit_the_end_marker() {
 
 #[tokio::test]
 async fn h4_dropping_the_future_ends_the_request() {
-    let llm = FakeLlm::start([LlmAnswer::text("x y").with(LlmFault::Endless)]).await;
+    let llm = FakeLlm::start([LlmResponse::text("x y").with(LlmFault::Endless)]).await;
     let model = HttpModel::new(config(&llm)).unwrap();
     let heard = Mutex::new(0_usize);
     let conversation = ProviderConversation::default();
@@ -414,7 +414,7 @@ async fn h1_errors_have_the_configured_name_and_the_host_of_the_provider() {
         "{said}"
     );
 
-    let failing = LlmAnswer::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})));
+    let failing = LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})));
     let llm = FakeLlm::start([failing]).await;
     let host = llm.base_url.trim_start_matches("http://");
     let host = host.split('/').next().unwrap();

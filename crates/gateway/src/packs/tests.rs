@@ -3,7 +3,7 @@ use pillion_core::pack::EventStream;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ToolCall};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
-use pillion_testkit::{FakeLlm, LlmAnswer};
+use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use super::*;
@@ -62,7 +62,7 @@ async fn steady() -> FakeLlm {
     let proposal = json!({"action": "ability_check", "ability": "WIS", "suggested_dc": 9,
         "reason": "It is quiet"});
     let text = json!({"proposal": proposal, "narration": "You listen."}).to_string();
-    FakeLlm::start([LlmAnswer::text(&text)]).await
+    FakeLlm::start([LlmResponse::text(&text)]).await
 }
 
 fn models(llm: &FakeLlm) -> String {

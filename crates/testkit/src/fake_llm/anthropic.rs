@@ -1,20 +1,20 @@
 use serde_json::{Value, json};
 
-use super::{LlmAnswer, LlmCall};
+use super::{LlmCall, LlmResponse};
 
-/// Returns the answer as a message.
-pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
-    let mut message = head(answer);
-    message["content"] = json!(blocks(answer));
-    message["stop_reason"] = json!(stop_reason(answer));
+/// Returns the body of the message.
+pub(super) fn plain_body(response: &LlmResponse) -> Value {
+    let mut message = head(response);
+    message["content"] = json!(blocks(response));
+    message["stop_reason"] = json!(stop_reason(response));
     message
 }
 
-/// Returns the data of the events of the answer's stream.
-pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
-    let mut events = vec![json!({"type": "message_start", "message": head(answer)})];
-    for (index, block) in blocks(answer).into_iter().enumerate() {
-        if answer.items.contains(&block) {
+/// Returns the data of the events of the response's stream.
+pub(super) fn events(response: &LlmResponse) -> Vec<String> {
+    let mut events = vec![json!({"type": "message_start", "message": head(response)})];
+    for (index, block) in blocks(response).into_iter().enumerate() {
+        if response.items.contains(&block) {
             events.extend([
                 json!({"type": "content_block_start", "index": index, "content_block": block}),
                 json!({"type": "content_block_stop", "index": index}),
@@ -37,11 +37,11 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
             json!({"type": "content_block_stop", "index": index}),
         ]);
     }
-    let (_, output) = answer.usage.unwrap_or_default();
+    let (_, output) = response.usage.unwrap_or_default();
     events.extend([
         json!({
             "type": "message_delta",
-            "delta": {"stop_reason": stop_reason(answer), "stop_sequence": null},
+            "delta": {"stop_reason": stop_reason(response), "stop_sequence": null},
             "usage": {"output_tokens": output},
         }),
         json!({"type": "message_stop"}),
@@ -49,8 +49,8 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
     events.iter().map(Value::to_string).collect()
 }
 
-fn head(answer: &LlmAnswer) -> Value {
-    let (input, output) = answer.usage.unwrap_or_default();
+fn head(response: &LlmResponse) -> Value {
+    let (input, output) = response.usage.unwrap_or_default();
     json!({
         "id": "msg_1",
         "type": "message",
@@ -63,24 +63,24 @@ fn head(answer: &LlmAnswer) -> Value {
     })
 }
 
-fn blocks(answer: &LlmAnswer) -> Vec<Value> {
-    let mut blocks = answer.items.clone();
-    let is_empty = blocks.is_empty() && answer.calls.is_empty();
-    if !answer.text.is_empty() || is_empty {
-        blocks.push(json!({"type": "text", "text": answer.text}));
+fn blocks(response: &LlmResponse) -> Vec<Value> {
+    let mut blocks = response.items.clone();
+    let is_empty = blocks.is_empty() && response.calls.is_empty();
+    if !response.text.is_empty() || is_empty {
+        blocks.push(json!({"type": "text", "text": response.text}));
     }
-    blocks.extend(answer.calls.iter().map(|call| {
+    blocks.extend(response.calls.iter().map(|call| {
         let LlmCall { id, name, .. } = call;
         json!({"type": "tool_use", "id": id, "name": name, "input": call.object()})
     }));
     blocks
 }
 
-fn stop_reason(answer: &LlmAnswer) -> &str {
-    let usual = if answer.calls.is_empty() {
+fn stop_reason(response: &LlmResponse) -> &str {
+    let usual = if response.calls.is_empty() {
         "end_turn"
     } else {
         "tool_use"
     };
-    answer.finish.as_deref().unwrap_or(usual)
+    response.finish.as_deref().unwrap_or(usual)
 }

@@ -16,7 +16,7 @@ pub(super) struct ChatRequest {
 }
 
 impl ChatRequest {
-    pub(super) fn of(dialect: LlmDialect, request: &Value) -> Self {
+    pub(super) fn from_body(dialect: LlmDialect, request: &Value) -> Self {
         match dialect {
             LlmDialect::OpenAiChat => Self::in_chat(request),
             LlmDialect::OpenAiResponses => Self::in_items(request),

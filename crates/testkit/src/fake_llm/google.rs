@@ -1,24 +1,24 @@
 use serde_json::{Value, json};
 
-use super::{LlmAnswer, LlmCall};
+use super::{LlmCall, LlmResponse};
 
-/// Returns the answer as a response of `generateContent`.
-pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
-    response(answer, &parts(answer), true)
+/// Returns the body of a response of `generateContent`.
+pub(super) fn plain_body(response: &LlmResponse) -> Value {
+    body(response, &parts(response), true)
 }
 
-/// Returns the data of the events of the answer's stream: one response per part.
-pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
-    let parts = parts(answer);
+/// Returns the data of the events of the stream: one body per part.
+pub(super) fn events(response: &LlmResponse) -> Vec<String> {
+    let parts = parts(response);
     let last = parts.len() - 1;
     let parts = parts.into_iter().enumerate();
-    let responses = parts.map(|(index, part)| response(answer, &[part], index == last));
-    responses.map(|response| response.to_string()).collect()
+    let bodies = parts.map(|(index, part)| body(response, &[part], index == last));
+    bodies.map(|body| body.to_string()).collect()
 }
 
-fn response(answer: &LlmAnswer, parts: &[Value], is_last: bool) -> Value {
-    let (input, output) = answer.usage.unwrap_or_default();
-    let mut response = json!({
+fn body(response: &LlmResponse, parts: &[Value], is_last: bool) -> Value {
+    let (input, output) = response.usage.unwrap_or_default();
+    let mut body = json!({
         "candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}],
         "usageMetadata": {
             "promptTokenCount": input,
@@ -29,18 +29,18 @@ fn response(answer: &LlmAnswer, parts: &[Value], is_last: bool) -> Value {
         "responseId": "response-1",
     });
     if is_last {
-        let reason = answer.finish.as_deref().unwrap_or("STOP");
-        response["candidates"][0]["finishReason"] = json!(reason);
+        let reason = response.finish.as_deref().unwrap_or("STOP");
+        body["candidates"][0]["finishReason"] = json!(reason);
     }
-    response
+    body
 }
 
-fn parts(answer: &LlmAnswer) -> Vec<Value> {
+fn parts(response: &LlmResponse) -> Vec<Value> {
     let mut parts = Vec::new();
-    if !answer.text.is_empty() || answer.calls.is_empty() {
-        parts.push(json!({"text": answer.text}));
+    if !response.text.is_empty() || response.calls.is_empty() {
+        parts.push(json!({"text": response.text}));
     }
-    parts.extend(answer.calls.iter().map(|call| {
+    parts.extend(response.calls.iter().map(|call| {
         let LlmCall { id, name, .. } = call;
         json!({"functionCall": {"id": id, "name": name, "args": call.object()}})
     }));

@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
 use super::chat_request::list;
-use super::{LlmAnswer, LlmDialect};
+use super::{LlmDialect, LlmResponse};
 
 /// Returns the error that providers return for an invalid conversation; `None` for a valid one.
-pub(super) fn refusal(dialect: LlmDialect, request: &Value) -> Option<LlmAnswer> {
+pub(super) fn rejection(dialect: LlmDialect, request: &Value) -> Option<LlmResponse> {
     let complaint = match dialect {
         LlmDialect::OpenAiChat => in_chat(list(&request["messages"])),
         LlmDialect::OpenAiResponses => in_items(list(&request["input"])),
@@ -13,7 +13,7 @@ pub(super) fn refusal(dialect: LlmDialect, request: &Value) -> Option<LlmAnswer>
     }?;
     let error = json!({"type": "invalid_request_error", "message": complaint});
     let body = json!({"type": "error", "error": error});
-    Some(LlmAnswer::error_response(
+    Some(LlmResponse::error_response(
         "400 Bad Request",
         &body.to_string(),
     ))
@@ -44,8 +44,8 @@ fn in_items(items: &[Value]) -> Option<&'static str> {
 }
 
 fn in_blocks(messages: &[Value]) -> Option<&'static str> {
-    let mut answers = messages.iter().filter(|it| it["role"] == "assistant");
-    let ends_in_thinking = answers.any(|message| {
+    let mut responses = messages.iter().filter(|it| it["role"] == "assistant");
+    let ends_in_thinking = responses.any(|message| {
         let last = list(&message["content"]).last();
         last.is_some_and(|block| {
             block["type"] == "thinking" || block["type"] == "redacted_thinking"

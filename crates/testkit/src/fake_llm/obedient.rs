@@ -1,26 +1,26 @@
-use super::LlmAnswer;
+use super::LlmResponse;
 use super::chat_request::ChatRequest;
 
-/// Returns the obedient model's answer to a request.
-pub(super) fn answer(request: &ChatRequest) -> LlmAnswer {
+/// Returns the obedient model's response to a request.
+pub(super) fn respond(request: &ChatRequest) -> LlmResponse {
     if !request.results.is_empty() {
-        return LlmAnswer::text(&format!("The tools say: {}", request.results.join("; ")));
+        return LlmResponse::text(&format!("The tools say: {}", request.results.join("; ")));
     }
-    let mut answer = LlmAnswer::default();
+    let mut response = LlmResponse::default();
     for line in request.last_message.lines() {
         if let Some((name, arguments)) = line.trim().split_once(' ')
             && request.tools.iter().any(|tool| tool == name)
             && arguments.trim_start().starts_with('{')
         {
-            answer = answer.and_call(name, arguments.trim());
+            response = response.and_call(name, arguments.trim());
         }
     }
-    if answer.calls.is_empty() {
-        return LlmAnswer::text(&format!("You said: {}", request.last_message));
+    if response.calls.is_empty() {
+        return LlmResponse::text(&format!("You said: {}", request.last_message));
     }
     // Ids must be unique within a conversation.
-    for (index, call) in answer.calls.iter_mut().enumerate() {
+    for (index, call) in response.calls.iter_mut().enumerate() {
         call.id = Some(format!("call_{}_{index}", request.length));
     }
-    answer
+    response
 }

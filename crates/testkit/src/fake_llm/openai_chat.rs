@@ -1,20 +1,20 @@
 use serde_json::{Map, Value, json};
 
-use super::{LlmAnswer, LlmCall};
+use super::{LlmCall, LlmResponse};
 
 /// The number of characters of arguments in one piece of a stream.
 const PIECE: usize = 7;
 
-/// Returns the answer as a chat completion.
-pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
+/// Returns the response as a chat completion.
+pub(super) fn plain_body(response: &LlmResponse) -> Value {
     let mut message = Map::new();
     message.insert("role".to_owned(), json!("assistant"));
-    message.insert("content".to_owned(), content(answer));
-    if !answer.thought.is_empty() {
-        message.insert("reasoning_content".to_owned(), json!(answer.thought));
+    message.insert("content".to_owned(), content(response));
+    if !response.thought.is_empty() {
+        message.insert("reasoning_content".to_owned(), json!(response.thought));
     }
-    if !answer.calls.is_empty() {
-        let calls: Vec<_> = answer.calls.iter().map(call).collect();
+    if !response.calls.is_empty() {
+        let calls: Vec<_> = response.calls.iter().map(call).collect();
         message.insert("tool_calls".to_owned(), json!(calls));
     }
     let mut body = json!({
@@ -22,22 +22,22 @@ pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
         "object": "chat.completion",
         "created": 1_700_000_000,
         "model": "fake",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish(answer)}],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish(response)}],
     });
-    if let Some(usage) = usage(answer) {
+    if let Some(usage) = usage(response) {
         body["usage"] = usage;
     }
     body
 }
 
-/// Returns the data of the events of the answer's stream. The pieces of several calls are
+/// Returns the data of the events of the response's stream. The pieces of several calls are
 /// interleaved.
-pub(super) fn events(answer: &LlmAnswer, request: &Value) -> Vec<String> {
+pub(super) fn events(response: &LlmResponse, request: &Value) -> Vec<String> {
     let mut events = vec![delta(&json!({"role": "assistant", "content": ""}))];
-    if !answer.thought.is_empty() {
-        events.push(delta(&json!({"reasoning_content": answer.thought})));
+    if !response.thought.is_empty() {
+        events.push(delta(&json!({"reasoning_content": response.thought})));
     }
-    let words = answer.text.split_inclusive(' ');
+    let words = response.text.split_inclusive(' ');
     events.extend(words.map(|word| delta(&json!({"content": word}))));
     let mut rest = Vec::new();
     for (
@@ -47,7 +47,7 @@ pub(super) fn events(answer: &LlmAnswer, request: &Value) -> Vec<String> {
             name,
             arguments,
         },
-    ) in answer.calls.iter().enumerate()
+    ) in response.calls.iter().enumerate()
     {
         let mut start = json!({"index": index, "type": "function",
                                "function": {"name": name, "arguments": ""}});
@@ -66,10 +66,10 @@ pub(super) fn events(answer: &LlmAnswer, request: &Value) -> Vec<String> {
             }
         }
     }
-    let end = json!([{"index": 0, "delta": {}, "finish_reason": finish(answer)}]);
+    let end = json!([{"index": 0, "delta": {}, "finish_reason": finish(response)}]);
     events.push(chunk(&end, None));
     if let (Some(usage), true) = (
-        usage(answer),
+        usage(response),
         request["stream_options"]["include_usage"] == true,
     ) {
         events.push(chunk(&json!([]), Some(usage)));
@@ -99,9 +99,9 @@ fn chunk(choices: &Value, usage: Option<Value>) -> String {
     chunk.to_string()
 }
 
-fn content(answer: &LlmAnswer) -> Value {
-    match answer.text.as_str() {
-        "" if !answer.calls.is_empty() => Value::Null,
+fn content(response: &LlmResponse) -> Value {
+    match response.text.as_str() {
+        "" if !response.calls.is_empty() => Value::Null,
         text => json!(text),
     }
 }
@@ -117,17 +117,17 @@ fn call(call: &LlmCall) -> Value {
     value
 }
 
-fn finish(answer: &LlmAnswer) -> String {
-    let usual = if answer.calls.is_empty() {
+fn finish(response: &LlmResponse) -> String {
+    let usual = if response.calls.is_empty() {
         "stop"
     } else {
         "tool_calls"
     };
-    answer.finish.clone().unwrap_or_else(|| usual.to_owned())
+    response.finish.clone().unwrap_or_else(|| usual.to_owned())
 }
 
-fn usage(answer: &LlmAnswer) -> Option<Value> {
-    let (input, output) = answer.usage?;
+fn usage(response: &LlmResponse) -> Option<Value> {
+    let (input, output) = response.usage?;
     Some(json!({
         "prompt_tokens": input,
         "completion_tokens": output,

@@ -1,11 +1,11 @@
 use serde_json::{Value, json};
 
-use super::{LlmAnswer, LlmCall};
+use super::{LlmCall, LlmResponse};
 
-/// Returns the answer as a response.
-pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
-    let (input, output) = answer.usage.unwrap_or_default();
-    let status = if answer.finish.is_some() {
+/// Returns the body of a response of OpenAI's Responses.
+pub(super) fn plain_body(response: &LlmResponse) -> Value {
+    let (input, output) = response.usage.unwrap_or_default();
+    let status = if response.finish.is_some() {
         "incomplete"
     } else {
         "completed"
@@ -16,21 +16,21 @@ pub(super) fn plain_body(answer: &LlmAnswer) -> Value {
         "created_at": 1_700_000_000,
         "status": status,
         "error": null,
-        "incomplete_details": answer.finish.as_ref().map(|reason| json!({"reason": reason})),
+        "incomplete_details": response.finish.as_ref().map(|reason| json!({"reason": reason})),
         "model": "fake",
-        "output": items(answer),
+        "output": items(response),
         "usage": {"input_tokens": input, "output_tokens": output, "total_tokens": input + output},
     })
 }
 
-/// Returns the data of the events of the answer's stream.
-pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
-    let mut started = plain_body(answer);
+/// Returns the data of the events of the response's stream.
+pub(super) fn events(response: &LlmResponse) -> Vec<String> {
+    let mut started = plain_body(response);
     started["status"] = json!("in_progress");
     started["output"] = json!([]);
     let mut events = vec![json!({"type": "response.created", "response": started})];
-    for (index, item) in items(answer).into_iter().enumerate() {
-        if answer.items.contains(&item) {
+    for (index, item) in items(response).into_iter().enumerate() {
+        if response.items.contains(&item) {
             let event = |kind: &str| json!({"type": kind, "output_index": index, "item": item});
             let kinds = ["response.output_item.added", "response.output_item.done"];
             events.extend(kinds.map(event));
@@ -53,17 +53,17 @@ pub(super) fn events(answer: &LlmAnswer) -> Vec<String> {
             json!({"type": "response.output_item.done", "output_index": index, "item": item}),
         ]);
     }
-    let whole = plain_body(answer);
+    let whole = plain_body(response);
     let end = format!("response.{}", whole["status"].as_str().unwrap_or_default());
     events.push(json!({"type": end, "response": whole}));
     events.iter().map(Value::to_string).collect()
 }
 
-fn items(answer: &LlmAnswer) -> Vec<Value> {
-    let mut items = answer.items.clone();
-    let is_empty = items.is_empty() && answer.calls.is_empty();
-    if !answer.text.is_empty() || is_empty {
-        let text = json!({"type": "output_text", "text": answer.text, "annotations": []});
+fn items(response: &LlmResponse) -> Vec<Value> {
+    let mut items = response.items.clone();
+    let is_empty = items.is_empty() && response.calls.is_empty();
+    if !response.text.is_empty() || is_empty {
+        let text = json!({"type": "output_text", "text": response.text, "annotations": []});
         items.push(json!({
             "id": "msg_1",
             "type": "message",
@@ -72,7 +72,7 @@ fn items(answer: &LlmAnswer) -> Vec<Value> {
             "content": [text],
         }));
     }
-    items.extend(answer.calls.iter().enumerate().map(|(index, call)| {
+    items.extend(response.calls.iter().enumerate().map(|(index, call)| {
         let LlmCall {
             id,
             name,

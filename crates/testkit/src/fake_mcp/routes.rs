@@ -15,10 +15,10 @@ const SESSION_ID: &str = "mcp-session-id";
 
 /// Routes all requests to one function, which first records the request.
 pub(super) fn router(server: Arc<Server>) -> Router {
-    Router::new().fallback(answer).with_state(server)
+    Router::new().fallback(handle).with_state(server)
 }
 
-async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response {
+async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response {
     let request = record(&server, request).await;
     let path = request.path.split('?').next().unwrap_or_default();
     let legacy = matches!(server.dialect, Dialect::LegacySse(_));
@@ -26,29 +26,29 @@ async fn answer(State(server): State<Arc<Server>>, request: Request) -> Response
     match (request.method.as_str(), path) {
         ("GET", "/sse") if has_stream => event_stream(server.open_stream()),
         ("POST", "/sse") if server.dialect == Dialect::GetSse => {
-            answer_on_stream(&server, &request, None).await
+            respond_on_stream(&server, &request, None).await
         }
         ("POST", "/messages") if legacy => {
             let stream = request.path.split_once("session=").map(|(_, id)| id);
             if stream.is_some_and(|stream| server.has_forgotten(stream)) {
                 return StatusCode::NOT_FOUND.into_response();
             }
-            answer_on_stream(&server, &request, stream).await
+            respond_on_stream(&server, &request, stream).await
         }
         ("POST", "/sse") if server.dialect == Dialect::PostSse => {
-            answer_here(&server, &request).await
+            respond_directly(&server, &request).await
         }
         ("POST", "/mcp") if server.dialect == Dialect::PlainHttp => {
-            answer_here(&server, &request).await
+            respond_directly(&server, &request).await
         }
         ("POST", "/mcp") if server.dialect == Dialect::Stateless => {
-            super::stateless::answer(&server, &request).await
+            super::stateless::handle(&server, &request).await
         }
         ("POST" | "DELETE", "/mcp") if is_streamable(&server) => {
-            answer_in_session(&server, &request).await
+            respond_in_session(&server, &request).await
         }
         ("GET", "/mcp") if is_streamable(&server) && server.listens => {
-            answer_in_session(&server, &request).await
+            respond_in_session(&server, &request).await
         }
         _ => StatusCode::METHOD_NOT_ALLOWED.into_response(),
     }
@@ -78,7 +78,7 @@ async fn record(server: &Server, request: Request) -> Recorded {
 }
 
 /// Returns the JSON-RPC response in the HTTP response to the request; 202 for a notification.
-async fn answer_here(server: &Server, request: &Recorded) -> Response {
+async fn respond_directly(server: &Server, request: &Recorded) -> Response {
     let Some(response) = response(server, request).await else {
         return StatusCode::ACCEPTED.into_response();
     };
@@ -89,14 +89,14 @@ async fn answer_here(server: &Server, request: &Recorded) -> Response {
     ([(CONTENT_TYPE, "application/json")], response).into_response()
 }
 
-async fn answer_in_session(server: &Server, request: &Recorded) -> Response {
+async fn respond_in_session(server: &Server, request: &Recorded) -> Response {
     let session = request.header(SESSION_ID);
     if request.method == "POST" && request.rpc_method() == "initialize" {
-        let mut answer = answer_here(server, request).await;
+        let mut response = respond_directly(server, request).await;
         let session = server.open_session();
-        let headers = answer.headers_mut();
+        let headers = response.headers_mut();
         headers.insert(SESSION_ID, session.parse().unwrap());
-        return answer;
+        return response;
     }
     match session {
         "" => StatusCode::BAD_REQUEST.into_response(),
@@ -106,11 +106,11 @@ async fn answer_in_session(server: &Server, request: &Recorded) -> Response {
             StatusCode::NO_CONTENT.into_response()
         }
         _ if request.method == "GET" => event_stream(server.open_stream()),
-        _ => answer_here(server, request).await,
+        _ => respond_directly(server, request).await,
     }
 }
 
-async fn answer_on_stream(
+async fn respond_on_stream(
     server: &Arc<Server>,
     request: &Recorded,
     stream: Option<&str>,

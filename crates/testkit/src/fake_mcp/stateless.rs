@@ -9,12 +9,12 @@ use crate::{Recorded, Reply};
 const VERSION: &str = "2026-07-28";
 
 /// Answers a request as a server of revision 2026-07-28.
-pub(super) async fn answer(server: &Server, request: &Recorded) -> Response {
+pub(super) async fn handle(server: &Server, request: &Recorded) -> Response {
     let message: Value = request.json();
     let id = message["id"].to_string();
     let method = message["method"].as_str().unwrap_or_default();
-    if let Err(refusal) = check(request, method, &message["params"]) {
-        return respond(StatusCode::BAD_REQUEST, refusal.response(&id));
+    if let Err(rejection) = check(request, method, &message["params"]) {
+        return respond(StatusCode::BAD_REQUEST, rejection.response(&id));
     }
     if method == "subscriptions/listen" {
         let acknowledged = json!({

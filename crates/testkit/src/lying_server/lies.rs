@@ -12,17 +12,17 @@ impl Lie {
     /// 3.3 and RFC 9728 section 3.3, and of every way to write an issuer.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let mut all = Self::of_names();
-        all.extend(Self::of_documents());
-        all.extend(Self::of_redirects());
-        all.extend(Self::of_endpoints());
-        all.extend(Self::of_sizes());
+        let mut all = Self::all_with_bad_names();
+        all.extend(Self::all_with_bad_documents());
+        all.extend(Self::all_with_bad_redirects());
+        all.extend(Self::all_with_bad_endpoints());
+        all.extend(Self::all_with_bad_sizes());
         all
     }
 
     /// Another host, or another spelling of the honest issuer, as the authorization server. The
     /// documents there claim to be the honest issuer's.
-    fn of_names() -> Vec<Self> {
+    fn all_with_bad_names() -> Vec<Self> {
         let names = [
             "{hostile}",
             "{hostile}/",
@@ -80,7 +80,7 @@ impl Lie {
     }
 
     /// Documents with the wrong content, or at another place.
-    fn of_documents() -> Vec<Self> {
+    fn all_with_bad_documents() -> Vec<Self> {
         let hostile = || vec!["{hostile}".to_owned()];
         let mut lies = Vec::new();
         let mut add = |name: &str, lie: Self| {
@@ -189,10 +189,10 @@ impl Lie {
     }
 
     /// Redirects to another host, with every status that keeps or changes the method.
-    fn of_redirects() -> Vec<Self> {
+    fn all_with_bad_redirects() -> Vec<Self> {
         let to = |status: u16, target: &str| {
             let headers = [("Location", target)];
-            vec![Fault::answer_with(
+            vec![Fault::response_with(
                 &format!("{status} Redirect"),
                 &headers,
                 "",
@@ -229,8 +229,8 @@ impl Lie {
         lies
     }
 
-    /// Endpoints that belong to somebody else.
-    fn of_endpoints() -> Vec<Self> {
+    /// Endpoints that belong to another server.
+    fn all_with_bad_endpoints() -> Vec<Self> {
         let mut lies = Vec::new();
         for announced in [false, true] {
             // A mix-up: the user signs in at the honest host, for the hostile one.
@@ -263,7 +263,7 @@ impl Lie {
     }
 
     /// Documents without an end.
-    fn of_sizes() -> Vec<Self> {
+    fn all_with_bad_sizes() -> Vec<Self> {
         let endless = || {
             let spaces = Fault::Forever(vec![b' '; 65536]);
             vec![Fault::head("application/json"), spaces]
@@ -295,7 +295,7 @@ impl Lie {
                     .map(|path| {
                         (
                             path.to_owned(),
-                            vec![Fault::answer("404 Not Found", "", "")],
+                            vec![Fault::response("404 Not Found", "", "")],
                         )
                     })
                     .into(),

@@ -75,7 +75,7 @@ impl PostgresRelay {
     }
 
     /// Forwards new connections again.
-    pub fn answer_again(&self) {
+    pub fn resume(&self) {
         self.left.store(usize::MAX, Ordering::SeqCst);
         self.is_silent.send_replace(false);
     }

@@ -1,7 +1,5 @@
-use serde_json::Value;
-
 use super::mcp;
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[test]
 fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
@@ -70,13 +68,10 @@ fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
         let output = mcp(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let reported = stderr(&output);
-        assert!(
-            reported.starts_with(&format!("pillion: {expected}")),
-            "{reported}"
-        );
-        assert!(reported.ends_with(" (invalid_input)\n"), "{reported}");
+        assert_starts_with!(reported, &format!("pillion: {expected}"));
+        assert_ends_with!(reported, " (invalid_input)\n");
         assert_eq!(reported.lines().count(), 1, "{reported}");
-        assert!(!reported.contains("hunter2"), "{reported}");
+        assert_lacks!(reported, "hunter2");
         assert_eq!(stdout(&output), "");
     }
 }
@@ -98,7 +93,7 @@ fn a_bad_option_is_rejected_with_its_valid_values() {
     ] {
         let output = mcp(&[&["probe", url], &options[..]].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert_contains!(stderr(&output), expected);
     }
 }
 
@@ -127,11 +122,11 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
     for (arguments, expected) in cases {
         let output = mcp(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let error = stdout_json(&output);
         assert_eq!(error["success"], false);
         assert_eq!(error["error_code"], "invalid_input");
         let reported = error["error"].as_str().unwrap();
-        assert!(reported.starts_with(expected), "{reported}");
+        assert_starts_with!(reported, expected);
         assert_eq!(reported.lines().count(), 1, "{reported}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}");
     }

@@ -5,7 +5,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::mcp;
-use crate::program::{pillion, stderr, stdout};
+use crate::program::{failure, pillion, stderr, stdout, stdout_json, success};
 
 /// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
@@ -55,15 +55,10 @@ async fn pairs_are_typed_by_the_tools_schema() {
     );
     let expected = json!({"dice": "20", "times": 3, "tags": ["a", "b"], "other": 1});
     assert_eq!(sent(&server), expected);
-    assert_eq!(
-        serde_json::from_str::<Value>(&stdout(&output)).unwrap(),
-        expected
-    );
+    assert_eq!(stdout_json(&output), expected);
 
-    let output = mcp(&["call", &server.url, "roll", "times=often"]);
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(&mcp(&["call", &server.url, "roll", "times=often"]), 2),
         "pillion: 'times' must be an integer, not 'often' (invalid_input)\n"
     );
 }
@@ -124,10 +119,7 @@ async fn a_tool_that_fails_ends_with_1() {
     );
     let output = mcp(&["call", &server.url, "broken", "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        serde_json::from_str::<Value>(&stdout(&output)).unwrap()["isError"],
-        true
-    );
+    assert_eq!(stdout_json(&output)["isError"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,8 +132,7 @@ async fn an_unknown_tool_is_reported_with_the_available_tools() {
         server.url
     );
     assert_eq!(stderr(&output), line);
-    let output = mcp(&["call", &server.url, "nope", "--json"]);
-    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let error = stdout_json(&mcp(&["call", &server.url, "nope", "--json"]));
     assert_eq!(error["error_code"], "not_found");
     assert_eq!(error["details"]["rpc"]["code"], -32602);
     assert_eq!(error["details"]["available"], json!(["roll"]));
@@ -162,8 +153,7 @@ async fn f6_a_mismatch_with_the_output_schema_is_reported_with_the_result() {
         })
         .start();
     let output = mcp(&["call", &server.url, "roll"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(stdout(&output), "{\n  \"total\": \"many\"\n}\n");
+    assert_eq!(success(&output), "{\n  \"total\": \"many\"\n}\n");
     let reported = stderr(&output);
     let lines: Vec<_> = reported.lines().collect();
     assert_eq!(lines.len(), 1, "{lines:?}");

@@ -3,7 +3,7 @@ use std::io::Write;
 use pillion_testkit::{Dialect, FakeMcp};
 
 use super::{mcp, mcp_with};
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stderr, stdout, success};
 
 const SECRET: &str = "hunter2-hush";
 
@@ -31,8 +31,7 @@ async fn l1_credentials_are_read_from_variables_and_files_and_never_shown() {
             value,
             "{options:?}"
         );
-        let shown = stdout(&output) + &stderr(&output);
-        assert!(!shown.contains(SECRET), "{shown}");
+        assert_lacks!(stdout(&output) + &stderr(&output), SECRET);
     }
 }
 
@@ -48,29 +47,22 @@ async fn a_configured_server_is_selected_by_name() {
     .unwrap();
     let file = file.path().to_str().unwrap();
     let variables = [("TOKEN", SECRET), ("PILLION_CONFIG", file)];
-    let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&mcp_with(&["call", "--server", "dice", "roll"], &variables));
     let requests = server.requests.all();
     assert_eq!(
         requests[0].header("authorization"),
         format!("Bearer {SECRET}")
     );
 
-    let output = mcp_with(&["probe", "--server", "cards"], &variables);
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(&mcp_with(&["probe", "--server", "cards"], &variables), 2),
         "pillion: the configuration has no MCP server 'cards'; its servers: dice (not_found)\n"
     );
     let output = mcp_with(
         &["call", "--server", "dice", &server.url, "roll"],
         &variables,
     );
-    assert!(
-        stderr(&output).contains("two servers"),
-        "{}",
-        stderr(&output)
-    );
+    assert_contains!(stderr(&output), "two servers");
     assert!(stderr(&mcp(&["probe", "--server", "dice"])).contains("PILLION_CONFIG"));
 }
 
@@ -100,11 +92,8 @@ fn l1_a_missing_credential_is_reported_without_its_value() {
         let output = mcp(&[&["probe", url], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         let reported = stderr(&output);
-        assert!(
-            reported.starts_with(&format!("pillion: {expected}")),
-            "{reported}"
-        );
-        assert!(!reported.contains("hunter2"), "{reported}");
+        assert_starts_with!(reported, &format!("pillion: {expected}"));
+        assert_lacks!(reported, "hunter2");
     }
 }
 
@@ -122,20 +111,15 @@ async fn only_the_variables_of_the_selected_server_matter() {
     )
     .unwrap();
     let variables = [("PILLION_CONFIG", file.path().to_str().unwrap())];
-    let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&mcp_with(&["call", "--server", "dice", "roll"], &variables));
     // The variable is required for this server.
-    let output = mcp_with(&["call", "--server", "cards", "roll"], &variables);
-    assert_eq!(output.status.code(), Some(2));
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("the environment variable UNSET is not set"),
-        "{reported}"
+    assert_contains!(
+        failure(
+            &mcp_with(&["call", "--server", "cards", "roll"], &variables),
+            2
+        ),
+        "the environment variable UNSET is not set"
     );
     let output = mcp_with(&["probe", "--server", "chess"], &variables);
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("its servers: cards, dice, files"),
-        "{reported}"
-    );
+    assert_contains!(stderr(&output), "its servers: cards, dice, files");
 }

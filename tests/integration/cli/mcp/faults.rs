@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::mcp;
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_times_out_is_cancelled_at_the_server() {
@@ -17,29 +17,24 @@ async fn a_call_that_times_out_is_cancelled_at_the_server() {
     let output = mcp(&["call", &server.url, "roll", "--timeout", "700ms", "--json"]);
     assert!(since.elapsed() < Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(1));
-    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let error = stdout_json(&output);
     assert_eq!(error["error_code"], "timeout");
-    assert_eq!(server.requests.calls("notifications/cancelled").len(), 1);
+    assert_eq!(server.requests.count("notifications/cancelled"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_mcp_is_reported_in_one_line() {
     let page = "<html>hunter2</html>";
-    let answers = [
-        Fault::answer("200 OK", "text/html", page),
-        Fault::answer("404 Not Found", "text/html", page),
-        Fault::answer("500 Internal Server Error", "text/plain", page),
-        Fault::answer("200 OK", "application/json", "{}"),
+    let responses = [
+        Fault::response("200 OK", "text/html", page),
+        Fault::response("404 Not Found", "text/html", page),
+        Fault::text("500 Internal Server Error", page),
+        Fault::json("{}"),
     ];
-    for answer in answers {
-        let server = FaultServer::start(move |_| vec![answer.clone()]).await;
-        let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
-        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-        let reported = stderr(&output);
-        assert!(
-            reported.starts_with(&format!("pillion: {}: ", server.url)),
-            "{reported}"
-        );
+    for response in responses {
+        let server = FaultServer::start(move |_| vec![response.clone()]).await;
+        let reported = failure(&mcp(&["call", &server.url, "roll", "--timeout", "5"]), 1);
+        assert_starts_with!(reported, &format!("pillion: {}: ", server.url));
         assert_eq!(
             (reported.lines().count(), reported.contains("hunter2")),
             (1, false),
@@ -62,7 +57,7 @@ async fn a_flooding_server_is_disconnected() {
         (Some(1), "")
     );
     let reported = stderr(&output);
-    assert!(reported.contains("larger than"), "{reported}");
+    assert_contains!(reported, "larger than");
     assert_eq!(reported.lines().count(), 1, "{reported}");
 }
 

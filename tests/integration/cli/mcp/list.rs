@@ -39,7 +39,7 @@ async fn one_list_has_one_line_for_each_item() {
     );
     assert!(
         !stderr(&verbose).contains('\u{1b}'),
-        "no colours into a pipe"
+        "no colors into a pipe"
     );
     assert_eq!(stdout(&mcp(&["list", "prompts", &server.url])), "");
 }

@@ -1,10 +1,10 @@
 //! `--oauth`: the command requests an authorization, and a browser returns the response.
 
-mod answers;
 mod clients;
 mod command_line;
 mod login;
 mod peers;
+mod responses;
 mod unrelated_requests;
 
 use std::io::Read;
@@ -41,10 +41,10 @@ impl Running {
     /// Returns `pillion mcp ...` with these variables.
     fn start(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = pillion(&["mcp"]);
-        Self::of(command.args(arguments), variables, Shown::OnStderr)
+        Self::spawn(command.args(arguments), variables, Shown::OnStderr)
     }
 
-    fn of(command: &mut Command, variables: &[(&str, &str)], shown: Shown) -> Self {
+    fn spawn(command: &mut Command, variables: &[(&str, &str)], shown: Shown) -> Self {
         let mut child = command
             .envs(variables.iter().copied())
             .stdin(Stdio::null())
@@ -53,11 +53,11 @@ impl Running {
             .spawn()
             .unwrap();
         let reported = Arc::<Mutex<Vec<u8>>>::default();
-        let told_by: Box<dyn Read + Send> = match shown {
+        let output: Box<dyn Read + Send> = match shown {
             Shown::OnStderr => Box::new(child.stderr.take().unwrap()),
             Shown::OnStdout => Box::new(child.stdout.take().unwrap()),
         };
-        let reader = read_all(told_by, Arc::clone(&reported));
+        let reader = read_all(output, Arc::clone(&reported));
         Self {
             child: Some(child),
             reported,
@@ -146,14 +146,14 @@ async fn open(page: Url) -> Response {
 
 /// Returns the URL that the authorization server redirects the browser to.
 async fn way_back(page: Url) -> Url {
-    let answer = browser(false).get(page).send().await.unwrap();
-    let location = answer.headers()["location"].to_str().unwrap();
+    let response = browser(false).get(page).send().await.unwrap();
+    let location = response.headers()["location"].to_str().unwrap();
     Url::parse(location).unwrap()
 }
 
-fn parameter(url: &Url, wanted: &str) -> String {
+fn parameter(url: &Url, key: &str) -> String {
     let mut pairs = url.query_pairs();
-    let value = pairs.find_map(|(name, value)| (name == wanted).then(|| value.into_owned()));
+    let value = pairs.find_map(|(name, value)| (name == key).then(|| value.into_owned()));
     value.unwrap_or_default()
 }
 

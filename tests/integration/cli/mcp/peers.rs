@@ -1,10 +1,9 @@
 //! The real servers of `tests/peers`.
 
 use pillion_testkit::Peer;
-use serde_json::Value;
 
 use super::{mcp, mcp_with};
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_streamable_http_and_over_sse() {
@@ -15,8 +14,7 @@ async fn everything_over_streamable_http_and_over_sse() {
         let Some(peer) = Peer::start(name) else {
             return;
         };
-        let output = mcp(&["probe", &peer.url, "--json"]);
-        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let found = stdout_json(&mcp(&["probe", &peer.url, "--json"]));
         assert_eq!(found["transport"], transport);
         assert!(
             found["offers"]["prompts"]
@@ -33,11 +31,7 @@ async fn everything_over_streamable_http_and_over_sse() {
         let filled = mcp(&["prompt", &peer.url, "args-prompt", "city=Paris"]);
         assert_eq!(stdout(&filled), "user: What's weather in Paris?\n");
         let read = mcp(&["read", &peer.url, "demo://resource/dynamic/text/1"]);
-        assert!(
-            stdout(&read).starts_with("Resource 1: "),
-            "{}",
-            stdout(&read)
-        );
+        assert_starts_with!(stdout(&read), "Resource 1: ");
     }
 }
 
@@ -69,11 +63,7 @@ async fn each_progress_notification_is_one_line_if_requested() {
 async fn python_of_2026_07_28_and_behind_a_token() {
     if let Some(peer) = Peer::start("mcp2-http") {
         let output = mcp(&["probe", &peer.url]);
-        assert!(
-            stdout(&output).contains("revision      2026-07-28\n"),
-            "{}",
-            stdout(&output)
-        );
+        assert_contains!(stdout(&output), "revision      2026-07-28\n");
         assert_eq!(
             stdout(&mcp(&["call", &peer.url, "add", "a=1", "b=2"])),
             "3\n"
@@ -82,11 +72,7 @@ async fn python_of_2026_07_28_and_behind_a_token() {
     if let Some(peer) = Peer::start("fastmcp-bearer") {
         let output = mcp(&["list", "tools", &peer.url]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(
-            stderr(&output).ends_with("(denied)\n"),
-            "{}",
-            stderr(&output)
-        );
+        assert_ends_with!(stderr(&output), "(denied)\n");
         let output = mcp_with(
             &["list", "tools", &peer.url, "--bearer-env", "T"],
             &[("T", "let-me-in")],

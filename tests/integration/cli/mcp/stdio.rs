@@ -4,7 +4,7 @@ use pillion_testkit::fake_stdio;
 use serde_json::Value;
 
 use super::mcp_with;
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stderr, stdout_json, success};
 
 /// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
@@ -21,7 +21,7 @@ fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
 #[test]
 fn a_program_is_probed_listed_and_called() {
     let output = with_fake(&["probe", "--json"], &[]);
-    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let found = stdout_json(&output);
     assert_eq!(found["transport"], "stdio");
     assert!(
         found["steps"][0]["attempt"]
@@ -29,10 +29,9 @@ fn a_program_is_probed_listed_and_called() {
             .unwrap()
             .starts_with("stdio ")
     );
-    let output = with_fake(&["list", "tools"], &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&with_fake(&["list", "tools"], &[]));
     let output = with_fake(&["call", "roll", "dice=1d20", "--json"], &[]);
-    let result: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let result = stdout_json(&output);
     assert_eq!(
         (output.status.code(), &result["total"]),
         (Some(0), &Value::from(15))
@@ -44,8 +43,7 @@ fn l1_a_program_sees_only_its_configured_environment() {
     let options = [
         "call", "state", "--json", "--env", "KEY", "--env", "MODE=a=b", "--cwd", "/",
     ];
-    let output = with_fake(&options, &["flag"]);
-    let state: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let state = stdout_json(&with_fake(&options, &["flag"]));
     assert_eq!(state["env"]["KEY"], "hunter2");
     assert_eq!(state["env"]["MODE"], "a=b");
     assert_eq!(state["env"]["OTHER"], Value::Null);
@@ -57,42 +55,26 @@ fn l1_a_program_sees_only_its_configured_environment() {
 
 #[test]
 fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
-    let output = with_fake(&["probe"], &["exit-at-once"]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("cannot find the configuration"),
-        "{reported}"
-    );
+    let reported = failure(&with_fake(&["probe"], &["exit-at-once"]), 1);
+    assert_contains!(reported, "cannot find the configuration");
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
-    let output = mcp_with(&["probe", "--", "/nowhere/server"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
-    assert!(
-        reported.starts_with("pillion: stdio:server: "),
-        "{reported}"
-    );
-    assert!(
-        reported.contains("'/nowhere/server' cannot be started: No such file"),
-        "{reported}"
+    let reported = failure(&mcp_with(&["probe", "--", "/nowhere/server"], &[]), 1);
+    assert_starts_with!(reported, "pillion: stdio:server: ");
+    assert_contains!(
+        reported,
+        "'/nowhere/server' cannot be started: No such file"
     );
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
     let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).ends_with(" (timeout)\n"),
-        "{}",
-        stderr(&output)
-    );
+    assert_ends_with!(stderr(&output), " (timeout)\n");
 }
 
 #[test]
 fn an_echoing_program_is_not_taken_for_a_server() {
-    let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
-    assert!(reported.contains("it is not an MCP server"), "{reported}");
-    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
+    let reported = failure(&mcp_with(&["probe", "--", "/bin/cat"], &[]), 1);
+    assert_contains!(reported, "it is not an MCP server");
+    assert_ends_with!(reported, " (unavailable)\n");
 }

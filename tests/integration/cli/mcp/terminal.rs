@@ -18,8 +18,8 @@ fn asking_server() -> FakeMcp {
             )
         })
         .on("tools/call", |params| {
-            if let Some(answer) = params.get("inputResponses") {
-                let text = answer["who"].to_string();
+            if let Some(response) = params.get("inputResponses") {
+                let text = response["who"].to_string();
                 return Reply::result(&json!({"content": [{"type": "text", "text": text}]}));
             }
             Reply::result(
@@ -49,7 +49,7 @@ fn type_at(server: &FakeMcp, keys: &str, arguments: &str, pause: Duration) -> St
     })
 }
 
-fn answer(server: &FakeMcp) -> Value {
+fn respond(server: &FakeMcp) -> Value {
     let calls = server.requests.calls("tools/call");
     calls.last().unwrap().json()["params"]["inputResponses"]["who"].clone()
 }
@@ -59,13 +59,11 @@ async fn the_user_fills_in_a_form() {
     let server = asking_server();
     let shown = type_at(&server, "x\nBob\n\ny\n", "", Duration::ZERO);
     assert_eq!(
-        answer(&server),
+        respond(&server),
         json!({"action": "accept", "content": {"name": "Bob", "size": "m"}}),
         "{shown}"
     );
-    assert!(shown.contains("Who\\u{1b}[2J rolls?"), "{shown}");
-    assert!(shown.contains("2) m"), "{shown}");
-    assert!(shown.contains("optional [m]: "), "{shown}");
+    assert_contains!(shown, "Who\\u{1b}[2J rolls?", "2) m", "optional [m]: ");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +75,7 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
     ] {
         let server = asking_server();
         let shown = type_at(&server, keys, "", Duration::ZERO);
-        assert_eq!(answer(&server), json!({"action": action}), "{shown}");
+        assert_eq!(respond(&server), json!({"action": action}), "{shown}");
     }
 }
 
@@ -85,7 +83,7 @@ async fn an_empty_answer_declines_and_ctrl_c_cancels_the_question_alone() {
 async fn the_time_for_an_answer_does_not_count_for_the_timeout() {
     let server = asking_server();
     let shown = type_at(&server, "Bob\n\n\n", "--timeout 2", Duration::from_secs(3));
-    assert_eq!(answer(&server)["action"], "accept", "{shown}");
+    assert_eq!(respond(&server)["action"], "accept", "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,6 +95,6 @@ async fn without_a_terminal_no_question_is_asked() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let reported = String::from_utf8(output.stderr).unwrap();
-    assert!(reported.contains("elicitation/create"), "{reported}");
-    assert!(reported.ends_with(" (denied)\n"), "{reported}");
+    assert_contains!(reported, "elicitation/create");
+    assert_ends_with!(reported, " (denied)\n");
 }

@@ -7,17 +7,17 @@ use std::thread;
 use super::*;
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::Daemon;
+use crate::program::{Daemon, failure};
 use crate::reload::reload;
 use crate::workers::{self, Worker};
 use pillion_testkit::root_or_skip;
 
 /// The user of the program if the tests run as root.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_UID: u32 = 65_534;
 
 fn client(daemon: &Daemon) -> Client {
     // A path that cannot exist: a bridge needs no store.
-    Client::of(&daemon.socket, Path::new("/dev/null/none"), &[])
+    Client::for_sidecar(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
 fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
@@ -41,7 +41,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     client.initialize(&json!({}));
     assert!(!client.tools().contains(&"echo".to_owned()));
     // Servers that are added later are available, too.
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let body = json!({"name": "memos", "url": server.url}).to_string();
     let added = http::post(&daemon.socket, "/api/v1/servers", body);
     assert_eq!(added.status, 201);
@@ -60,12 +60,12 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let mut modern = self::client(&daemon);
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
     let called = modern.request("tools/call", &stateless(&params));
-    assert_eq!(called["result"]["resultType"], "complete", "{called}");
+    assert_json!(called["result"]["resultType"], "complete");
     let recorded = calls(&daemon, "");
     assert_eq!(recorded.len(), 3, "{recorded:?}");
     for call in &recorded {
-        assert_eq!(call["status"], "success", "{call}");
-        assert_eq!(call["caller"], "mcp", "{call}");
+        assert_json!(call["status"], "success");
+        assert_json!(call["caller"], "mcp");
     }
     assert!(client.end().is_empty());
 }
@@ -73,7 +73,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
 #[test]
 fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let body = json!({"name": "memos", "url": server.url}).to_string();
     assert_eq!(
         http::post(&daemon.socket, "/api/v1/servers", body).status,
@@ -88,7 +88,7 @@ fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
             let line = printed.lines().find_map(|line| line.strip_prefix(client));
             assert!(line.unwrap().contains("echo"), "{printed}");
         }
-        assert!(printed.contains("fastmcp stdio: 7 tools"), "{printed}");
+        assert_contains!(printed, "fastmcp stdio: 7 tools");
     }
     for era in ["legacy", "auto", "modern"] {
         let call = ["--method", "tools/call", "--tool-name", "echo"];
@@ -110,7 +110,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
         &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
     let question = client.receive();
-    assert_eq!(question["method"], "elicitation/create", "{question}");
+    assert_json!(question["method"], "elicitation/create");
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"],
         "result": {"action": "accept", "content": {"decision": "approve"}}}));
     assert_eq!(text(&client.response_to(id)), "42");
@@ -123,13 +123,13 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
         "params": {"progressToken": call["id"], "progress": 1, "total": 2}}),
     );
     let progress = client.receive();
-    assert_eq!(progress["params"]["progressToken"], "p", "{progress}");
+    assert_json!(progress["params"]["progressToken"], "p");
     client.send(
         &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": {"requestId": id}}),
     );
     assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
-    worker.answer(&call, &json!({"content": []}));
+    worker.respond(&call, &json!({"content": []}));
     // No request is pending any more.
     assert!(client.end().is_empty());
 }
@@ -145,12 +145,9 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     worker.read().unwrap();
     daemon.kill();
     let failed = client.response_to(id);
-    assert_eq!(failed["error"]["code"], -32000, "{failed}");
+    assert_json!(failed["error"]["code"], -32000);
     let reported = failed["error"]["message"].as_str().unwrap();
-    assert!(
-        reported.starts_with("The sidecar stopped before it answered"),
-        "{reported}"
-    );
+    assert_starts_with!(reported, "The sidecar stopped before it answered");
     // Sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
     let daemon = daemon.again();
@@ -173,10 +170,12 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut client = client(&daemon);
     client.initialize(&json!({}));
     daemon.kill();
-    let refused = client.request("tools/list", &json!({}));
-    assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    let reported = refused["error"]["message"].as_str().unwrap();
-    assert!(reported.starts_with("no sidecar listens on "), "{reported}");
+    let rejected = client.request("tools/list", &json!({}));
+    assert_json!(rejected["error"]["code"], -32000);
+    assert_starts_with!(
+        rejected["error"]["message"].as_str().unwrap(),
+        "no sidecar listens on "
+    );
     let daemon = daemon.again();
     eventually("there is a sidecar again", || {
         client.request("ping", &json!({})).get("result").is_some()
@@ -202,7 +201,7 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
         tools = client.tools();
     }
     assert!(tools.contains(&"calculator".to_owned()), "{tools:?}");
-    worker.answer(
+    worker.respond(
         &call,
         &json!({"content": [{"type": "text", "text": "late"}]}),
     );
@@ -233,7 +232,7 @@ fn a_disconnected_client_leaves_nothing_behind() {
             // Earlier requests are answered first.
             let answering = thread::spawn(move || {
                 thread::sleep(Duration::from_millis(300));
-                worker.answer(&call, &json!({"content": []}));
+                worker.respond(&call, &json!({"content": []}));
                 worker
             });
             let last = client.end();
@@ -254,21 +253,20 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     let toml = "[[models]]\nid = \"small\"\n\
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
     let daemon = Daemon::with_config(toml, &[]);
-    let mut client = Client::of(&daemon.socket, Path::new("memory"), &["--model", "small"]);
+    let mut client =
+        Client::for_sidecar(&daemon.socket, Path::new("memory"), &["--model", "small"]);
     client.initialize(&json!({}));
     assert_eq!(client.tools(), ["calculator"]);
     client.end();
-    let output = pillion(&["mcp-stdio", "--model", "nope", "--socket"])
-        .arg(&daemon.socket)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let reported = stderr(&output);
-    assert!(
-        reported.ends_with("rejected the connection: Unknown model: nope\n"),
-        "{reported}"
+    let reported = failure(
+        &pillion(&["mcp-stdio", "--model", "nope", "--socket"])
+            .arg(&daemon.socket)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap(),
+        2,
     );
+    assert_ends_with!(reported, "rejected the connection: Unknown model: nope\n");
 }
 
 #[test]
@@ -280,22 +278,26 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
     let try_to = |arguments: &[&str]| {
-        let mut command = Command::new(&copy);
-        let command = command.args(arguments).arg("--socket").arg(&daemon.socket);
-        let command = command.env_clear().stdin(Stdio::null()).uid(NOBODY);
-        command.env(MEMORY.0, MEMORY.1).output().unwrap()
+        Command::new(&copy)
+            .args(arguments)
+            .arg("--socket")
+            .arg(&daemon.socket)
+            .env_clear()
+            .stdin(Stdio::null())
+            .uid(UNPRIVILEGED_UID)
+            .env(MEMORY.0, MEMORY.1)
+            .output()
+            .unwrap()
     };
     let output = try_to(&["mcp-stdio"]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
-    assert!(
-        reported.contains("permission denied for the sidecar's socket"),
-        "{reported}"
+    assert_contains!(
+        failure(&output, 1),
+        "permission denied for the sidecar's socket"
     );
     assert!(output.stdout.is_empty());
     let status = || {
         let reported = stderr(&try_to(&["status"]));
-        assert!(reported.contains("Permission denied"), "{reported}");
+        assert_contains!(reported, "Permission denied");
         reported
     };
     assert!(status().contains("a directory of the path lets only its owner"));
@@ -315,25 +317,22 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
-    let output = Command::new(&copy)
-        .args(["mcp-stdio", "--socket"])
-        .arg(&daemon.socket)
-        .env_clear()
-        .stdin(Stdio::null())
-        .uid(NOBODY)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
-    assert!(
-        reported
-            .contains("rejected the connection: Permission denied: no rule of socket.allow_uids"),
-        "{reported}"
+    let reported = failure(
+        &Command::new(&copy)
+            .args(["mcp-stdio", "--socket"])
+            .arg(&daemon.socket)
+            .env_clear()
+            .stdin(Stdio::null())
+            .uid(UNPRIVILEGED_UID)
+            .output()
+            .unwrap(),
+        1,
     );
-    assert!(
-        reported.contains("allows user 65534 of group"),
-        "{reported}"
+    assert_contains!(
+        reported,
+        "rejected the connection: Permission denied: no rule of socket.allow_uids"
     );
+    assert_contains!(reported, "allows user 65534 of group");
 }
 
 fn open_to_everybody(path: &Path) {
@@ -372,33 +371,36 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     }
     let rules =
         |user: u32| format!("[socket]\nmode = \"0666\"\nallow_uids = [{user}]\n[call_log]\n");
-    let daemon = Daemon::with_config(&rules(NOBODY), &[]);
+    let daemon = Daemon::with_config(&rules(UNPRIVILEGED_UID), &[]);
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
     let mut command = Command::new(copy);
     command.args(["mcp-stdio", "--socket"]).arg(&daemon.socket);
-    let mut bridge = Client::start(command.env_clear().uid(NOBODY));
+    let mut bridge = Client::start(command.env_clear().uid(UNPRIVILEGED_UID));
     bridge.initialize(&json!({}));
     assert!(bridge.tools().contains(&"calculator".to_owned()));
     let connect = |request: &str| {
         let mut command = Command::new("python3");
         command.args(["-c", CONNECTS]).arg(&daemon.socket);
-        command.arg(request).uid(NOBODY).stdin(Stdio::null());
+        command
+            .arg(request)
+            .uid(UNPRIVILEGED_UID)
+            .stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         (child, lines, first)
     };
-    let tools = json!({"name": "nobody's", "tools": workers::greet()}).to_string();
+    let tools = json!({"name": "other", "tools": workers::greet()}).to_string();
     let worker = connect(&format!(
         "POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\n\
          Upgrade: pillion-worker\r\nContent-Length: {}\r\n\r\n{tools}",
         tools.len()
     ));
-    let kept = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
-    assert!(worker.2.starts_with("HTTP/1.1 101"), "{}", worker.2);
-    assert!(kept.2.starts_with("HTTP/1.1 200"), "{}", kept.2);
+    let idle = connect("GET /healthz HTTP/1.1\r\nHost: pillion\r\n\r\n");
+    assert_starts_with!(worker.2, "HTTP/1.1 101");
+    assert_starts_with!(idle.2, "HTTP/1.1 200");
     // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
@@ -406,18 +408,21 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     let call = slow.read().unwrap();
 
     reload(&daemon, &rules(1));
-    for (mut child, mut lines, _) in [worker, kept] {
+    for (mut child, mut lines, _) in [worker, idle] {
         assert_eq!(lines.next().unwrap().unwrap(), "over");
         assert!(child.wait().unwrap().success());
     }
-    slow.answer(
+    slow.respond(
         &call,
         &json!({"content": [{"type": "text", "text": "done"}]}),
     );
     assert_eq!(text(&bridge.response_to(running)), "done");
-    let refused = bridge.request("tools/list", &json!({}));
-    let reason = refused["error"]["message"].as_str().unwrap();
-    assert!(reason.contains("no rule of socket.allow_uids"), "{refused}");
+    let rejected = bridge.request("tools/list", &json!({}));
+    let reason = rejected["error"]["message"].as_str().unwrap();
+    assert!(
+        reason.contains("no rule of socket.allow_uids"),
+        "{rejected}"
+    );
     assert!(
         daemon
             .log()

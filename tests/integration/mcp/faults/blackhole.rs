@@ -22,8 +22,8 @@ impl Blackhole {
         let listener = socket.listen(0).unwrap();
         let address = listener.local_addr().unwrap();
         let mut queued = Vec::new();
-        let patience = Duration::from_millis(500);
-        while let Ok(stream) = tokio::time::timeout(patience, TcpStream::connect(address)).await {
+        let timeout = Duration::from_millis(500);
+        while let Ok(stream) = tokio::time::timeout(timeout, TcpStream::connect(address)).await {
             queued.push(stream.unwrap());
             assert!(queued.len() < 64, "the queue is never full");
         }

@@ -29,15 +29,13 @@ async fn inner_connect_to_both() {
     let file = std::path::PathBuf::from(std::env::var("SSL_CERT_FILE").unwrap());
     let url = |which| std::fs::read_to_string(file.with_extension(which)).unwrap();
     // This server only performs handshakes.
-    let error = roll(&client(&url("current"), TransportKind::StreamableHttp)).await;
-    let error = error.unwrap_err();
+    let error = roll(&client(&url("current"), TransportKind::StreamableHttp))
+        .await
+        .unwrap_err();
     assert!(!error.to_string().contains("certificate"), "{error}");
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&url("expired"), transport)).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert!(error.to_string().contains("expired"), "{error}");
     }

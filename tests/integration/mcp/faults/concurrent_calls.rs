@@ -26,11 +26,11 @@ async fn a_fault_affects_only_its_call() {
             if is_bad(&request.json()) {
                 return faults.clone();
             }
-            let mut answer = in_session(request);
+            let mut response = in_session(request);
             if request.rpc_method() == "tools/call" {
-                answer.insert(0, Fault::Wait(Duration::from_millis(150)));
+                response.insert(0, Fault::Wait(Duration::from_millis(150)));
             }
-            answer
+            response
         })
         .await;
         let mut config = config(&server.url, TransportKind::StreamableHttp);
@@ -62,12 +62,8 @@ async fn a_fault_affects_only_its_call() {
         }
         assert!(started.elapsed() < Duration::from_secs(10), "{case}");
         // Every call was sent once, in one session.
-        assert_eq!(
-            server.requests.calls("tools/call").len(),
-            SIBLINGS + 1,
-            "{case}"
-        );
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+        assert_eq!(server.requests.count("tools/call"), SIBLINGS + 1, "{case}");
+        assert_eq!(server.requests.count("initialize"), 1, "{case}");
     }
 }
 
@@ -79,9 +75,9 @@ async fn dead_connections_are_replaced() {
         if is_dark.load(Ordering::SeqCst) {
             return vec![Fault::Hang];
         }
-        let mut answer = in_session(request);
-        answer.insert(0, Fault::Wait(Duration::from_millis(50)));
-        answer
+        let mut response = in_session(request);
+        response.insert(0, Fault::Wait(Duration::from_millis(50)));
+        response
     })
     .await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);

@@ -20,9 +20,9 @@ async fn eight_mebibytes_arrive_over_every_transport() {
     let dialects = dialects().into_iter();
     let stateless = (Dialect::Stateless, TransportKind::Auto);
     for (dialect, transport) in dialects.chain([stateless]) {
-        let answer = result.clone();
+        let response = result.clone();
         let server = FakeMcp::builder(dialect.clone())
-            .on("tools/call", move |_| Reply::raw_result(&answer))
+            .on("tools/call", move |_| Reply::raw_result(&response))
             .start();
         let client = client(&server.url, transport);
         let (first, second) = tokio::join!(roll(&client), roll(&client));
@@ -119,9 +119,9 @@ async fn ten_thousand_tools_in_pages_and_in_one() {
         let tools = client.list_tools().await.unwrap();
         assert_eq!(tools.len(), 10_000);
         for (n, tool) in tools.iter().enumerate() {
-            assert!(tool.get().contains(&format!("\"t{n}\"")), "{}", tool.get());
+            assert_contains!(tool.get(), &format!("\"t{n}\""));
         }
-        let lists = server.requests.calls("tools/list").len();
+        let lists = server.requests.count("tools/list");
         assert_eq!(lists, 10_000 / per_page);
         roll(&client).await.unwrap();
     }
@@ -145,10 +145,7 @@ async fn a_million_tiny_events_before_the_answer() {
     .await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);
     let error = roll(&McpClient::new(config.clone())).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::TooManyEvents { limit: 10_000 }),
-        "{error:?}"
-    );
+    assert_kind!(error, McpErrorKind::TooManyEvents { limit: 10_000 });
     config.limits.max_events = 1_000_001;
     config.timeout = Duration::from_secs(120);
     let result = roll(&McpClient::new(config)).await.unwrap();

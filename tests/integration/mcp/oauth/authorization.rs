@@ -19,7 +19,7 @@ async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
     roll(&client).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     let calls = server.requests.calls("tools/call");
     let tokens: Vec<&str> = calls.iter().map(token).collect();
     assert_eq!(tokens, ["", "Bearer hush-access-1", "Bearer hush-access-1"]);
@@ -43,7 +43,7 @@ async fn e8_concurrent_calls_share_one_authorization() {
     for call in calls.collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     assert_eq!(server.requests_to("/token").len(), 1);
 }
 
@@ -53,17 +53,16 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let client = McpClient::new(oauth(&server, &json!({})));
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
-    let text = error.to_string();
-    assert!(text.contains("the server requires authorization"), "{text}");
+    assert_contains!(error.to_string(), "the server requires authorization");
     assert!(matches!(oauth_error(&error), OAuthError::NobodyToAsk));
     assert!(server.requests_to("/register").is_empty());
 }
 
 #[tokio::test]
 async fn an_authorization_response_for_another_request_is_refused() {
-    type Answer = fn(&super::AuthorizationRequest) -> String;
+    type Responder = fn(&super::AuthorizationRequest) -> String;
     type Check = fn(&OAuthError) -> bool;
-    let cases: [(&str, Answer, Check); 5] = [
+    let cases: [(&str, Responder, Check); 5] = [
         (
             "another state",
             |request| {
@@ -108,9 +107,9 @@ async fn an_authorization_response_for_another_request_is_refused() {
             |error| matches!(error, OAuthError::WrongIssuer),
         ),
     ];
-    for (case, answer, expected) in cases {
+    for (case, response, expected) in cases {
         let server = FakeOAuth::start(OAuthRules::default()).await;
-        let client = asking(&server, &Consenting::answering(answer));
+        let client = asking(&server, &Consenting::answering(response));
         let error = roll(&client).await.unwrap_err();
         assert!(expected(oauth_error(&error)), "{case}: {error}");
         assert_eq!(error.class(), ErrorClass::Denied, "{case}");
@@ -129,7 +128,7 @@ async fn without_pkce_no_authorization_is_started() {
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
         assert!(matches!(oauth_error(&error), OAuthError::PkceUnsupported));
-        assert_eq!(person.asked(), 0);
+        assert_eq!(person.prompts(), 0);
     }
 }
 
@@ -168,7 +167,7 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
         oauth_error(&error),
         OAuthError::ForeignAuthorizationEndpoint { .. }
     ));
-    assert_eq!(person.asked(), 0);
+    assert_eq!(person.prompts(), 0);
     let mut config = oauth(&server, &json!({"issuer": server.issuer}));
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     roll(&McpClient::new(config)).await.unwrap();
@@ -180,7 +179,7 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
         format!("{}&iss={issuer}", redirect(request))
     });
     roll(&asking(&server, &person)).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
 }
 
 #[tokio::test]
@@ -194,7 +193,7 @@ async fn scopes_accumulate_when_a_server_requires_more() {
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
-    assert_eq!(person.asked(), 2);
+    assert_eq!(person.prompts(), 2);
     let forms = server.token_requests();
     assert_eq!(forms[0]["code"], "hush-code-read");
     assert_eq!(forms[1]["code"], "hush-code-read write more-0");
@@ -202,7 +201,7 @@ async fn scopes_accumulate_when_a_server_requires_more() {
 
 #[tokio::test]
 async fn a_scope_that_was_not_granted_is_not_requested_again() {
-    for (greedy, asked_by_call) in [(false, [2, 0]), (true, [3, 2])] {
+    for (greedy, prompts_by_call) in [(false, [2, 0]), (true, [3, 2])] {
         let server = FakeOAuth::start(OAuthRules {
             scope: Some("read".to_owned()),
             call_scope: Some("write".to_owned()),
@@ -213,12 +212,12 @@ async fn a_scope_that_was_not_granted_is_not_requested_again() {
         .await;
         let person = Consenting::new();
         let client = asking(&server, &person);
-        for asked in asked_by_call {
-            let before = person.asked();
+        for prompts in prompts_by_call {
+            let before = person.prompts();
             let error = roll(&client).await.unwrap_err();
             assert_eq!(error.class(), ErrorClass::Denied);
             assert_eq!(error.http_status(), Some(403));
-            assert_eq!(person.asked() - before, asked, "greedy: {greedy}");
+            assert_eq!(person.prompts() - before, prompts, "greedy: {greedy}");
         }
     }
 }
@@ -244,7 +243,7 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
     assert!(
         matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected)
     );
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     let seen = away.requests.all();
     assert!(
         seen.iter()
@@ -262,7 +261,7 @@ async fn the_time_of_the_user_does_not_count_for_the_server() {
     config.timeout = Duration::from_secs(4);
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     roll(&McpClient::new(config)).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     let probes = server.requests.calls("server/discover");
     assert_eq!(token(probes.last().unwrap()), "Bearer hush-access-1");
 }
@@ -283,7 +282,7 @@ async fn an_authorization_may_take_longer_than_a_call() {
         assert!(calls < 100);
     }
     assert!(calls > 1);
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
 }
 
 #[tokio::test]
@@ -298,7 +297,7 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
                 let uri = &request.redirect_uri;
                 format!("{uri}?error=access_denied&state={state}&iss={iss}")
             },
-            asked: AtomicUsize::new(0),
+            prompts: AtomicUsize::new(0),
         };
         let person = Arc::new(person);
         let mut config = oauth(&server, &json!({}));
@@ -313,7 +312,7 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
             }
         };
         assert!(matches!(oauth_error(&error), OAuthError::Refused { .. }));
-        assert_eq!(person.asked(), 1, "{timeout:?}");
+        assert_eq!(person.prompts(), 1, "{timeout:?}");
         assert!(server.token_requests().is_empty());
     }
 }

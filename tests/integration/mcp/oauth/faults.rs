@@ -34,37 +34,31 @@ async fn bad_answers_are_errors_with_a_code() {
         (
             "500",
             "/token",
-            vec![Fault::answer("500 Oops", "text/html", "<p>")],
+            vec![Fault::response("500 Oops", "text/html", "<p>")],
             unavailable,
         ),
         (
             "HTML",
             "/token",
-            vec![Fault::answer("200 OK", "text/html", "<p>")],
+            vec![Fault::response("200 OK", "text/html", "<p>")],
             ErrorClass::Denied,
         ),
         (
             "refusal",
             "/token",
-            vec![Fault::answer("400 Bad", JSON, long)],
+            vec![Fault::response("400 Bad", JSON, long)],
             ErrorClass::Denied,
         ),
         (
             "unknown type",
             "/token",
-            vec![Fault::answer(
-                "200 OK",
-                JSON,
-                r#"{"access_token":"hush","token_type":"mac"}"#,
-            )],
+            vec![Fault::json(r#"{"access_token":"hush","token_type":"mac"}"#)],
             ErrorClass::Denied,
         ),
         (
             "a token that is invalid in a header",
             "/token",
-            vec![Fault::answer(
-                "200 OK",
-                JSON,
+            vec![Fault::json(
                 r#"{"access_token":"hush\r\nX: 1","token_type":"bearer"}"#,
             )],
             ErrorClass::Denied,
@@ -79,13 +73,17 @@ async fn bad_answers_are_errors_with_a_code() {
         (
             "redirect",
             "/token",
-            vec![Fault::answer_with("307 Temporary Redirect", &elsewhere, "")],
+            vec![Fault::response_with(
+                "307 Temporary Redirect",
+                &elsewhere,
+                "",
+            )],
             ErrorClass::Denied,
         ),
         (
             "metadata 500",
             METADATA,
-            vec![Fault::answer("500 Oops", JSON, "")],
+            vec![Fault::response("500 Oops", JSON, "")],
             unavailable,
         ),
         (
@@ -97,15 +95,13 @@ async fn bad_answers_are_errors_with_a_code() {
         (
             "metadata elsewhere",
             RESOURCE,
-            vec![Fault::answer_with("307 T", &elsewhere, "")],
+            vec![Fault::response_with("307 T", &elsewhere, "")],
             unavailable,
         ),
         (
             "another resource",
             RESOURCE,
-            vec![Fault::answer(
-                "200 OK",
-                JSON,
+            vec![Fault::json(
                 r#"{"resource":"https://evil.example","authorization_servers":["https://a.example"]}"#,
             )],
             ErrorClass::Denied,
@@ -113,7 +109,7 @@ async fn bad_answers_are_errors_with_a_code() {
         (
             "no registration",
             "/register",
-            vec![Fault::answer("400 Bad", JSON, "{}")],
+            vec![Fault::response("400 Bad", JSON, "{}")],
             ErrorClass::Denied,
         ),
     ] {
@@ -167,7 +163,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied, "{endpoint}: {error}");
-        assert_eq!(person.asked(), 0, "{endpoint}");
+        assert_eq!(person.prompts(), 0, "{endpoint}");
         let insecure = matches!(oauth_error(&error), OAuthError::Endpoint(_));
         assert!(insecure || endpoint == "registration_endpoint", "{error:?}");
     }
@@ -175,17 +171,13 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 
 #[tokio::test]
 async fn a_lost_client_registration_is_repeated() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
     // Like after a restart of a server that stores everything in memory.
     server.revoke();
-    let unknown = Fault::answer("401 Unauthorized", JSON, r#"{"error":"invalid_client"}"#);
+    let unknown = Fault::response("401 Unauthorized", JSON, r#"{"error":"invalid_client"}"#);
     server.change(|rules| _ = rules.faults.insert("/token".to_owned(), vec![unknown]));
     roll(&client).await.unwrap_err();
     server.change(|rules| rules.faults.clear());
@@ -198,7 +190,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     let server = FakeOAuth::start(OAuthRules {
         faults: [METADATA, RESOURCE]
             .map(|path| {
-                let nothing = vec![Fault::answer("404 Not Found", JSON, "")];
+                let nothing = vec![Fault::response("404 Not Found", JSON, "")];
                 (path.to_owned(), nothing)
             })
             .into(),
@@ -208,8 +200,9 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     let settings = json!({
         "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
         "issuer": server.issuer});
-    let error = roll(&McpClient::new(oauth(&server, &settings))).await;
-    let error = error.unwrap_err();
+    let error = roll(&McpClient::new(oauth(&server, &settings)))
+        .await
+        .unwrap_err();
     assert!(
         matches!(oauth_error(&error), OAuthError::Unpublished),
         "{error}"
@@ -228,7 +221,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     // Without a configured client, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);
     roll(&asking(&server, &person)).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
 }
 
 #[tokio::test]

@@ -172,7 +172,7 @@ async fn no_grant_sends_requests_to_another_issuer() {
             panic!("{settings}: {error}");
         };
         assert_eq!((found, configured), (&other.issuer, &server.issuer));
-        assert_eq!(person.asked(), 0);
+        assert_eq!(person.prompts(), 0);
     }
     for fake in [&server, &other] {
         assert!(fake.token_requests().is_empty());

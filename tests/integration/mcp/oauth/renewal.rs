@@ -7,19 +7,12 @@ use pillion_testkit::{FakeOAuth, OAuthRules};
 
 use super::{Consenting, asking, roll, token};
 
-fn refreshing() -> OAuthRules {
-    OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    }
-}
-
 #[tokio::test]
 async fn an_expired_token_is_refreshed_once_for_all_calls() {
     let server = FakeOAuth::start(OAuthRules {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
-        ..refreshing()
+        ..OAuthRules::refreshing()
     })
     .await;
     let person = Consenting::new();
@@ -34,7 +27,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
     for call in calls.collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
     assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
@@ -46,7 +39,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refreshed_and_the_call_retried() {
-    let server = FakeOAuth::start(refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
@@ -58,7 +51,7 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
     for call in calls.collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
     assert_eq!(grants[1]["refresh_token"], "hush-refresh-1");
@@ -67,14 +60,14 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
 
 #[tokio::test]
 async fn a_rejected_refresh_token_starts_a_new_authorization() {
-    let server = FakeOAuth::start(refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
     server.revoke();
     server.revoke_refresh_tokens();
     roll(&client).await.unwrap();
-    assert_eq!(person.asked(), 2);
+    assert_eq!(person.prompts(), 2);
     // The client is not registered again.
     assert_eq!(server.requests_to("/register").len(), 1);
 }
@@ -87,23 +80,23 @@ async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
     roll(&client).await.unwrap();
     server.change(|rules| {
         let challenge = [("WWW-Authenticate", "Bearer error=\"invalid_token\"")];
-        let refusal = pillion_testkit::Fault::answer_with("401 Unauthorized", &challenge, "");
-        rules.faults.insert("/sse".to_owned(), vec![refusal]);
+        let rejection = pillion_testkit::Fault::response_with("401 Unauthorized", &challenge, "");
+        rules.faults.insert("/sse".to_owned(), vec![rejection]);
     });
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     assert_eq!(error.http_status(), Some(401));
-    assert_eq!(person.asked(), 2);
+    assert_eq!(person.prompts(), 2);
     // A later call does not start another authorization, because that token was never accepted.
     roll(&client).await.unwrap_err();
-    assert_eq!(person.asked(), 2);
+    assert_eq!(person.prompts(), 2);
 }
 
 #[tokio::test]
 async fn a_cancelled_call_does_not_lose_the_token() {
     let server = FakeOAuth::start(OAuthRules {
         token_delay: Duration::from_millis(600),
-        ..refreshing()
+        ..OAuthRules::refreshing()
     })
     .await;
     let person = Consenting::new();
@@ -117,7 +110,7 @@ async fn a_cancelled_call_does_not_lose_the_token() {
     super::super::eventually("a token was given", || server.token_requests().len() == 1).await;
     tokio::time::sleep(Duration::from_millis(900)).await;
     roll(&client).await.unwrap();
-    assert_eq!(person.asked(), 1);
+    assert_eq!(person.prompts(), 1);
     let calls = server.requests.calls("tools/call");
     assert_eq!(token(calls.last().unwrap()), "Bearer hush-access-1");
 }

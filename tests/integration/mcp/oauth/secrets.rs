@@ -43,7 +43,7 @@ async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
     );
     config.authorization.prompt = Some(Consenting::new());
     let shown = format!("{config:?}");
-    assert!(!shown.contains("hush"), "{shown}");
+    assert_lacks!(shown, "hush");
     let client = McpClient::new(config);
     // The guard covers this test's runtime, which has one thread.
     let guard = tracing_subscriber::util::SubscriberInitExt::set_default(subscriber);
@@ -55,7 +55,7 @@ async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
     roll(&client).await.unwrap();
     drop(guard);
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("pillion_mcp_client"), "{log}");
-    assert!(!log.contains("hush"), "{log}");
+    assert_contains!(log, "pillion_mcp_client");
+    assert_lacks!(log, "hush");
     assert!(!format!("{client:?}").contains("hush"));
 }

@@ -28,11 +28,7 @@ fn client(
 
 #[tokio::test]
 async fn another_client_uses_the_stored_tokens_without_an_authorization() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let store = Arc::new(InMemoryTokenStore::default());
     roll(&client(&server, &store, Some(&Consenting::new())))
         .await
@@ -82,15 +78,16 @@ async fn another_client_can_finish_an_authorization() {
     };
     let request = prompt.0.lock().unwrap().take().unwrap();
     assert!(!format!("{request:?}").contains("hush"));
-    let kept = serde_json::to_string(&request.pending).unwrap();
+    let stored = serde_json::to_string(&request.pending).unwrap();
 
     let store = Arc::new(InMemoryTokenStore::default());
-    let pending = || serde_json::from_str::<PendingAuthorization>(&kept).unwrap();
+    let pending = || serde_json::from_str::<PendingAuthorization>(&stored).unwrap();
     let foreign = AuthorizationResponse::new("hush-code-x", "of another", None);
-    let refused = client(&server, &store, None);
-    let refused = refused.finish_authorization(pending(), foreign).await;
+    let rejected = client(&server, &store, None)
+        .finish_authorization(pending(), foreign)
+        .await;
     assert!(matches!(
-        oauth_error(&refused.unwrap_err()),
+        oauth_error(&rejected.unwrap_err()),
         OAuthError::WrongState
     ));
 
@@ -138,5 +135,5 @@ async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
         oauth_error(&error).to_string(),
         "the token store failed: no disk"
     );
-    assert_eq!(person.asked(), 0);
+    assert_eq!(person.prompts(), 0);
 }

@@ -83,7 +83,7 @@ impl Form {
             }
         };
         if !matches!(self, Self::OpenEvent | Self::CutOff) {
-            return vec![Fault::answer(status, kind, body)];
+            return vec![Fault::response(status, kind, body)];
         }
         let length = body.len() + 100;
         let head =
@@ -102,15 +102,11 @@ async fn server(call: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) 
         match request.rpc_method().as_str() {
             "initialize" => {
                 let response = Reply::result(&json!({})).response(&id);
-                vec![Fault::answer_with("200 OK", &session, response)]
+                vec![Fault::response_with("200 OK", &session, response)]
             }
             "tools/call" => call(request),
-            "ping" => vec![Fault::answer(
-                "200 OK",
-                JSON,
-                Reply::result(&json!({})).response(&id),
-            )],
-            _ => vec![Fault::answer("202 Accepted", JSON, "")],
+            "ping" => vec![Fault::json(Reply::result(&json!({})).response(&id))],
+            _ => vec![Fault::response("202 Accepted", JSON, "")],
         }
     })
     .await
@@ -140,10 +136,10 @@ async fn a_call_that_was_answered_with_its_id_is_sent_once_whatever_the_status()
         let client = client(&server.url, TransportKind::StreamableHttp);
         let error = roll(&client).await.unwrap_err();
         let case = format!("{status}, {code}, {text}, {form:?}: {error}");
-        assert_eq!(server.requests.calls("tools/call").len(), 1, "{case}");
+        assert_eq!(server.requests.count("tools/call"), 1, "{case}");
         // This code says that the server has another revision now, which the client checks.
         let is_about_revision = code == -32022;
-        let sessions = server.requests.calls("initialize").len();
+        let sessions = server.requests.count("initialize");
         assert!(sessions == 1 || is_about_revision, "{case}");
         let is_whole = matches!(form, Form::Plain | Form::Batch | Form::Event | Form::TextId);
         if is_whole && !status.starts_with("401") {
@@ -157,12 +153,12 @@ async fn a_result_with_the_id_of_the_call_is_its_result_whatever_the_status() {
     for status in STATUSES {
         let server = server(move |request| {
             let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
-            vec![Fault::answer(status, JSON, response)]
+            vec![Fault::response(status, JSON, response)]
         })
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         roll(&client).await.unwrap();
-        assert_eq!(server.requests.calls("tools/call").len(), 1, "{status}");
+        assert_eq!(server.requests.count("tools/call"), 1, "{status}");
     }
 }
 
@@ -183,23 +179,21 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
         ("400 Bad Request", lost("\"id\":null,")),
         ("400 Bad Request", lost("\"id\":\"server-error\",")),
     ] {
-        let answer = body.clone();
+        let response = body.clone();
         let is_first = std::sync::atomic::AtomicBool::new(true);
         let server = server(move |request| {
             if is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
-                return vec![Fault::answer(status, JSON, &answer)];
+                return vec![Fault::response(status, JSON, &response)];
             }
-            let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
-            vec![Fault::answer("200 OK", JSON, response)]
+            vec![Fault::reply(
+                request,
+                &Reply::result(&json!({"content": []})),
+            )]
         })
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         roll(&client).await.unwrap();
-        assert_eq!(
-            server.requests.calls("initialize").len(),
-            2,
-            "{status} {body}"
-        );
+        assert_eq!(server.requests.count("initialize"), 2, "{status} {body}");
     }
 }
 
@@ -216,27 +210,27 @@ async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answer
         if method == "initialize" {
             known.store(true, SeqCst);
             let response = Reply::result(&json!({})).response(&id);
-            return vec![Fault::answer_with("200 OK", &session, response)];
+            return vec![Fault::response_with("200 OK", &session, response)];
         }
         if method.is_empty() || method.starts_with("notifications/") {
-            return vec![Fault::answer("202 Accepted", JSON, "")];
+            return vec![Fault::response("202 Accepted", JSON, "")];
         }
         if !known.load(SeqCst) {
             let response = Reply::error(-32001, "Session not found").response(&id);
-            return vec![Fault::answer("404 Not Found", JSON, response)];
+            return vec![Fault::response("404 Not Found", JSON, response)];
         }
         let response = Reply::result(&json!({"content": [], "tools": []})).response(&id);
-        vec![Fault::answer("200 OK", JSON, response)]
+        vec![Fault::json(response)]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
     is_known.store(false, std::sync::atomic::Ordering::SeqCst);
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
-    assert_eq!(server.requests.calls("ping").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 3);
+    assert_eq!(server.requests.count("ping"), 1);
     is_known.store(false, std::sync::atomic::Ordering::SeqCst);
     // Listing is harmless to repeat.
     client.list_tools().await.unwrap();
-    assert_eq!(server.requests.calls("initialize").len(), 3);
+    assert_eq!(server.requests.count("initialize"), 3);
 }

@@ -45,13 +45,13 @@ async fn e7_a_program_has_only_its_configured_environment() {
 #[tokio::test]
 async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
     // An open descriptor without close-on-exec, like PHP's sockets.
-    let (kept, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (leaked, _other) = std::os::unix::net::UnixStream::pair().unwrap();
     let leaky = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
-    nix::fcntl::fcntl(&kept, leaky).unwrap();
+    nix::fcntl::fcntl(&leaked, leaky).unwrap();
     nix::sys::signal::SigSet::all().thread_block().unwrap();
     let state = call(&fake(&[]), "state", json!({})).await;
     let descriptors = state["descriptors"].as_array().unwrap();
-    assert!(!descriptors.contains(&json!(kept.as_raw_fd())), "{state}");
+    assert!(!descriptors.contains(&json!(leaked.as_raw_fd())), "{state}");
     // The last one is the directory that the program reads to list its descriptors.
     assert_eq!(descriptors.len(), 4, "{state}");
     assert_eq!(state["blocked_signals"], "0000000000000000");
@@ -77,16 +77,10 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     let elsewhere = StdioCommand::new("/no/such/directory/server");
     let elsewhere = McpClient::new(ServerConfig::of_command("x", elsewhere));
     let error = elsewhere.list_tools().await.unwrap_err().to_string();
-    assert!(
-        error.contains("'/no/such/directory/server' cannot be started"),
-        "{error}"
-    );
+    assert_contains!(error, "'/no/such/directory/server' cannot be started");
     let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));
     let error = directory.list_tools().await.unwrap_err().to_string();
-    assert!(
-        error.contains("the working directory is not a directory"),
-        "{error}"
-    );
+    assert_contains!(error, "the working directory is not a directory");
     let null = with_command(|command| command.args.push("a\0b".into()));
     let error = null.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::InvalidInput);

@@ -67,7 +67,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
 #[tokio::test]
 async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
     let client = fake(&["exit-at-once"]);
-    let mut refused = None;
+    let mut rejected = None;
     for _ in 0..10 {
         let error = client.list_tools().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Unavailable, "{error}");
@@ -76,22 +76,19 @@ async fn e9_a_program_that_crashes_repeatedly_is_backed_off_for_a_while() {
                 assert_eq!(last_words, "cannot find the configuration");
             }
             McpErrorKind::KnownDown { .. } => {
-                refused = Some(error);
+                rejected = Some(error);
                 break;
             }
             other => panic!("{other:?}"),
         }
     }
-    let error = refused.unwrap();
+    let error = rejected.unwrap();
     let retry_after = error.retry_after().unwrap();
     assert!(!retry_after.is_zero() && retry_after < Duration::from_secs(30));
     // The call fails at once, independent of the deadline.
     let before = Instant::now();
     let again = client.list_tools().await.unwrap_err();
-    assert!(
-        matches!(again.kind(), McpErrorKind::KnownDown { .. }),
-        "{again}"
-    );
+    assert_kind!(again, McpErrorKind::KnownDown { .. });
     assert!(before.elapsed() < Duration::from_millis(500));
 }
 
@@ -145,12 +142,12 @@ async fn e9_a_program_that_closes_stdin_or_stdout_is_replaced() {
         let client = fake(&[]);
         let first = pid(&client).await;
         let _ = client.call_tool(tool, &json!({})).await;
-        let mut answer = roll(&client).await;
-        if answer.is_err() {
+        let mut response = roll(&client).await;
+        if response.is_err() {
             // The first call after the program closed its input detects that.
-            answer = roll(&client).await;
+            response = roll(&client).await;
         }
-        answer.unwrap();
+        response.unwrap();
         assert_ne!(pid(&client).await, first, "{tool}");
         eventually("the old one's end", || !exists(first)).await;
     }
@@ -163,10 +160,7 @@ async fn e9_the_exit_is_noticed_although_another_process_holds_the_output_open()
         .as_i64()
         .unwrap();
     let error = client.call_tool("kill", &json!({})).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::ProcessEnded { .. }),
-        "{error}"
-    );
+    assert_kind!(error, McpErrorKind::ProcessEnded { .. });
     roll(&client).await.unwrap();
     // The process left the group, so the test has to end it.
     kill(

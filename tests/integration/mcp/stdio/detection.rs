@@ -60,18 +60,18 @@ async fn e6_a_program_without_handshake_gets_requests_of_its_revision() {
     // The second program gets discover, then the handshake, and answers both late.
     for flags in [&["modern"][..], &["modern", "slow-start"]] {
         let client = fake(flags);
-        let answer = call(&client, "meta", json!({})).await;
-        let version = &answer["meta"]["io.modelcontextprotocol/protocolVersion"];
+        let response = call(&client, "meta", json!({})).await;
+        let version = &response["meta"]["io.modelcontextprotocol/protocolVersion"];
         assert_eq!(version, "2026-07-28", "{flags:?}");
         let connection = client.connection().await.unwrap();
         assert_eq!(
             connection.protocol_version,
             Some(ProtocolVersion::V2026_07_28)
         );
-        let seen = answer["seen"].as_array().unwrap();
+        let seen = response["seen"].as_array().unwrap();
         assert!(
             !seen.contains(&json!("notifications/initialized")),
-            "{answer}"
+            "{response}"
         );
         assert_eq!(client.list_tools().await.unwrap().len(), 1);
     }

@@ -30,8 +30,11 @@ async fn e2_garbage_batches_and_server_requests_are_tolerated() {
     let client = fake(&[]);
     assert_eq!(call(&client, "garbage", json!({})).await["total"], 15);
     assert_eq!(call(&client, "batch", json!({})).await["batch"], true);
-    let answer = call(&client, "ask", json!({})).await;
-    assert_eq!(answer, json!({"jsonrpc": "2.0", "id": "q1", "result": {}}));
+    let response = call(&client, "ask", json!({})).await;
+    assert_eq!(
+        response,
+        json!({"jsonrpc": "2.0", "id": "q1", "result": {}})
+    );
     assert_eq!(client.list_tools().await.unwrap().len(), 1);
 }
 
@@ -52,10 +55,7 @@ async fn l1_a_line_that_is_too_long_fails_only_its_call() {
     let large = client.call_tool("large", &arguments);
     let (large, small) = tokio::join!(large, roll(&client));
     let error = large.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 }),
-        "{error}"
-    );
+    assert_kind!(error, McpErrorKind::TooLarge { limit: 100_000 });
     assert_eq!(small.unwrap().get().replace(' ', ""), ROLLED);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
     assert_eq!(fits.as_str().unwrap().len(), 90_000);
@@ -75,12 +75,11 @@ async fn l1_an_endless_line_times_out_within_the_memory_limit() {
 #[tokio::test]
 async fn e2_an_answer_that_is_not_json_fails_its_call_at_once() {
     let client = fake(&[]);
-    let error = client.call_tool("not-a-number", &json!({})).await;
-    let error = error.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::InvalidMessage(_)),
-        "{error}"
-    );
+    let error = client
+        .call_tool("not-a-number", &json!({}))
+        .await
+        .unwrap_err();
+    assert_kind!(error, McpErrorKind::InvalidMessage(_));
     roll(&client).await.unwrap();
 }
 

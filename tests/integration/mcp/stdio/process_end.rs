@@ -111,8 +111,8 @@ async fn e9_a_cancelled_connection_attempt_leaves_no_process() {
     for _ in 0..5 {
         let client = McpClient::new(fake_config(&["silent", &name]));
         let connecting = client.connect();
-        let patience = std::time::Duration::from_millis(20);
-        assert!(tokio::time::timeout(patience, connecting).await.is_err());
+        let timeout = std::time::Duration::from_millis(20);
+        assert!(tokio::time::timeout(timeout, connecting).await.is_err());
     }
     let running = || {
         let processes = std::fs::read_dir("/proc").unwrap().flatten();

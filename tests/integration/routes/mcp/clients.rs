@@ -9,6 +9,7 @@ use std::thread;
 
 use pillion_testkit::Peer;
 
+use crate::mcp_server::detected_entry;
 use crate::program::{pillion_path, stderr, stdout};
 use crate::sidecar::Sidecar;
 
@@ -65,9 +66,7 @@ pub fn run(client: &str, arguments: &[&str]) -> Option<String> {
 
 fn with_peer(peer: &Peer) -> Sidecar {
     let url = &peer.url;
-    Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"memos\"\nurl = \"{url}\"\n"
-    ))
+    Sidecar::with_config(&detected_entry("memos", url, ""))
 }
 
 #[test]
@@ -84,7 +83,7 @@ fn python_clients_of_both_protocol_eras_list_call_and_read() {
             return;
         };
         for client in ["mcp auto: ", "mcp legacy: ", "fastmcp http: "] {
-            assert!(printed.contains(client), "{printed}");
+            assert_contains!(printed, client);
         }
     }
 }
@@ -110,8 +109,7 @@ fn the_inspector_of_both_protocol_eras_lists_and_calls() {
 
 #[test]
 fn a_client_over_standard_streams_calls_too() {
-    let program = pillion_path();
-    let program = program.to_str().unwrap();
+    let program = pillion_path().to_str().unwrap();
     let config = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&config, "[store]\nlocation = \"memory\"\n").unwrap();
     let config = config.path().to_str().unwrap();
@@ -124,6 +122,6 @@ fn a_client_over_standard_streams_calls_too() {
         config,
     ];
     if let Some(printed) = run("client-python", &arguments) {
-        assert!(printed.contains("fastmcp stdio: "), "{printed}");
+        assert_contains!(printed, "fastmcp stdio: ");
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::clients::{bridge, run};
 use super::{Session, ask};
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -12,10 +13,7 @@ use crate::sidecar::Sidecar;
 const CLIENTS: [&str; 3] = ["lists-python1", "lists-python2", "lists-node"];
 
 fn config(url: &str) -> String {
-    format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n\
-         transport = \"streamable_http\"\ntool_prefix = \"\"\n"
-    )
+    server_entry("far", url, "tool_prefix = \"\"")
 }
 
 /// Starts a server whose lists have valid and invalid entries.
@@ -65,8 +63,10 @@ fn careless() -> FakeMcp {
 fn read_by_clients(sidecar: &Sidecar, tools: &[&str]) -> Vec<Value> {
     let url = bridge(&sidecar.socket);
     let arguments = [&[&*url], tools].concat();
-    let printed = CLIENTS.iter().filter_map(|client| run(client, &arguments));
-    let printed: String = printed.collect();
+    let printed: String = CLIENTS
+        .iter()
+        .filter_map(|client| run(client, &arguments))
+        .collect();
     let lines = printed.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())
@@ -83,9 +83,9 @@ async fn f6_bad_definitions_hide_no_other_entry_from_real_clients() {
         let expected = ["good", "bare", "described", "flagged", "listing", "mute"];
         assert_eq!(of_server, expected, "{lists}");
         assert!(tools.contains(&json!("calculator")), "{lists}");
-        assert_eq!(lists["resources"], json!(["a", "memo://b", "c"]), "{lists}");
-        assert_eq!(lists["templates"], json!(["x", "y"]), "{lists}");
-        assert_eq!(lists["prompts"], json!(["p", "r"]), "{lists}");
+        assert_json!(lists["resources"], json!(["a", "memo://b", "c"]));
+        assert_json!(lists["templates"], json!(["x", "y"]));
+        assert_json!(lists["prompts"], json!(["p", "r"]));
     }
 }
 
@@ -100,8 +100,10 @@ async fn f6_definitions_are_repaired_for_every_revision() {
             .iter()
             .map(|session| session.ask(method, json!({})));
         let new = ask(&sidecar.socket, method, json!({}));
-        let answers = old.chain([new]);
-        let results: Vec<_> = answers.map(|answer| answer["result"].clone()).collect();
+        let responses = old.chain([new]);
+        let results: Vec<_> = responses
+            .map(|response| response["result"].clone())
+            .collect();
         results
     };
     for (index, result) in list("tools/list").iter().enumerate() {
@@ -155,13 +157,17 @@ async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
         assert_eq!(log.matches(line).count(), 1, "{line}\n{log}");
     }
     let path = "/api/v1/servers/far/resources";
-    let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
-    let names = listed["resources"].as_array().unwrap().iter();
-    let names: Vec<_> = names.map(|entry| entry["name"].as_str().unwrap()).collect();
+    let listed = crate::http::get(&daemon.socket, path).json();
+    let names: Vec<_> = listed["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["a", "memo://b", "c"]);
     let path = "/api/v1/servers/far/tools";
-    let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
-    assert_eq!(listed["total"], 6, "{listed}");
+    let listed = crate::http::get(&daemon.socket, path).json();
+    assert_json!(listed["total"], 6);
 }
 
 /// The tools of [`answering`] with their results, and the text and the structured content that
@@ -229,30 +235,30 @@ async fn real_clients_read_results_that_are_not_call_tool_results() {
 async fn results_that_are_not_call_tool_results_become_one_for_every_revision() {
     let server = answering();
     // The second result of these tools comes from the cache.
-    let kept = "[tools.text]\ncache_ttl_ms = 60000\n[tools.list]\ncache_ttl_ms = 60000\n[tools.bare]\ncache_ttl_ms = 60000\n";
-    let sidecar = Sidecar::with_config(&(kept.to_owned() + &config(&server.url)));
+    let cached = "[tools.text]\ncache_ttl_ms = 60000\n[tools.list]\ncache_ttl_ms = 60000\n[tools.bare]\ncache_ttl_ms = 60000\n";
+    let sidecar = Sidecar::with_config(&(cached.to_owned() + &config(&server.url)));
     let old = ["2024-11-05", "2025-06-18", "2025-11-25"];
     let sessions = old.map(|version| Session::open(&sidecar.socket, version, json!({})));
     for (name, written, text, structured) in RESULTS {
         let params = json!({"name": name, "arguments": {}});
-        let mut answers = vec![ask(&sidecar.socket, "tools/call", params.clone())];
-        answers.extend(
+        let mut responses = vec![ask(&sidecar.socket, "tools/call", params.clone())];
+        responses.extend(
             sessions
                 .iter()
                 .map(|session| session.ask("tools/call", params.clone())),
         );
-        for answer in answers {
-            let result = &answer["result"];
+        for response in responses {
+            let result = &response["result"];
             let blocks = result["content"].as_array().unwrap();
             assert!(blocks.iter().all(|block| block["type"] == "text"));
             let texts: Vec<_> = blocks.iter().map(|block| &block["text"]).collect();
             // A cached result is serialized again, so the text may differ.
             if !["bare", "list"].contains(&name) {
                 let text: Value = serde_json::from_str(text).unwrap();
-                assert_eq!(json!(texts), text, "{answer}");
+                assert_eq!(json!(texts), text, "{response}");
             }
             let structured: Value = serde_json::from_str(structured).unwrap();
-            assert_eq!(result["structuredContent"], structured, "{answer}");
+            assert_eq!(result["structuredContent"], structured, "{response}");
         }
         // The REST API returns what the server wrote.
         let raw = sidecar
@@ -265,5 +271,5 @@ async fn results_that_are_not_call_tool_results_become_one_for_every_revision() 
         assert_eq!(raw.result.data, written);
     }
     // Some results came from the cache.
-    assert!(server.requests.calls("tools/call").len() < RESULTS.len() * 5);
+    assert!(server.requests.count("tools/call") < RESULTS.len() * 5);
 }

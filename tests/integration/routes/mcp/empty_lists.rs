@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, Session, last, stateless};
-use crate::http::send;
+use crate::http::post_with;
 use crate::sidecar::Sidecar;
 
 #[test]
@@ -14,7 +14,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
             "protocolVersion": "2025-06-18", "capabilities": nothing, "clientInfo": nothing,
             "_meta": nothing}});
         let hello = hello.to_string();
-        let reply = send(&sidecar.socket, "POST", "/mcp", ACCEPT, hello.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.as_bytes());
         assert_eq!(reply.status, 200, "{reply:?}");
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({"roots": nothing}));
         for method in ["tools/list", "resources/list", "prompts/list"] {
@@ -23,7 +23,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
         }
         let arguments = json!({"name": "get_time", "arguments": nothing, "_meta": nothing});
         let called = session.ask("tools/call", arguments);
-        assert_eq!(called["result"]["isError"], false, "{called}");
+        assert_json!(called["result"]["isError"], false);
         let mut notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         notification["params"] = nothing.clone();
         assert_eq!(session.send(&notification).status, 202);
@@ -37,7 +37,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
             meta["io.modelcontextprotocol/clientCapabilities"] = nothing.clone();
         }
         let body = body.to_string();
-        let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
         assert_eq!(last(&reply)["result"]["isError"], false, "{reply:?}");
     }
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -45,9 +45,9 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
         (json!({"name": "get_time", "arguments": [1]}), "arguments"),
         (json!({"name": "get_time", "arguments": ""}), "arguments"),
     ] {
-        let refused = session.ask("tools/call", params);
-        assert_eq!(refused["error"]["code"], -32602, "{refused}");
-        assert!(refused.to_string().contains(name), "{refused}");
+        let rejected = session.ask("tools/call", params);
+        assert_json!(rejected["error"]["code"], -32602);
+        assert!(rejected.to_string().contains(name), "{rejected}");
     }
 }
 
@@ -66,10 +66,10 @@ fn an_empty_cursor_is_the_first_page() {
             assert!(listed["result"][list].is_array(), "{method}: {listed}");
             let (headers, body) = stateless(method, json!({"cursor": cursor}), json!({}));
             let body = body.to_string();
-            let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+            let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
             assert!(last(&reply)["result"][list].is_array(), "{method}");
         }
-        let refused = session.ask(method, json!({"cursor": "2"}));
-        assert_eq!(refused["error"]["code"], -32602, "{method}: {refused}");
+        let rejected = session.ask(method, json!({"cursor": "2"}));
+        assert_eq!(rejected["error"]["code"], -32602, "{method}: {rejected}");
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Session, Stream, ask, stateless};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
@@ -35,9 +36,7 @@ fn server() -> (FakeMcp, Arc<AtomicBool>) {
 
 fn sidecar(server: &FakeMcp) -> Sidecar {
     let url = &server.url;
-    Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
-    ))
+    Sidecar::with_config(&server_entry("far", url, ""))
 }
 
 fn push(server: &FakeMcp, notice: &Value) {
@@ -55,8 +54,8 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     assert!(tools(&sidecar).contains("\"old\""));
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
-    let wanted = json!({"notifications": {"toolsListChanged": true}});
-    let (headers, body) = stateless("subscriptions/listen", wanted, json!({}));
+    let notifications = json!({"notifications": {"toolsListChanged": true}});
+    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
     let mut received = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
@@ -128,7 +127,7 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
         session.ask("resources/subscribe", uri.clone())["result"],
         json!({})
     );
-    assert_eq!(server.requests.calls("resources/subscribe").len(), 1);
+    assert_eq!(server.requests.count("resources/subscribe"), 1);
     let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "a://b", "own": 1}});
     push(&server, &updated);
@@ -142,10 +141,10 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
         json!({})
     );
     eventually("the server receives the subscription", || {
-        server.requests.calls("resources/unsubscribe").len() == 1
+        server.requests.count("resources/unsubscribe") == 1
     });
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
-    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    assert_json!(unknown["error"]["code"], -32602);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,8 +176,8 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     push(&server, &notice);
     assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
-    let asked = || server.requests.calls("tools/list").len();
-    let before = asked();
+    let list_requests = || server.requests.count("tools/list");
+    let before = list_requests();
     let began = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..10 {
@@ -196,12 +195,12 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
         began.elapsed()
     );
     assert_eq!(
-        asked(),
+        list_requests(),
         before + 1,
         "then it is left alone, whatever it says"
     );
     assert!(tools(&sidecar).contains("\"old\""));
-    assert_eq!(asked(), before + 1);
+    assert_eq!(list_requests(), before + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

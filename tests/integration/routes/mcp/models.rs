@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::stateless;
-use crate::http::send;
+use crate::http::{post_with, send};
 use crate::sidecar::Sidecar;
 
 const MODELS: &str = r#"
@@ -19,7 +19,7 @@ tools = { function_calling = true }
 fn ask(sidecar: &Sidecar, target: &str, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
     let body = body.to_string();
-    send(&sidecar.socket, "POST", target, &headers, body.as_bytes()).json()
+    post_with(&sidecar.socket, target, &headers, body.as_bytes()).json()
 }
 
 fn names(list: &Value) -> Vec<&str> {
@@ -51,8 +51,11 @@ fn h2_a_model_sees_and_calls_only_its_tools() {
     assert_eq!(call("one%20tool", "calculator")["result"]["isError"], false);
     // A hidden tool is unknown under all its names.
     for name in ["get_time", "time_tool"] {
-        let refused = call("one%20tool", name);
-        assert_eq!(refused["error"]["message"], format!("Unknown tool: {name}"));
+        let rejected = call("one%20tool", name);
+        assert_eq!(
+            rejected["error"]["message"],
+            format!("Unknown tool: {name}")
+        );
     }
     assert_eq!(call("no-tools", "calculator")["error"]["code"], -32602);
 }
@@ -60,8 +63,8 @@ fn h2_a_model_sees_and_calls_only_its_tools() {
 #[test]
 fn h2_a_model_that_is_not_configured_is_an_error() {
     let sidecar = Sidecar::with_config(MODELS);
-    let answer = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
-    assert_eq!(answer["error"]["message"], "Unknown model: other");
+    let response = ask(&sidecar, "/mcp?model=other", "tools/list", json!({}));
+    assert_eq!(response["error"]["message"], "Unknown model: other");
 }
 
 #[test]
@@ -73,11 +76,7 @@ fn an_unknown_model_is_refused_in_json() {
         let target = "/mcp?model=nope";
         let reply = send(&sidecar.socket, verb, target, &headers, body.as_bytes());
         assert_eq!(reply.status, 400);
-        assert!(
-            reply.head.contains("content-type: application/json"),
-            "{}",
-            reply.head
-        );
+        assert_contains!(reply.head, "content-type: application/json");
         assert_eq!(reply.json()["error"]["message"], "Unknown model: nope");
     }
 }

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::{Session, ask};
 use crate::http::post;
+use crate::mcp_server::{detected_entry, server_entry};
 use crate::sidecar::Sidecar;
 
 /// Starts a server with these tools, and a prompt and a resource of each name.
@@ -48,14 +49,12 @@ fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
 
 fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
     let url = &server.url;
-    format!(
-        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n{more}\n"
-    )
+    server_entry(label, url, more)
 }
 
 fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
     let result = ask(&sidecar.socket, method, json!({}))["result"].clone();
-    assert_eq!(result["ttlMs"], 0, "{result}");
+    assert_json!(result["ttlMs"], 0);
     let entries = result[key].as_array().unwrap().iter();
     entries
         .map(|entry| entry[id].as_str().unwrap().to_owned())
@@ -138,9 +137,9 @@ async fn k1_a_resource_is_read_from_its_server() {
     assert_eq!(text("c://anything"), "two");
     let uris = listed(&sidecar, "resources/list", "resources", "uri");
     assert_eq!(uris, ["a://shared", "a://b", "a://c"]);
-    let missing = read("nobody://has/this");
+    let missing = read("missing://has/this");
     assert_eq!(missing["error"]["code"], -32602);
-    assert_eq!(missing["error"]["data"]["uri"], "nobody://has/this");
+    assert_eq!(missing["error"]["data"]["uri"], "missing://has/this");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,19 +168,16 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
     assert_eq!(of_servers, ["roll_dice", "one_roll", "two_roll"]);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     for (name, server) in [("one_roll", one), ("two_roll", two)] {
-        let before = server.requests.calls("tools/call").len();
+        let before = server.requests.count("tools/call");
         let params = json!({"name": name, "arguments": {"dice": "1d20"}});
         let modern = ask(&sidecar.socket, "tools/call", params.clone());
         let earlier = session.ask("tools/call", params);
-        for answer in [modern, earlier] {
-            assert_eq!(
-                answer["result"]["structuredContent"]["total"], 15,
-                "{answer}"
-            );
+        for response in [modern, earlier] {
+            assert_json!(response["result"]["structuredContent"]["total"], 15);
         }
         let path = format!("/api/v1/tools/execute/{name}");
         let rest = post(&sidecar.socket, &path, r#"{"dice": "1d20"}"#).json();
-        assert_eq!(rest["result"]["data"]["total"], 15, "{rest}");
+        assert_json!(rest["result"]["data"]["total"], 15);
         let calls = server.requests.calls("tools/call");
         assert_eq!(calls.len(), before + 3);
         for call in calls {
@@ -249,8 +245,7 @@ async fn a_prompt_never_has_a_name_that_belongs_to_another_server() {
     let bad = server("bad", &["a_greet", "b_c_greet", "fine"]);
     let down = "http://127.0.0.1:9/";
     for order in [true, false] {
-        let of_down = ["a", "x_b_c"]
-            .map(|label| format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{down}\"\n"));
+        let of_down = ["a", "x_b_c"].map(|label| detected_entry(label, &down, ""));
         let of_bad = entry("x", &bad, "");
         let toml = match order {
             true => of_bad + &of_down.concat(),

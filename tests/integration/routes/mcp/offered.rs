@@ -63,11 +63,11 @@ async fn one_setting_selects_the_tools_of_mcp_clients() {
                 "tools/call",
                 json!({"name": "answer", "arguments": {}}),
             );
-            assert_eq!(called["result"]["isError"], false, "{called}");
+            assert_json!(called["result"]["isError"], false);
         }
         let path = "/api/v1/tools/execute/calculator";
         let called = post(&sidecar.socket, path, r#"{"expression": "6 * 7"}"#).json();
-        assert_eq!(called["result"]["data"]["result"], 42, "{called}");
+        assert_json!(called["result"]["data"]["result"], 42);
     }
 }
 

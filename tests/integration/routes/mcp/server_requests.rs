@@ -4,7 +4,7 @@ use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
 use super::{Session, last, stateless};
-use crate::http::{post, send};
+use crate::http::post_with;
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
@@ -31,7 +31,7 @@ fn with(entry: &str) -> Sidecar {
     ))
 }
 
-fn answer_to(question: &Value) -> Value {
+fn response_to(question: &Value) -> Value {
     match question["method"].as_str().unwrap() {
         "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
         "sampling/createMessage" => json!({"role": "assistant", "model": "m",
@@ -50,9 +50,9 @@ fn a_client_with_a_session_gets_requests_on_the_stream_of_its_call() {
                 "params": {"name": tool, "arguments": {}}});
             let mut stream = session.stream(&call);
             let question = stream.next().unwrap();
-            let answer = json!({"jsonrpc": "2.0", "id": question["id"],
-                "result": answer_to(&question)});
-            assert_eq!(session.send(&answer).status, 202, "{name} {tool}");
+            let response = json!({"jsonrpc": "2.0", "id": question["id"],
+                "result": response_to(&question)});
+            assert_eq!(session.send(&response).status, 202, "{name} {tool}");
             let result = stream.next().unwrap();
             assert_eq!(result["id"], 1, "{name} {tool}: {result}");
             assert!(
@@ -76,27 +76,26 @@ fn a_client_without_a_session_gets_an_input_required_result() {
                 }
                 let (headers, body) = stateless("tools/call", params, capabilities.clone());
                 let body = body.to_string();
-                last(&send(
+                last(&post_with(
                     &sidecar.socket,
-                    "POST",
                     "/mcp",
                     &headers,
                     body.as_bytes(),
                 ))
             };
-            let asked = ask(json!({}))["result"].clone();
+            let pending = ask(json!({}))["result"].clone();
             assert_eq!(
-                asked["resultType"], "input_required",
-                "{name} {tool}: {asked}"
+                pending["resultType"], "input_required",
+                "{name} {tool}: {pending}"
             );
-            let (key, question) = asked["inputRequests"]
+            let (key, question) = pending["inputRequests"]
                 .as_object()
                 .unwrap()
                 .iter()
                 .next()
                 .unwrap();
-            let mut next = json!({"inputResponses": {key: answer_to(question)}});
-            if let Some(state) = asked.get("requestState") {
+            let mut next = json!({"inputResponses": {key: response_to(question)}});
+            if let Some(state) = pending.get("requestState") {
                 next["requestState"] = state.clone();
             }
             let result = ask(next.clone())["result"].clone();
@@ -123,16 +122,15 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
         let headers = headers + user;
         let body = body.to_string();
-        last(&send(
+        last(&post_with(
             &sidecar.socket,
-            "POST",
             "/mcp",
             &headers,
             body.as_bytes(),
         ))
     };
-    let asked = ask(json!({"name": "ask", "arguments": {}}), "")["result"].clone();
-    let state = asked["requestState"].clone();
+    let pending = ask(json!({"name": "ask", "arguments": {}}), "")["result"].clone();
+    let state = pending["requestState"].clone();
     let again = json!({"name": "ask", "arguments": {}, "requestState": state});
     assert_eq!(
         ask(again.clone(), "x-pillion-user: eve\r\n")["error"]["code"],
@@ -141,9 +139,9 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
     let other = json!({"name": "echo", "arguments": {"text": "x"}, "requestState": state});
     assert_eq!(ask(other, "")["error"]["code"], -32602);
     // Without an answer, the request is repeated once.
-    let asked = ask(again, "")["result"].clone();
-    assert_eq!(asked["resultType"], "input_required");
-    assert_ne!(asked["requestState"], state);
+    let pending = ask(again, "")["result"].clone();
+    assert_eq!(pending["resultType"], "input_required");
+    assert_ne!(pending["requestState"], state);
 }
 
 #[test]
@@ -153,10 +151,10 @@ fn a_client_without_capabilities_is_not_asked() {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "ask", "arguments": {}}});
         let mut stream = session.stream(&call);
-        let answer = stream.next().unwrap();
-        assert_eq!(answer["id"], 1, "{name}: {answer}");
-        let is_refused = answer["result"]["isError"] == true || answer["error"].is_object();
-        assert!(is_refused, "{name}: {answer}");
+        let response = stream.next().unwrap();
+        assert_eq!(response["id"], 1, "{name}: {response}");
+        let is_rejected = response["result"]["isError"] == true || response["error"].is_object();
+        assert!(is_rejected, "{name}: {response}");
     }
 }
 
@@ -176,8 +174,8 @@ fn l1_a_request_that_cannot_be_attributed_is_forwarded_to_no_client() {
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
     // With one stream, the server cannot say which call its request belongs to.
     let mut asking = bob.stream(&call("ask", json!({})));
-    let answer = asking.next().unwrap();
-    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    let response = asking.next().unwrap();
+    assert_json!(response["result"]["isError"], true);
     loop {
         let message = slow.next().unwrap();
         assert_ne!(message["method"], "elicitation/create");
@@ -203,15 +201,14 @@ fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     let mut slow = alice.stream(&call);
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
     for tool in ["ask", "sample"] {
-        let path = format!("/api/v1/tools/execute/{tool}");
-        let bobs = post(&sidecar.socket, &path, "{}").json();
-        assert_eq!(bobs["result"]["success"], false, "{bobs}");
+        let bobs = crate::http::execute(&sidecar.socket, tool, &json!({}));
+        assert_json!(bobs["result"]["success"], false);
     }
     loop {
         let message = slow.next().unwrap();
         if message["id"] == 1 {
             break;
         }
-        assert_eq!(message["method"], "notifications/progress", "{message}");
+        assert_json!(message["method"], "notifications/progress");
     }
 }

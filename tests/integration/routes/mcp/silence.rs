@@ -85,13 +85,13 @@ fn a_silent_call_becomes_an_event_stream_with_heartbeats() {
             assert!(stream.is_stream(), "{}", stream.text);
             assert!(stream.begins_with_comment(), "{}", stream.text);
             assert!(stream.head_after < CALL - Duration::from_secs(1));
-            assert!(stream.text.contains("\"isError\":false"), "{}", stream.text);
+            assert_contains!(stream.text, "\"isError\":false");
         }
         for plain in plain {
             let plain = plain.join().unwrap();
             assert!(!plain.is_stream(), "{}", plain.text);
             assert!(plain.head_after >= CALL);
-            assert!(plain.text.contains("\"isError\":false"), "{}", plain.text);
+            assert_contains!(plain.text, "\"isError\":false");
         }
     });
 }
@@ -110,7 +110,7 @@ fn a_call_that_is_cancelled_after_its_stream_is_open_has_no_response() {
         assert_eq!(session.send(&cancel).status, 202);
         let stream = call.join().unwrap();
         assert!(stream.is_stream(), "{}", stream.text);
-        assert!(!stream.text.contains("event: message"), "{}", stream.text);
+        assert_lacks!(stream.text, "event: message");
         assert!(stream.head_after < Duration::from_secs(7));
     });
 }

@@ -1,17 +1,17 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, stateless};
-use crate::http::{Reply, send};
+use crate::http::{Reply, post_with, send};
 use crate::sidecar::Sidecar;
 
 fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
     let body = body.to_string();
-    send(&sidecar.socket, "POST", "/mcp", headers, body.as_bytes())
+    post_with(&sidecar.socket, "/mcp", headers, body.as_bytes())
 }
 
-fn refused(reply: &Reply) -> (u16, i64) {
+fn status_and_code(reply: &Reply) -> (u16, i64) {
     let error = reply.json();
-    assert_eq!(error["id"], 7, "{error}");
+    assert_json!(error["id"], 7);
     (reply.status, error["error"]["code"].as_i64().unwrap())
 }
 
@@ -44,7 +44,7 @@ fn requests_need_all_metadata_and_matching_headers() {
         let meta = body["params"]["_meta"].as_object_mut().unwrap();
         meta.remove(&format!("io.modelcontextprotocol/{key}"))
             .unwrap();
-        refused(&post(&sidecar, &headers, &body))
+        status_and_code(&post(&sidecar, &headers, &body))
     };
     assert_eq!(without("protocolVersion"), (400, -32602));
     assert_eq!(without("clientCapabilities"), (400, -32602));
@@ -58,7 +58,7 @@ fn requests_need_all_metadata_and_matching_headers() {
     ] {
         let headers = headers.replace(from, to);
         assert_eq!(
-            refused(&post(&sidecar, &headers, &body)),
+            status_and_code(&post(&sidecar, &headers, &body)),
             (400, -32020),
             "{to}"
         );
@@ -74,7 +74,7 @@ fn an_unsupported_revision_is_rejected_with_the_supported_ones() {
     body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
     let headers = headers.replace("2026-07-28", "2099-01-01");
     let reply = post(&sidecar, &headers, &body);
-    assert_eq!(refused(&reply), (400, -32022));
+    assert_eq!(status_and_code(&reply), (400, -32022));
     let data = &reply.json()["error"]["data"];
     assert_eq!(
         *data,
@@ -94,7 +94,7 @@ fn methods_of_other_revisions_are_not_found() {
     ] {
         let (headers, body) = stateless(method, json!({}), json!({}));
         assert_eq!(
-            refused(&post(&sidecar, &headers, &body)),
+            status_and_code(&post(&sidecar, &headers, &body)),
             (404, -32601),
             "{method}"
         );
@@ -103,7 +103,7 @@ fn methods_of_other_revisions_are_not_found() {
     for verb in ["GET", "DELETE"] {
         let reply = send(&sidecar.socket, verb, "/mcp", &headers, b"");
         assert_eq!(reply.status, 405);
-        assert!(reply.head.contains("allow: post"), "{}", reply.head);
+        assert_contains!(reply.head, "allow: post");
     }
 }
 
@@ -132,7 +132,7 @@ fn hostile_messages_are_answered_by_errors() {
         "3",
     ] {
         let headers = format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\n");
-        let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
         assert_eq!(
             reply.status,
             400,
@@ -141,17 +141,11 @@ fn hostile_messages_are_answered_by_errors() {
         );
         assert!(reply.json()["error"]["code"].is_i64());
     }
-    let reply = send(
-        &sidecar.socket,
-        "POST",
-        "/mcp",
-        ACCEPT,
-        b"{\"a\": \"\xff\"}",
-    );
+    let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, b"{\"a\": \"\xff\"}");
     assert_eq!(reply.status, 400);
     let long = vec![b' '; 2 * 1024 * 1024];
     assert_eq!(
-        send(&sidecar.socket, "POST", "/mcp", ACCEPT, &long).status,
+        post_with(&sidecar.socket, "/mcp", ACCEPT, &long).status,
         413
     );
 }

@@ -2,16 +2,14 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::{Session, ask, last, messages, stateless};
-use crate::http::send;
+use crate::http::post_with;
+use crate::mcp_server::server_entry;
 use crate::sidecar::Sidecar;
 
 const ODD: &str = r#"{"content":[{"type":"text","text":"","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":{"n":[1.0]},"isError":false,"_meta":{"z":1e2},"later":null}"#;
 
 fn config(url: &str) -> String {
-    format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n\
-         transport = \"streamable_http\"\ntool_prefix = \"\"\n"
-    )
+    server_entry("far", url, "tool_prefix = \"\"")
 }
 
 fn call(name: &str, arguments: Value) -> Value {
@@ -50,17 +48,17 @@ fn b5_an_unknown_tool_is_a_protocol_error() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-06-18", json!({}));
     let params = call("nope", json!({}));
-    for answer in [
+    for response in [
         session.ask("tools/call", params.clone()),
         ask(&sidecar.socket, "tools/call", params),
     ] {
-        assert_eq!(answer["error"]["code"], -32602, "{answer}");
-        assert_eq!(answer["error"]["message"], "Unknown tool: nope");
+        assert_json!(response["error"]["code"], -32602);
+        assert_eq!(response["error"]["message"], "Unknown tool: nope");
     }
     let wrong = session.ask("tools/call", call("calculator", json!([1])));
-    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_json!(wrong["error"]["code"], -32602);
     let wrong = session.ask("tools/call", json!({"arguments": {}}));
-    assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
+    assert_json!(wrong["error"]["code"], -32602);
 }
 
 #[test]
@@ -82,7 +80,7 @@ fn the_list_is_in_a_stable_order_and_has_no_second_page() {
     );
     assert!(tools.iter().any(|tool| tool["name"] == "calculator"));
     let next = ask(&sidecar.socket, "tools/list", json!({"cursor": "x"}));
-    assert_eq!(next["error"]["code"], -32602, "{next}");
+    assert_json!(next["error"]["code"], -32602);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +95,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let list = String::from_utf8(session.send(&list).body).unwrap();
     let entry = &listed[r#"{"tools":["#.len()..listed.len() - 2];
-    assert!(list.contains(entry), "{list}");
+    assert_contains!(list, entry);
 
     let params = call("odd", json!({}));
     let message = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": params});
@@ -110,13 +108,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
     // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
     let message = message.to_string();
-    let reply = send(
-        &sidecar.socket,
-        "POST",
-        "/mcp",
-        &headers,
-        message.as_bytes(),
-    );
+    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.as_bytes());
     let body = String::from_utf8(reply.body).unwrap();
     let rest = &ODD[1..];
     assert_eq!(
@@ -211,6 +203,6 @@ async fn progress_and_log_messages_come_before_the_result() {
     let other = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let reply = other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
         "params": call("slow", json!({}))}));
-    assert!(reply.head.contains("application/json"), "{}", reply.head);
+    assert_contains!(reply.head, "application/json");
     assert_eq!(last(&reply)["id"], 3);
 }

@@ -29,9 +29,9 @@ fn send(
 
 fn run(sidecar: &Sidecar, calls: Vec<BatchCall>, mode: BatchMode) -> Vec<(String, bool)> {
     let request = BatchRequest { calls, mode };
-    let answer = send(sidecar, &request, &Caller::default()).unwrap();
-    assert_eq!(answer.total, answer.results.len());
-    let results = answer.results.into_iter();
+    let response = send(sidecar, &request, &Caller::default()).unwrap();
+    assert_eq!(response.total, response.results.len());
+    let results = response.results.into_iter();
     results
         .map(|result| (result.id, result.answer.is_success()))
         .collect()
@@ -50,15 +50,16 @@ fn c1_order_is_kept_and_failures_affect_no_other_call() {
             call("6", "calculator", json!(r#"{"expression": "2+2"}"#)),
         ];
         let results = run(&sidecar, calls, mode);
-        let expected = [
+        let expected: Vec<_> = [
             ("1", true),
             ("2", false),
             ("3", false),
             ("4", false),
             ("5", true),
             ("6", true),
-        ];
-        let expected: Vec<_> = expected.map(|(id, ok)| (id.to_owned(), ok)).into();
+        ]
+        .map(|(id, ok)| (id.to_owned(), ok))
+        .into();
         assert_eq!(results, expected, "{mode:?}");
     }
 }
@@ -177,9 +178,9 @@ fn the_caller_reaches_every_call() {
         mode: BatchMode::Parallel,
     };
     let caller = Caller::default().user("alice");
-    let answer = send(&sidecar, &request, &caller).unwrap();
-    let ExecuteResponse::Executed(execution) = &answer.results[0].answer else {
-        panic!("{answer:?}");
+    let response = send(&sidecar, &request, &caller).unwrap();
+    let ExecuteResponse::Executed(execution) = &response.results[0].answer else {
+        panic!("{response:?}");
     };
     assert_eq!(
         execution.result.data,

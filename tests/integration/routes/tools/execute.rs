@@ -115,8 +115,8 @@ fn b5_odd_names_are_unknown_tools() {
         &long,
     ] {
         let caller = Caller::default();
-        let answer = sidecar.client().execute(name, &json!({}), &caller).unwrap();
-        let ExecuteResponse::NotFound(failure) = answer else {
+        let response = sidecar.client().execute(name, &json!({}), &caller).unwrap();
+        let ExecuteResponse::NotFound(failure) = response else {
             panic!("{name}");
         };
         let shown: String = name.chars().take(128).collect();
@@ -132,15 +132,15 @@ fn h3_aliases_call_their_tools() {
     assert_eq!(execution.tool, "time_tool");
     // This sidecar has neither tool, so the aliases are as unknown as their targets.
     for (alias, target) in [("search_tool", "web_search"), ("weather", "get_weather")] {
-        let answer = |name| {
+        let response = |name| {
             sidecar
                 .client()
                 .execute(name, &json!({}), &Caller::default())
                 .unwrap()
         };
         assert_eq!(
-            matches!(answer(alias), ExecuteResponse::NotFound(_)),
-            matches!(answer(target), ExecuteResponse::NotFound(_))
+            matches!(response(alias), ExecuteResponse::NotFound(_)),
+            matches!(response(target), ExecuteResponse::NotFound(_))
         );
     }
 }
@@ -178,11 +178,11 @@ fn c7_rate_limits_count_per_user() {
             .unwrap()
     };
     assert!(run("alice").is_success());
-    let ExecuteResponse::Executed(refused) = run("alice") else {
+    let ExecuteResponse::Executed(rejected) = run("alice") else {
         panic!("the tool is there");
     };
-    assert_eq!(refused.result.error_code.as_deref(), Some("rate_limited"));
-    assert!(refused.result.metadata["retry_after"].as_u64().unwrap() <= 60);
+    assert_eq!(rejected.result.error_code.as_deref(), Some("rate_limited"));
+    assert!(rejected.result.metadata["retry_after"].as_u64().unwrap() <= 60);
     assert!(run("bob").is_success());
 }
 
@@ -193,12 +193,12 @@ fn the_caller_reaches_the_tool() {
         .user("Jürgen")
         .channel("support")
         .request_id("r-1");
-    let answer = sidecar
+    let response = sidecar
         .client()
         .execute("who", &json!({}), &caller)
         .unwrap();
-    let ExecuteResponse::Executed(execution) = answer else {
-        panic!("{answer:?}");
+    let ExecuteResponse::Executed(execution) = response else {
+        panic!("{response:?}");
     };
     assert_eq!(
         execution.result.data,

@@ -10,11 +10,7 @@ fn i1_the_list_has_the_documented_shape() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/api/v1/tools/");
     assert_eq!(reply.status, 200);
-    assert!(
-        reply.head.contains("content-type: application/json"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "content-type: application/json");
     let body = reply.json();
     assert_eq!(body["success"], true);
     assert_eq!(body["total"], body["tools"].as_array().unwrap().len());

@@ -1,7 +1,7 @@
 use pillion_client::wire::{ToolResponse, route};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::sidecar::Sidecar;
 use serde_json::json;
 
@@ -16,10 +16,7 @@ fn i4_a_tool_is_shown_like_in_the_list() {
     let far = McpServer::start(json!([
         {"name": "echo", "description": "hid\u{200b}den", "inputSchema": {"type": "object"}},
     ]));
-    let sidecar = Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        far.url
-    ));
+    let sidecar = Sidecar::with_config(&detected_entry("far", &far.url, ""));
     // The list was not requested before.
     assert!(!show(&sidecar, "far_echo").tool.warnings.is_empty());
     let list = sidecar.client().fetch(route::LIST_TOOLS).unwrap();
@@ -36,11 +33,7 @@ fn i4_an_unlisted_tool_is_a_problem() {
     let sidecar = Sidecar::start();
     let reply = http::get(&sidecar.socket, "/api/v1/tools/nope");
     assert_eq!(reply.status, 404);
-    assert!(
-        reply.head.contains("application/problem+json"),
-        "{}",
-        reply.head
-    );
+    assert_contains!(reply.head, "application/problem+json");
     let problem = reply.json();
     assert_eq!(problem["error_code"], "not_found");
     assert_eq!(problem["detail"], "Tool 'nope' not found");

@@ -12,13 +12,21 @@ impl AuthorizationPrompt for Browser {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
         Box::pin(async move {
             let redirects = reqwest::redirect::Policy::none();
-            let client = reqwest::Client::builder().no_proxy().redirect(redirects);
-            let client = client.build().map_err(|_| PromptError::Abandoned)?;
-            let page = client.get(request.url).send().await;
-            let page = page.map_err(|_| PromptError::Abandoned)?;
-            let location = page.headers().get("location");
-            let location = location.and_then(|location| location.to_str().ok());
-            let location = location.ok_or(PromptError::Abandoned)?;
+            let client = reqwest::Client::builder()
+                .no_proxy()
+                .redirect(redirects)
+                .build()
+                .map_err(|_| PromptError::Abandoned)?;
+            let page = client
+                .get(request.url)
+                .send()
+                .await
+                .map_err(|_| PromptError::Abandoned)?;
+            let location = page
+                .headers()
+                .get("location")
+                .and_then(|location| location.to_str().ok())
+                .ok_or(PromptError::Abandoned)?;
             Ok(AuthorizationResponse::from_redirect(location)?)
         })
     }

@@ -46,10 +46,10 @@ pub enum Outcome {
 pub enum Failure {
     #[error("{0}")]
     Mcp(#[from] McpError),
-    #[error("'{wanted}' is not in the answer {answer}")]
+    #[error("'{expected}' is not in the answer {response}")]
     Missing {
-        wanted: &'static str,
-        answer: String,
+        expected: &'static str,
+        response: String,
     },
     #[error("a failing call is answered with {0}")]
     NoError(String),
@@ -108,14 +108,14 @@ async fn perform(check: Check, client: &McpClient, offer: &Offer) -> Result<bool
     let called = client
         .call_tool_with(tool.name, &arguments, &options)
         .await?;
-    contains(called.result.get(), tool.answer)?;
+    contains(called.result.get(), tool.expected)?;
     let count = count.load(Ordering::Relaxed);
     match check {
         Check::Progress if count < 3 => Err(Failure::Progress { count }),
         Check::Structured if !called.result.get().contains("\"structuredContent\"") => {
             Err(Failure::Missing {
-                wanted: "structuredContent",
-                answer: called.result.get().to_owned(),
+                expected: "structuredContent",
+                response: called.result.get().to_owned(),
             })
         }
         _ => match called.output_mismatch {
@@ -143,7 +143,7 @@ async fn error(client: &McpClient, call: &Call) -> Result<bool, Failure> {
     let called = client.call_tool(call.name, &call.arguments()).await;
     match called {
         Ok(result) if result.get().replace(' ', "").contains("\"isError\":true") => {
-            contains(result.get(), call.answer)?;
+            contains(result.get(), call.expected)?;
         }
         Ok(result) => return Err(Failure::NoError(result.get().to_owned())),
         Err(error) if error.rpc_error().is_some() => {}
@@ -176,7 +176,7 @@ async fn prompts(client: &McpClient, offer: &Offer) -> Result<bool, Failure> {
         return Err(Failure::NotListed(prompt.name));
     }
     let filled = client.get_prompt(prompt.name, &prompt.arguments()).await?;
-    contains(filled.get(), prompt.answer)
+    contains(filled.get(), prompt.expected)
 }
 
 async fn completion(client: &McpClient, offer: &Offer) -> Result<bool, Failure> {
@@ -188,13 +188,13 @@ async fn completion(client: &McpClient, offer: &Offer) -> Result<bool, Failure> 
     contains(completed.get(), value)
 }
 
-fn contains(answer: &str, wanted: &'static str) -> Result<bool, Failure> {
+fn contains(response: &str, expected: &'static str) -> Result<bool, Failure> {
     // Some servers escape non-ASCII characters.
-    let readable = serde_json::from_str::<serde_json::Value>(answer)
-        .map_or_else(|_| answer.to_owned(), |answer| answer.to_string());
-    if readable.contains(wanted) {
+    let readable = serde_json::from_str::<serde_json::Value>(response)
+        .map_or_else(|_| response.to_owned(), |response| response.to_string());
+    if readable.contains(expected) {
         return Ok(true);
     }
-    let answer = readable.chars().take(300).collect();
-    Err(Failure::Missing { wanted, answer })
+    let response = readable.chars().take(300).collect();
+    Err(Failure::Missing { expected, response })
 }

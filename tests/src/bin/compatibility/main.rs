@@ -30,14 +30,14 @@ async fn main() -> ExitCode {
         .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
         .with_writer(std::io::stderr)
         .init();
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let is_wanted =
-        |server: &&Server| wanted.is_empty() || wanted.iter().any(|name| name == server.name);
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let is_selected =
+        |server: &&Server| names.is_empty() || names.iter().any(|name| name == server.name);
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
     let tasks: Vec<_> = SERVERS
         .iter()
-        .filter(is_wanted)
-        .map(|server| tokio::spawn(row(server, Arc::clone(&places))))
+        .filter(is_selected)
+        .map(|server| tokio::spawn(row(server, Arc::clone(&permits))))
         .collect();
     let mut rows: Vec<Row> = Vec::new();
     for task in tasks {
@@ -63,9 +63,10 @@ async fn main() -> ExitCode {
 }
 
 /// Starts a server when a permit is free, and runs all checks.
-async fn row(server: &'static Server, places: Arc<Semaphore>) -> Option<Row> {
-    let _place = places.acquire_owned().await.ok()?;
-    let running = tokio::task::spawn_blocking(|| server.start());
-    let running = running.await.ok()??;
+async fn row(server: &'static Server, permits: Arc<Semaphore>) -> Option<Row> {
+    let _permit = permits.acquire_owned().await.ok()?;
+    let running = tokio::task::spawn_blocking(|| server.start())
+        .await
+        .ok()??;
     Some(running.row().await)
 }

@@ -27,17 +27,17 @@ pub struct Offer {
 pub struct Call {
     pub name: &'static str,
     arguments: &'static str,
-    pub answer: &'static str,
+    pub expected: &'static str,
 }
 
 /// The model's answer to a sampling request.
 pub const MODEL_SAYS: &str = "Hello from the model";
 
-const fn call(name: &'static str, arguments: &'static str, answer: &'static str) -> Call {
+const fn call(name: &'static str, arguments: &'static str, expected: &'static str) -> Call {
     Call {
         name,
         arguments,
-        answer,
+        expected,
     }
 }
 
@@ -63,8 +63,8 @@ const fn tools_alone(call: Call, error: Call) -> Offer {
 }
 
 const GREET: Call = call("greet", r#"{"name": "Ada"}"#, "Hello, Ada!");
-const GREETING: Call = call("greeting-template", r#"{"name": "Ada"}"#, "greet Ada");
-const GREETING_RESOURCE: (&str, &str) = ("https://example.com/greetings/default", "Hello, world!");
+const GREET_PROMPT: Call = call("greeting-template", r#"{"name": "Ada"}"#, "greet Ada");
+const GREET_RESOURCE: (&str, &str) = ("https://example.com/greetings/default", "Hello, world!");
 const NOTICES: Call = call(
     "start-notification-stream",
     r#"{"interval": 10, "count": 2}"#,
@@ -101,14 +101,14 @@ pub const SDK_POLLING: Offer = tools_alone(call("long-task", "{}", "complete"), 
 pub const SDK_COMPATIBLE: Offer = tools_alone(NOTICES, UNKNOWN);
 
 pub const SDK_STATELESS: Offer = Offer {
-    resource: Some(GREETING_RESOURCE),
-    prompt: Some(GREETING),
+    resource: Some(GREET_RESOURCE),
+    prompt: Some(GREET_PROMPT),
     ..tools_alone(NOTICES, UNKNOWN)
 };
 
 pub const SDK_SESSIONS: Offer = Offer {
-    resource: Some(GREETING_RESOURCE),
-    prompt: Some(GREETING),
+    resource: Some(GREET_RESOURCE),
+    prompt: Some(GREET_PROMPT),
     elicitation: Some(call(
         "collect-user-info",
         r#"{"infoType": "contact"}"#,

@@ -111,10 +111,10 @@ pub const SERVERS: &[Server] = &[
 /// A server that clients can connect to.
 pub struct Running {
     server: &'static Server,
-    place: Place,
+    instance: Instance,
 }
 
-enum Place {
+enum Instance {
     Process(Peer),
     /// A command that each client starts again.
     Command(StdioCommand),
@@ -123,17 +123,17 @@ enum Place {
 impl Server {
     /// Starts the server. Returns `None` if its packages are not installed.
     pub fn start(&'static self) -> Option<Running> {
-        let place = if self.transport == TransportKind::Stdio {
+        let instance = if self.transport == TransportKind::Stdio {
             let (program, args) = Peer::command(self.name)?;
             let mut command = StdioCommand::new(program);
             command.args = args;
-            Place::Command(command)
+            Instance::Command(command)
         } else {
-            Place::Process(Peer::start(self.name)?)
+            Instance::Process(Peer::start(self.name)?)
         };
         Some(Running {
             server: self,
-            place,
+            instance,
         })
     }
 }
@@ -194,9 +194,11 @@ impl Running {
         transport: TransportKind,
         version: Option<ProtocolVersion>,
     ) -> Result<McpClient, ServerConfigError> {
-        let mut config = match &self.place {
-            Place::Process(peer) => ServerConfig::new(self.server.name, &peer.url)?,
-            Place::Command(command) => ServerConfig::of_command(self.server.name, command.clone()),
+        let mut config = match &self.instance {
+            Instance::Process(peer) => ServerConfig::new(self.server.name, &peer.url)?,
+            Instance::Command(command) => {
+                ServerConfig::of_command(self.server.name, command.clone())
+            }
         };
         if transport != TransportKind::Auto {
             config.transport = transport;

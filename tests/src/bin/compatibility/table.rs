@@ -26,8 +26,11 @@ impl Row {
 
     /// Returns the failures, one line each.
     pub fn failures(&self) -> impl Iterator<Item = String> {
-        let found = self.found.as_ref().err();
-        let found = found.map(|instead| format!("finding out: {instead}"));
+        let found = self
+            .found
+            .as_ref()
+            .err()
+            .map(|instead| format!("finding out: {instead}"));
         let checks = self.checks.iter().filter_map(|(check, outcome)| {
             let Outcome::Fails(why) = outcome else {
                 return None;

@@ -18,7 +18,7 @@ pub async fn play(run: &Run) -> Result<(), Failure> {
     }
     let client = match run.scenario.as_str() {
         "elicitation-sep1034-client-defaults" => rounds::accepting_as_proposed(run.server()?),
-        "sep-2322-client-request-state" => rounds::busy_while_asked(run.server()?),
+        "sep-2322-client-request-state" => rounds::busy_during_request(run.server()?),
         _ => McpClient::new(run.server()?),
     };
     match run.scenario.as_str() {
@@ -44,7 +44,7 @@ pub async fn play(run: &Run) -> Result<(), Failure> {
             call(&client, "test_mrtr_no_result_type", &json!({})).await?;
         }
         "json-schema-2020-12-preservation" => return_the_schema(&client).await?,
-        "http-custom-headers" => call_as_told(&client, &run.context).await?,
+        "http-custom-headers" => call_listed_tools(&client, &run.context).await?,
         "http-invalid-tool-headers" => call_what_is_listed(&client).await?,
         "http-standard-headers" => one_of_each_method(&client).await?,
         unknown => return Err(Failure::UnknownScenario(unknown.to_owned())),
@@ -86,10 +86,10 @@ async fn return_the_schema(client: &McpClient) -> Result<(), Failure> {
 }
 
 /// Makes the calls in the suite's context.
-async fn call_as_told(client: &McpClient, context: &Value) -> Result<(), Failure> {
+async fn call_listed_tools(client: &McpClient, context: &Value) -> Result<(), Failure> {
     tools(client).await?;
-    for told in context["toolCalls"].as_array().into_iter().flatten() {
-        call(client, text_of(told, "name")?, &told["arguments"]).await?;
+    for tool_call in context["toolCalls"].as_array().into_iter().flatten() {
+        call(client, text_of(tool_call, "name")?, &tool_call["arguments"]).await?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 use pillion_core::tool::{ErrorCode, ToolResult};
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, results};
@@ -8,8 +8,8 @@ use crate::{ChatEnd, ChatEvent, ChatState, WaitingCall};
 /// Returns a chat that waits for the approval of `wipe`, after `echo` has run.
 async fn waiting() -> (Bench, ChatState, Vec<WaitingCall>) {
     let calls =
-        LlmAnswer::call("wipe", &json!({"text": "disk"})).and_call("echo", "{\"text\": \"a\"}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+        LlmResponse::call("wipe", &json!({"text": "disk"})).and_call("echo", "{\"text\": \"a\"}");
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     match bench.run(&mut state).await.unwrap() {
         ChatEnd::AwaitingApproval(waiting) => (bench, state, waiting),
@@ -71,9 +71,9 @@ async fn g3_an_approved_call_runs_and_another_process_continues_the_chat() {
 
 #[tokio::test]
 async fn g3_an_approval_allows_one_call_and_not_its_repetition() {
-    let wipe = || LlmAnswer::call("wipe", &json!({"text": "disk"}));
+    let wipe = || LlmResponse::call("wipe", &json!({"text": "disk"}));
     let twice = wipe().and_call("wipe", "{\"text\": \"disk\"}");
-    let mut bench = Bench::new([twice, wipe(), LlmAnswer::text("Done.")]).await;
+    let mut bench = Bench::new([twice, wipe(), LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     for wiped in 0..3 {
         let end = bench.run(&mut state).await.unwrap();
@@ -160,7 +160,7 @@ async fn g3_a_resumed_call_names_its_approval() {
     };
     let mut bench = Bench {
         chat,
-        ..Bench::new([LlmAnswer::calls(1, "wipe"), LlmAnswer::text("Done.")]).await
+        ..Bench::new([LlmResponse::calls(1, "wipe"), LlmResponse::text("Done.")]).await
     };
     bench.chat.model = Arc::new(super::bench::model(
         &bench.llm,

@@ -10,7 +10,7 @@ use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{
     CallContext, FnTool, ParameterType, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
 };
-use pillion_testkit::{FakeLlm, LlmAnswer, LlmDialect};
+use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -49,8 +49,8 @@ impl Tools {
 }
 
 /// An answer with a call of `echo`.
-pub(super) fn echo(text: &str) -> LlmAnswer {
-    LlmAnswer::call("echo", &json!({ "text": text }))
+pub(super) fn echo(text: &str) -> LlmResponse {
+    LlmResponse::call("echo", &json!({ "text": text }))
 }
 
 pub(super) fn user(text: &str) -> Value {
@@ -61,14 +61,14 @@ impl Bench {
     /// Creates a bench with a model that gives these answers. The tools are `echo`; `late`, which
     /// echoes after a delay; `boom`, which fails; `wait`, which never ends; `wipe`, which needs
     /// approval; and `hidden`, which the model does not see.
-    pub(super) async fn new(answers: impl IntoIterator<Item = LlmAnswer>) -> Self {
+    pub(super) async fn new(answers: impl IntoIterator<Item = LlmResponse>) -> Self {
         Self::at(Provider::OpenAiChat, answers).await
     }
 
     /// Creates the bench with another provider.
     pub(super) async fn at(
         provider: Provider,
-        answers: impl IntoIterator<Item = LlmAnswer>,
+        answers: impl IntoIterator<Item = LlmResponse>,
     ) -> Self {
         let dialect = match provider {
             Provider::OpenAiResponses => LlmDialect::OpenAiResponses,
@@ -76,7 +76,7 @@ impl Bench {
             Provider::Google => LlmDialect::Google,
             _ => LlmDialect::OpenAiChat,
         };
-        let llm = FakeLlm::with_answers(dialect, answers).await;
+        let llm = FakeLlm::with_responses(dialect, answers).await;
         let tools = Arc::new(Tools::default());
         let registry = Arc::new(ToolRegistry::new());
         register(&registry, &tools);

@@ -1,5 +1,5 @@
 use pillion_core::provider::Provider;
-use pillion_testkit::{LlmAnswer, LlmFault};
+use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use super::super::{size, trim};
@@ -19,7 +19,7 @@ async fn h4_old_results_are_omitted_first_to_fit_the_context() {
         echo(&long("one")),
         echo(&long("two")),
         echo(&long("six")),
-        LlmAnswer::text("Done."),
+        LlmResponse::text("Done."),
     ];
     let mut bench = Bench::new(answers).await;
     bench.chat = bench.chat.with_options(TurnOptions {
@@ -52,7 +52,7 @@ async fn h4_old_results_are_omitted_first_to_fit_the_context() {
 
 #[tokio::test]
 async fn h4_a_conversation_beyond_the_context_is_not_sent() {
-    let mut bench = Bench::new([echo(&long("one")), LlmAnswer::text("Done.")]).await;
+    let mut bench = Bench::new([echo(&long("one")), LlmResponse::text("Done.")]).await;
     bench = bench.under(ChatLimits {
         context_tokens: Some(1_000),
         ..ChatLimits::default()
@@ -68,12 +68,13 @@ async fn h4_a_conversation_beyond_the_context_is_not_sent() {
 
 #[tokio::test]
 async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_results() {
-    let too_long = || LlmAnswer::refusal("400 Bad Request", "context_length_exceeded", "Too long");
+    let too_long =
+        || LlmResponse::rejection("400 Bad Request", "context_length_exceeded", "Too long");
     let answers = [
         echo(&long("one")),
         echo(&long("two")),
         too_long(),
-        LlmAnswer::text("Done."),
+        LlmResponse::text("Done."),
     ];
     let mut bench = Bench::new(answers).await;
     let mut state = bench.begin();
@@ -110,8 +111,8 @@ async fn h6_a_context_error_in_the_middle_of_a_stream_is_not_retried() {
     let answers = [
         echo(&long("one")),
         echo(&long("two")),
-        LlmAnswer::text("a b c d").with(LlmFault::Error(too_long)),
-        LlmAnswer::text("Done."),
+        LlmResponse::text("a b c d").with(LlmFault::Error(too_long)),
+        LlmResponse::text("Done."),
     ];
     let mut bench = Bench::new(answers).await;
     bench.chat = bench.chat.streamed(true);
@@ -144,7 +145,7 @@ async fn h4_results_of_an_application_s_round_are_not_omitted() {
         json!({"role": "assistant", "content": null, "tool_calls": [call]}),
         result,
     ];
-    let bench = Bench::new([LlmAnswer::text("Done.")]).await;
+    let bench = Bench::new([LlmResponse::text("Done.")]).await;
     let mut state = bench.chat.begin(&messages).unwrap();
     assert_eq!(state.round_at, 2);
     bench.chat.add(&mut state, &[user("Go on")]).unwrap();

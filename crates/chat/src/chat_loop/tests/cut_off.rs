@@ -2,7 +2,7 @@
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo, user};
@@ -30,7 +30,7 @@ const WITHHELD: [(Provider, &str); 4] = [
 ];
 
 /// The arguments of `echo` are optional, so a call without arguments would run.
-fn without_arguments(word: &str) -> LlmAnswer {
+fn without_arguments(word: &str) -> LlmResponse {
     echo("a").and_call("echo", "").with_finish_reason(word)
 }
 
@@ -38,7 +38,7 @@ fn without_arguments(word: &str) -> LlmAnswer {
 async fn h5_a_call_with_truncated_arguments_does_not_run() {
     for (provider, word) in CUT_OFF {
         for stream in [false, true] {
-            let answers = [without_arguments(word), LlmAnswer::text("Done.")];
+            let answers = [without_arguments(word), LlmResponse::text("Done.")];
             let mut bench = Bench::at(provider, answers).await;
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
@@ -66,9 +66,9 @@ async fn h5_a_call_with_truncated_arguments_does_not_run() {
 async fn h5_a_chat_continues_after_arguments_that_are_not_json() {
     for provider in Provider::ALL {
         for stream in [false, true] {
-            let cut_off = LlmAnswer::default().and_call("echo", "{\"text\": \"cut");
-            let broken = LlmAnswer::default().and_call("echo", "{bad");
-            let done = || LlmAnswer::text("Done.");
+            let cut_off = LlmResponse::default().and_call("echo", "{\"text\": \"cut");
+            let broken = LlmResponse::default().and_call("echo", "{bad");
+            let done = || LlmResponse::text("Done.");
             let mut bench = Bench::at(provider, [cut_off, broken, done(), done()]).await;
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
@@ -97,9 +97,9 @@ async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
     ] {
         let thought = thoughts
             .into_iter()
-            .fold(LlmAnswer::default(), LlmAnswer::with_item)
+            .fold(LlmResponse::default(), LlmResponse::with_item)
             .with_finish_reason(word);
-        let mut bench = Bench::at(provider, [thought, LlmAnswer::text("Done.")]).await;
+        let mut bench = Bench::at(provider, [thought, LlmResponse::text("Done.")]).await;
         let mut state = bench.begin();
         assert_eq!(bench.answer(&mut state).await, "", "{provider}");
         assert_eq!(state.answer().unwrap().finish, Finish::Length);
@@ -113,7 +113,7 @@ async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
 #[tokio::test]
 async fn h5_no_call_of_a_filtered_answer_runs() {
     for (provider, word) in WITHHELD {
-        let answers = [without_arguments(word), LlmAnswer::text("Done.")];
+        let answers = [without_arguments(word), LlmResponse::text("Done.")];
         let mut bench = Bench::at(provider, answers).await;
         let mut state = bench.begin();
         assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");

@@ -2,15 +2,15 @@
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
 use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
 
 /// An empty answer with this finish reason.
-fn nothing(word: &str) -> LlmAnswer {
-    LlmAnswer::text("").with_finish_reason(word)
+fn nothing(word: &str) -> LlmResponse {
+    LlmResponse::text("").with_finish_reason(word)
 }
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried
         (Provider::OpenAiChat, "abort"),
         (Provider::OpenAiChat, "insufficient_system_resource"),
     ] {
-        let mut bench = Bench::at(provider, [nothing(word), LlmAnswer::text("Done.")]).await;
+        let mut bench = Bench::at(provider, [nothing(word), LlmResponse::text("Done.")]).await;
         let mut state = bench.begin();
         let before = state.messages().to_vec();
         let error = bench.run(&mut state).await.unwrap_err();
@@ -82,7 +82,7 @@ async fn h4_filtered_and_truncated_answers_have_their_finish_reason() {
 async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 4}});
-    let answer = LlmAnswer::error_response("200 OK", &blocked.to_string());
+    let answer = LlmResponse::error_response("200 OK", &blocked.to_string());
     let mut bench = Bench::at(Provider::Google, [answer]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "");
@@ -95,8 +95,8 @@ async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
 
 #[tokio::test]
 async fn h4_a_paused_turn_continues_within_the_limit_of_rounds() {
-    let pauses = LlmAnswer::text("Well, ").with_finish_reason("pause_turn");
-    let answers = [pauses.clone(), echo("a"), LlmAnswer::text("Done.")];
+    let pauses = LlmResponse::text("Well, ").with_finish_reason("pause_turn");
+    let answers = [pauses.clone(), echo("a"), LlmResponse::text("Done.")];
     let mut bench = Bench::at(Provider::Anthropic, answers).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");

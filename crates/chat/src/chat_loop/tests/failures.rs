@@ -4,7 +4,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use pillion_core::provider::Provider;
 use pillion_core::tool::{ErrorCode, ToolFailure};
-use pillion_testkit::{LlmAnswer, LlmFault};
+use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
 use super::bench::{Bench, echo, results};
@@ -23,35 +23,35 @@ const PROVIDERS: [Provider; 4] = [
 async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
     let failures = [
         (
-            LlmAnswer::error_response("500 Internal Server Error", "{}"),
+            LlmResponse::error_response("500 Internal Server Error", "{}"),
             ModelErrorKind::Unavailable,
         ),
         (
-            LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No"),
+            LlmResponse::rejection("401 Unauthorized", "invalid_api_key", "No"),
             ModelErrorKind::Unauthorized,
         ),
         (
-            LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "No"),
+            LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "No"),
             ModelErrorKind::RateLimited,
         ),
         (
-            LlmAnswer::text("a b c d").with(LlmFault::Truncated),
+            LlmResponse::text("a b c d").with(LlmFault::Truncated),
             ModelErrorKind::Malformed,
         ),
         (
-            LlmAnswer::text("a b c d").with(LlmFault::Broken),
+            LlmResponse::text("a b c d").with(LlmFault::Broken),
             ModelErrorKind::Unavailable,
         ),
         (
-            LlmAnswer::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
+            LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
             ModelErrorKind::Malformed,
         ),
         (
-            LlmAnswer::error_response("200 OK", "{\"choices\": []}"),
+            LlmResponse::error_response("200 OK", "{\"choices\": []}"),
             ModelErrorKind::Malformed,
         ),
         (
-            LlmAnswer::error_response(
+            LlmResponse::error_response(
                 "200 OK",
                 "{\"choices\": [{\"message\": {\"tool_calls\": [{\"id\": \"1\"}]}}]}",
             ),
@@ -61,7 +61,7 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
     for stream in [false, true] {
         for (failure, kind) in failures.clone() {
             let label = format!("{stream} {failure:?}");
-            let mut bench = Bench::new([echo("a"), failure, LlmAnswer::text("Done.")]).await;
+            let mut bench = Bench::new([echo("a"), failure, LlmResponse::text("Done.")]).await;
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
             match bench.run(&mut state).await.unwrap_err() {
@@ -89,13 +89,13 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
 
 #[tokio::test]
 async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
-    let text = || LlmAnswer::text("a b c d");
+    let text = || LlmResponse::text("a b c d");
     let failures = [
-        LlmAnswer::error_response("500 Internal Server Error", "{}"),
-        LlmAnswer::error_response("429 Too Many Requests", "{}"),
-        LlmAnswer::error_response("401 Unauthorized", "{}"),
-        LlmAnswer::error_response("200 OK", "<html>"),
-        LlmAnswer::error_response("200 OK", "{}"),
+        LlmResponse::error_response("500 Internal Server Error", "{}"),
+        LlmResponse::error_response("429 Too Many Requests", "{}"),
+        LlmResponse::error_response("401 Unauthorized", "{}"),
+        LlmResponse::error_response("200 OK", "<html>"),
+        LlmResponse::error_response("200 OK", "{}"),
         text().with(LlmFault::Truncated),
         text().with(LlmFault::Broken),
         text().with(LlmFault::Error(json!({"error": {"message": "no"}}))),
@@ -107,7 +107,7 @@ async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
     for provider in PROVIDERS {
         for (failure, stream) in failures.iter().flat_map(|it| [(it, false), (it, true)]) {
             let label = format!("{provider} {stream} {failure:?}");
-            let answers = [echo("a"), failure.clone(), LlmAnswer::text("Done.")];
+            let answers = [echo("a"), failure.clone(), LlmResponse::text("Done.")];
             let mut bench = Bench::at(provider, answers).await;
             let base_url = bench.llm.base_url.parse().unwrap();
             let config = HttpModelConfig {
@@ -135,7 +135,10 @@ async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
 async fn h4_a_chat_continues_after_an_answer_that_timed_out() {
     for provider in PROVIDERS {
         let slow = LlmFault::Trickling(Duration::from_secs(3600));
-        let answers = [LlmAnswer::text("a b").with(slow), LlmAnswer::text("Done.")];
+        let answers = [
+            LlmResponse::text("a b").with(slow),
+            LlmResponse::text("Done."),
+        ];
         let mut bench = Bench::at(provider, answers).await;
         let base_url = bench.llm.base_url.parse().unwrap();
         let config = HttpModelConfig {
@@ -167,7 +170,7 @@ async fn c5_failures_have_codes() {
         ("503 Service Unavailable", ErrorCode::Unavailable),
         ("400 Bad Request", ErrorCode::InvalidInput),
     ] {
-        let mut bench = Bench::new([LlmAnswer::error_response(status, "{}")]).await;
+        let mut bench = Bench::new([LlmResponse::error_response(status, "{}")]).await;
         let mut state = bench.begin();
         assert_eq!(
             bench.run(&mut state).await.unwrap_err().code(),
@@ -179,8 +182,8 @@ async fn c5_failures_have_codes() {
 
 #[tokio::test]
 async fn h4_an_interrupted_call_does_not_run_again() {
-    let calls = LlmAnswer::call("wait", &json!({})).and_call("echo", "{\"text\": \"a\"}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let calls = LlmResponse::call("wait", &json!({})).and_call("echo", "{\"text\": \"a\"}");
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     let tools = Arc::clone(&bench.tools);
     let began = async {
@@ -222,7 +225,7 @@ impl ChatListener for StateRecorder {
 
 #[tokio::test]
 async fn h4_a_call_starts_only_after_the_chat_is_stored() {
-    let mut bench = Bench::new([echo("a"), LlmAnswer::text("Done.")]).await;
+    let mut bench = Bench::new([echo("a"), LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     let mut keeper = StateRecorder {
         room: 0,

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use pillion_core::provider::{Provider, parse_tool_calls};
 use pillion_core::tool::ErrorCode;
-use pillion_testkit::{LlmAnswer, LlmFault};
+use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
 use super::bench::{Bench, echo, results, user};
@@ -17,7 +17,7 @@ const REACHED: &str = "Maximum tool execution rounds reached. Generating final r
 #[tokio::test]
 async fn h4_five_rounds_of_one_call_make_six_requests_and_five_tool_messages() {
     let rounds = (1..=5).map(|round| echo(&format!("round {round}")));
-    let mut bench = Bench::new(rounds.chain([LlmAnswer::text("Done.")])).await;
+    let mut bench = Bench::new(rounds.chain([LlmResponse::text("Done.")])).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let bodies = bench.llm.bodies();
@@ -43,7 +43,7 @@ async fn h4_five_rounds_of_one_call_make_six_requests_and_five_tool_messages() {
 #[tokio::test]
 async fn h4_rounds_of_two_calls_make_four_requests() {
     let two = || echo("a").and_call("echo", "{\"text\": \"b\"}");
-    let mut bench = Bench::new([two(), two(), two(), LlmAnswer::text("Done.")]).await;
+    let mut bench = Bench::new([two(), two(), two(), LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let bodies = bench.llm.bodies();
@@ -61,7 +61,7 @@ async fn h4_the_first_limit_reached_ends_the_chat() {
         max_tool_rounds: 1,
         ..ChatLimits::default()
     };
-    let mut bench = Bench::new([echo("a"), LlmAnswer::text("Done.")])
+    let mut bench = Bench::new([echo("a"), LlmResponse::text("Done.")])
         .await
         .under(limits);
     let mut state = bench.begin();
@@ -75,7 +75,7 @@ async fn h4_the_first_limit_reached_ends_the_chat() {
         ..ChatLimits::default()
     };
     let two = echo("a").and_call("echo", "{}");
-    let mut bench = Bench::new([two, LlmAnswer::text("Done.")])
+    let mut bench = Bench::new([two, LlmResponse::text("Done.")])
         .await
         .under(limits);
     let mut state = bench.begin();
@@ -103,8 +103,8 @@ async fn h4_a_looping_model_ends_at_the_limits() {
 
 #[tokio::test]
 async fn h4_calls_beyond_the_limit_of_one_answer_do_not_run() {
-    let many = LlmAnswer::calls(10_000, "echo");
-    let mut bench = Bench::new([many, LlmAnswer::text("Done.")]).await;
+    let many = LlmResponse::calls(10_000, "echo");
+    let mut bench = Bench::new([many, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");
     assert_eq!((bench.llm.bodies().len(), bench.tools.echoed()), (2, 32));
@@ -121,7 +121,7 @@ async fn h4_calls_beyond_the_limit_of_one_answer_do_not_run() {
 
 #[tokio::test]
 async fn h4_a_chat_without_tools_makes_one_request() {
-    let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let mut bench = Bench::new([LlmResponse::text("Hello.")]).await;
     bench.chat = bench.chat.with_tools(Vec::new());
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Hello.");
@@ -192,7 +192,7 @@ async fn h4_the_token_limit_holds_for_answers_that_break_off() {
     ];
     for (fault, stream) in faults.iter().flat_map(|it| [(it, false), (it, true)]) {
         let label = format!("{fault:?} {stream}");
-        let bench = Bench::new([LlmAnswer::text(&words).with(fault.clone())]).await;
+        let bench = Bench::new([LlmResponse::text(&words).with(fault.clone())]).await;
         let mut bench = bench.under(ChatLimits {
             max_total_tokens: Some(3_000),
             ..ChatLimits::default()
@@ -222,7 +222,8 @@ async fn h4_the_token_limit_holds_for_answers_that_break_off() {
 /// A request that was rejected, or never sent, costs nothing.
 #[tokio::test]
 async fn h4_a_request_without_any_response_does_not_count() {
-    let mut bench = Bench::new([LlmAnswer::error_response("503 Service Unavailable", "{}")]).await;
+    let mut bench =
+        Bench::new([LlmResponse::error_response("503 Service Unavailable", "{}")]).await;
     let mut state = bench.begin();
     bench.run(&mut state).await.unwrap_err();
     let mut bench = bench.under(ChatLimits {
@@ -236,12 +237,12 @@ async fn h4_a_request_without_any_response_does_not_count() {
 #[tokio::test]
 async fn h4_the_deadline_of_the_chat_limits_its_tools() {
     // As many calls as run concurrently, and one more.
-    let calls = LlmAnswer::calls(5, "wait").and_call("echo", "{}");
+    let calls = LlmResponse::calls(5, "wait").and_call("echo", "{}");
     let limits = ChatLimits {
         timeout: Duration::from_secs(3),
         ..ChatLimits::default()
     };
-    let answers = [calls, LlmAnswer::text("Done.")];
+    let answers = [calls, LlmResponse::text("Done.")];
     let mut bench = Bench::new(answers).await.under(limits);
     let mut state = bench.begin();
     match bench.run(&mut state).await.unwrap_err() {
@@ -281,7 +282,7 @@ async fn h4_the_token_limit_caps_the_length_of_an_answer() {
         max_total_tokens: Some(1_000_000),
         ..ChatLimits::default()
     };
-    let bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let bench = Bench::new([LlmResponse::text("Hello.")]).await;
     let mut bench = bench.under(limits);
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Hello.");
@@ -310,7 +311,7 @@ async fn h4_the_answer_length_is_at_least_the_minimum_of_the_provider() {
         ),
         (Provider::OpenAiChat, &none, "max_tokens", 8_192, 1),
     ] {
-        let mut bench = Bench::at(provider, [LlmAnswer::text("Done.")]).await;
+        let mut bench = Bench::at(provider, [LlmResponse::text("Done.")]).await;
         bench.chat = bench.chat.with_options(options.clone());
         let limits = |most| ChatLimits {
             max_total_tokens: Some(most),
@@ -340,7 +341,7 @@ async fn h4_the_token_limit_survives_the_end_of_a_process() {
         max_total_tokens: Some(most),
         ..ChatLimits::default()
     };
-    let answers = [echo("a").costing(1_900, 90), LlmAnswer::text("Done.")];
+    let answers = [echo("a").costing(1_900, 90), LlmResponse::text("Done.")];
     let mut bench = Bench::new(answers).await.under(limits(2_000));
     let mut state = bench.begin();
     let spent = ChatError::Spent {
@@ -377,7 +378,7 @@ async fn h4_text_without_spaces_and_options_count_in_full() {
     ];
     for limits in limits {
         let long = "a".repeat(100_000);
-        let bench = Bench::new([LlmAnswer::text("Done.")]).await;
+        let bench = Bench::new([LlmResponse::text("Done.")]).await;
         let mut bench = bench.under(limits);
         let mut state = bench.chat.begin(&[user(&long)]).unwrap();
         bench.run(&mut state).await.unwrap_err();

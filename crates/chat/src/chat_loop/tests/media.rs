@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::Bench;
@@ -14,9 +14,9 @@ const PNG_START: &str = "iVBORw0KGgo";
 
 /// Returns a bench whose model takes this number of screenshots, one in each answer.
 async fn bench(provider: Provider, screenshots: usize, data: String) -> Bench {
-    let shoot = || LlmAnswer::call("shoot", &json!({}));
+    let shoot = || LlmResponse::call("shoot", &json!({}));
     let answers = (0..screenshots).map(|_| shoot());
-    let answers: Vec<_> = answers.chain([LlmAnswer::text("Done.")]).collect();
+    let answers: Vec<_> = answers.chain([LlmResponse::text("Done.")]).collect();
     let mut bench = Bench::at(provider, answers).await.under(ChatLimits {
         max_tool_rounds: 100,
         max_tool_calls: 100,

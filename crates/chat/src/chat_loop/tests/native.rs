@@ -8,7 +8,7 @@ use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{
     CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolFailure, ToolOutput, ToolResult,
 };
-use pillion_testkit::{LlmAnswer, LlmFault};
+use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo};
@@ -74,7 +74,7 @@ fn server(require_approval: NativeApproval) -> NativeServer {
 async fn bench(
     provider: Provider,
     require_approval: NativeApproval,
-    answers: impl IntoIterator<Item = LlmAnswer>,
+    answers: impl IntoIterator<Item = LlmResponse>,
 ) -> Bench {
     let mut bench = Bench::at(provider, answers).await;
     let runner = Permitting {
@@ -123,7 +123,7 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
     for stream in [false, true] {
         let answers = [
             echo("a").with_item(called("roll", "4")),
-            LlmAnswer::text("You rolled a 4."),
+            LlmResponse::text("You rolled a 4."),
         ];
         let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, answers).await;
         bench.chat = bench.chat.streamed(stream);
@@ -150,7 +150,7 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
 #[tokio::test]
 async fn h1_anthropic_calls_servers_with_its_beta() {
     let answers = [
-        LlmAnswer::default()
+        LlmResponse::default()
             .with_item(
                 json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
                 "server_name": "dmcp", "input": {}}),
@@ -160,7 +160,7 @@ async fn h1_anthropic_calls_servers_with_its_beta() {
                 "is_error": false, "content": [{"type": "text", "text": "4"}]}),
             )
             .and_call("echo", "{\"text\": \"a\"}"),
-        LlmAnswer::text("You rolled a 4."),
+        LlmResponse::text("You rolled a 4."),
     ];
     let mut bench = bench(Provider::Anthropic, NativeApproval::Never, answers).await;
     let mut state = bench.begin();
@@ -184,7 +184,7 @@ async fn h6_native_calls_are_reported_before_the_text_that_follows() {
         "server_name": "dmcp", "input": {}});
     let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
         "is_error": false, "content": [{"type": "text", "text": "4"}]});
-    let words = || LlmAnswer::text("You rolled a 4.");
+    let words = || LlmResponse::text("You rolled a 4.");
     for (provider, answer) in [
         (
             Provider::OpenAiResponses,
@@ -211,8 +211,8 @@ async fn h6_native_calls_are_reported_before_the_text_that_follows() {
 #[tokio::test]
 async fn g3_a_native_call_without_approval_is_allowed_at_once() {
     let answers = [
-        LlmAnswer::default().with_item(asked("mcpr_1", "roll")),
-        LlmAnswer::text("You rolled a 4.").with_item(called("roll", "4")),
+        LlmResponse::default().with_item(asked("mcpr_1", "roll")),
+        LlmResponse::text("You rolled a 4.").with_item(called("roll", "4")),
     ];
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
     let mut state = bench.begin();
@@ -228,10 +228,10 @@ async fn g3_a_native_call_without_approval_is_allowed_at_once() {
 #[tokio::test]
 async fn g3_a_native_call_waits_for_its_approval_and_continues_in_another_process() {
     for approved in [true, false] {
-        let asks = LlmAnswer::default().with_item(asked("mcpr_1", "wipe"));
+        let asks = LlmResponse::default().with_item(asked("mcpr_1", "wipe"));
         let answers = [
             asks.and_call("echo", "{\"text\": \"a\"}"),
-            LlmAnswer::text("Done.").with_item(called("wipe", "wiped")),
+            LlmResponse::text("Done.").with_item(called("wipe", "wiped")),
         ];
         let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
         let mut state = bench.begin();
@@ -269,10 +269,10 @@ async fn h2_a_native_call_of_a_hidden_tool_is_denied() {
     let other = json!({"type": "mcp_approval_request", "id": "mcpr_2", "server_label": "other",
         "name": "roll", "arguments": "{}"});
     let answers = [
-        LlmAnswer::default()
+        LlmResponse::default()
             .with_item(asked("mcpr_1", "format"))
             .with_item(other),
-        LlmAnswer::text("No."),
+        LlmResponse::text("No."),
     ];
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
     let mut state = bench.begin();
@@ -295,7 +295,7 @@ async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
         (Provider::OpenAiResponses, json!("none")),
         (Provider::Anthropic, json!({"type": "none"})),
     ] {
-        let answers = [echo("a"), LlmAnswer::text("Done.")];
+        let answers = [echo("a"), LlmResponse::text("Done.")];
         let limits = ChatLimits {
             max_tool_rounds: 1,
             ..ChatLimits::default()
@@ -318,7 +318,7 @@ async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
 
 #[tokio::test]
 async fn l1_no_error_contains_the_token_of_a_server() {
-    let said = LlmAnswer::refusal("400 Bad Request", "invalid_request_error", "no t0ken here");
+    let said = LlmResponse::rejection("400 Bad Request", "invalid_request_error", "no t0ken here");
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, [said]).await;
     let mut native = server(NativeApproval::Never);
     native.server.token = Some("t0ken".into());
@@ -336,7 +336,7 @@ async fn l1_no_error_contains_the_token_of_a_server() {
 
 #[tokio::test]
 async fn h4_a_provider_that_keeps_requesting_approval_is_stopped() {
-    let asks = LlmAnswer::text("Well.").with_item(asked("mcpr_1", "roll"));
+    let asks = LlmResponse::text("Well.").with_item(asked("mcpr_1", "roll"));
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, [asks]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Well.");
@@ -364,8 +364,8 @@ fn patient(mut bench: Bench, provider: Provider) -> Bench {
 }
 
 /// Returns a chat whose provider was permitted to call `wipe`, with the answers that follow.
-async fn allowed(then: impl IntoIterator<Item = LlmAnswer>) -> (Bench, ChatState) {
-    let asks = LlmAnswer::default().with_item(asked("mcpr_1", "wipe"));
+async fn allowed(then: impl IntoIterator<Item = LlmResponse>) -> (Bench, ChatState) {
+    let asks = LlmResponse::default().with_item(asked("mcpr_1", "wipe"));
     let answers = std::iter::once(asks).chain(then);
     let bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
     let mut bench = patient(bench, Provider::OpenAiResponses);
@@ -389,18 +389,19 @@ fn again(state: &ChatState) -> ChatState {
 async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
     let error =
         json!({"type": "error", "error": {"type": "server_error", "message": "Overloaded"}});
-    let done = || LlmAnswer::text("Done.").with_item(called("wipe", "wiped"));
+    let done = || LlmResponse::text("Done.").with_item(called("wipe", "wiped"));
     for failure in [
-        LlmAnswer::error_response("500 Internal Server Error", "{}"),
-        LlmAnswer::error_response("503 Service Unavailable", "{}"),
-        LlmAnswer::refusal("400 Bad Request", "context_length_exceeded", "Too long"),
+        LlmResponse::error_response("500 Internal Server Error", "{}"),
+        LlmResponse::error_response("503 Service Unavailable", "{}"),
+        LlmResponse::rejection("400 Bad Request", "context_length_exceeded", "Too long"),
         done().with(LlmFault::Truncated),
         done().with(LlmFault::Broken),
         done().with(LlmFault::Error(error)),
     ] {
         for stream in [false, true] {
             let label = format!("{stream} {failure:?}");
-            let (mut bench, mut state) = allowed([failure.clone(), LlmAnswer::text("Well.")]).await;
+            let (mut bench, mut state) =
+                allowed([failure.clone(), LlmResponse::text("Well.")]).await;
             bench.chat = bench.chat.streamed(stream);
             let error = bench.run(&mut state).await.unwrap_err();
             assert!(error.may_have_acted(), "{label}");
@@ -430,25 +431,26 @@ async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
 async fn g3_a_permit_whose_request_failed_still_counts() {
     // The request is repeated at once.
     let busy = |after: &str| {
-        let busy = LlmAnswer::refusal("429 Too Many Requests", "rate_limit_exceeded", "Slow down");
+        let busy =
+            LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "Slow down");
         busy.with_header("Retry-After", after)
     };
-    let (mut bench, mut state) = allowed([busy("0"), LlmAnswer::text("Done.")]).await;
+    let (mut bench, mut state) = allowed([busy("0"), LlmResponse::text("Done.")]).await;
     assert_eq!(bench.answer(&mut state).await, "Done.");
     assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
     // A later run repeats the request.
     for failure in [
         busy("3600"),
-        LlmAnswer::refusal("401 Unauthorized", "invalid_api_key", "No"),
+        LlmResponse::rejection("401 Unauthorized", "invalid_api_key", "No"),
     ] {
-        let (mut bench, mut state) = allowed([failure, LlmAnswer::text("Done.")]).await;
+        let (mut bench, mut state) = allowed([failure, LlmResponse::text("Done.")]).await;
         let error = bench.run(&mut state).await.unwrap_err();
         assert!(!error.may_have_acted(), "{error}");
         let mut state = again(&state);
         assert_eq!(bench.answer(&mut state).await, "Done.");
         assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
     }
-    let (mut bench, mut state) = allowed([LlmAnswer::text("Done.")]).await;
+    let (mut bench, mut state) = allowed([LlmResponse::text("Done.")]).await;
     let limits = ChatLimits {
         max_total_tokens: Some(1),
         ..ChatLimits::default()
@@ -477,8 +479,8 @@ impl ChatListener for StateRecorder {
 
 #[tokio::test]
 async fn g3_a_permit_expires_if_the_request_was_cancelled() {
-    let late = LlmAnswer::text("Late.").after(Duration::from_secs(3600));
-    let (mut bench, mut state) = allowed([late, LlmAnswer::text("Well.")]).await;
+    let late = LlmResponse::text("Late.").after(Duration::from_secs(3600));
+    let (mut bench, mut state) = allowed([late, LlmResponse::text("Well.")]).await;
     let requests = bench.llm.requests.clone();
     let is_asked = async {
         while requests.all().len() < 2 {
@@ -499,7 +501,7 @@ async fn g3_a_permit_expires_if_the_request_was_cancelled() {
 #[tokio::test]
 async fn h4_a_request_with_native_calls_is_not_retried() {
     for provider in [Provider::OpenAiResponses, Provider::Anthropic] {
-        let failing = LlmAnswer::error_response("503 Service Unavailable", "{}");
+        let failing = LlmResponse::error_response("503 Service Unavailable", "{}");
         let bench = bench(provider, NativeApproval::Never, [failing]).await;
         let mut bench = patient(bench, provider);
         let mut state = bench.begin();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::ToolResult;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, results};
@@ -15,10 +15,10 @@ async fn h5_arguments_that_are_encoded_twice_are_read() {
     let twice = json!(json!({"text": "a"}).to_string()).to_string();
     for provider in [Provider::OpenAiChat, Provider::OpenAiResponses] {
         for stream in [false, true] {
-            let calls = LlmAnswer::default()
+            let calls = LlmResponse::default()
                 .and_call("echo", &twice)
                 .and_call("echo", "[]");
-            let mut bench = Bench::at(provider, [calls, LlmAnswer::text("Done.")]).await;
+            let mut bench = Bench::at(provider, [calls, LlmResponse::text("Done.")]).await;
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
             assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
@@ -41,8 +41,8 @@ async fn h5_arguments_that_are_encoded_twice_are_read() {
 
 #[tokio::test]
 async fn h5_a_text_that_looks_like_json_stays_text() {
-    let call = LlmAnswer::call("echo", &json!({"text": "[1, 2]"}));
-    let mut bench = Bench::new([call, LlmAnswer::text("Done.")]).await;
+    let call = LlmResponse::call("echo", &json!({"text": "[1, 2]"}));
+    let mut bench = Bench::new([call, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     assert_eq!(results(state.messages()), ["[1, 2]"]);

@@ -1,5 +1,5 @@
 use pillion_core::provider::Provider;
-use pillion_testkit::{LlmAnswer, LlmFault};
+use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
 use super::bench::{Bench, echo};
@@ -29,7 +29,7 @@ async fn h5_a_chat_runs_at_every_provider() {
             let label = format!("{provider}, streamed: {stream}");
             let calls = echo("first").and_call("boom", "{}").costing(10, 2);
             let mut bench =
-                Bench::at(provider, [calls, LlmAnswer::text("Done.").costing(20, 3)]).await;
+                Bench::at(provider, [calls, LlmResponse::text("Done.").costing(20, 3)]).await;
             bench.chat = bench.chat.streamed(stream);
             let mut state = bench.begin();
             assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
@@ -57,8 +57,8 @@ async fn h4_a_chat_continues_after_an_outage_of_every_provider() {
     for provider in Provider::ALL {
         let answers = [
             echo("first"),
-            LlmAnswer::text("Do ne.").with(LlmFault::Truncated),
-            LlmAnswer::text("Done."),
+            LlmResponse::text("Do ne.").with(LlmFault::Truncated),
+            LlmResponse::text("Done."),
         ];
         let mut bench = Bench::at(provider, answers).await;
         let mut state = bench.begin();
@@ -84,9 +84,9 @@ async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
     for stream in [false, true] {
         let answers = thoughts.iter().map(|blocks| {
             let blocks = blocks.iter().cloned();
-            blocks.fold(echo("a"), LlmAnswer::with_item)
+            blocks.fold(echo("a"), LlmResponse::with_item)
         });
-        let answers = answers.chain([LlmAnswer::text("Done.")]);
+        let answers = answers.chain([LlmResponse::text("Done.")]);
         let mut bench = Bench::at(Provider::Anthropic, answers).await;
         let budget = json!({"type": "enabled", "budget_tokens": 1024});
         let extra = [("thinking".to_owned(), budget.clone())];

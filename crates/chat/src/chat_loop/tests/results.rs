@@ -1,4 +1,4 @@
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo, results};
@@ -7,9 +7,9 @@ use crate::{ChatEvent, ChatLimits, Delta, Usage};
 #[tokio::test]
 async fn h5_each_call_of_an_answer_has_its_result_in_order() {
     // The first call ends last.
-    let calls =
-        LlmAnswer::call("late", &json!({"text": "slow"})).and_call("echo", "{\"text\": \"fast\"}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let calls = LlmResponse::call("late", &json!({"text": "slow"}))
+        .and_call("echo", "{\"text\": \"fast\"}");
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
@@ -48,14 +48,14 @@ async fn h5_each_call_of_an_answer_has_its_result_in_order() {
 
 #[tokio::test]
 async fn h5_failures_of_tools_go_to_the_model() {
-    let calls = LlmAnswer::call("boom", &json!({}))
+    let calls = LlmResponse::call("boom", &json!({}))
         .and_call("nonesuch", "{}")
         .and_call("", "{}")
         .and_call("echo", "{\"text\": \"cut")
         .and_call("echo", "[1]")
         .and_call("echo", "{\"text\": 5}")
         .and_call("echo", "{\"text\": \"well\"}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Sorry.")]).await;
+    let mut bench = Bench::new([calls, LlmResponse::text("Sorry.")]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Sorry.");
     let results = results(state.messages());
@@ -72,11 +72,11 @@ async fn h5_failures_of_tools_go_to_the_model() {
 #[tokio::test]
 async fn h5_names_with_a_namespace_or_a_control_token_are_repaired() {
     let arguments = "{\"text\": \"well\"}";
-    let calls = LlmAnswer::call("functions.echo", &json!({"text": "well"}))
+    let calls = LlmResponse::call("functions.echo", &json!({"text": "well"}))
         .and_call("default_api:echo", arguments)
         .and_call("echo<|channel|>commentary", arguments)
         .and_call("functions.hidden", "{}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");
     let expected = [
@@ -91,8 +91,8 @@ async fn h5_names_with_a_namespace_or_a_control_token_are_repaired() {
 
 #[tokio::test]
 async fn h2_a_hidden_tool_does_not_run() {
-    let calls = LlmAnswer::call("hidden", &json!({})).and_call("lurk", "{}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")]).await;
+    let calls = LlmResponse::call("hidden", &json!({})).and_call("lurk", "{}");
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     assert_eq!(
@@ -108,11 +108,11 @@ async fn h2_a_hidden_tool_does_not_run() {
 
 #[tokio::test]
 async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
-    let calls = LlmAnswer::call("echo", &json!({"text": "a"}))
+    let calls = LlmResponse::call("echo", &json!({"text": "a"}))
         .and_call("nonesuch", "{\"why\": \"not\"}")
         .and_call("echo", "{\"text\": \"cut")
         .and_call("echo", "{\"text\": \"one too many\"}");
-    let mut bench = Bench::new([calls, LlmAnswer::text("Done.")])
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")])
         .await
         .under(ChatLimits {
             max_calls_per_answer: 3,
@@ -137,8 +137,8 @@ async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
 
 #[tokio::test]
 async fn h3_a_tool_may_be_called_by_an_alias() {
-    let call = LlmAnswer::call("say", &json!({"text": "a"}));
-    let mut bench = Bench::new([call, LlmAnswer::text("Done.")]).await;
+    let call = LlmResponse::call("say", &json!({"text": "a"}));
+    let mut bench = Bench::new([call, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     assert_eq!(results(state.messages()), ["a"]);
@@ -150,7 +150,7 @@ async fn h6_events_of_a_streamed_chat_arrive_in_order() {
         .and_call("late", "{\"text\": \"b\"}")
         .thinking("Hm.")
         .costing(10, 2);
-    let mut bench = Bench::new([calls, LlmAnswer::text("It is done.").costing(20, 3)]).await;
+    let mut bench = Bench::new([calls, LlmResponse::text("It is done.").costing(20, 3)]).await;
     bench.chat = bench.chat.streamed(true);
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "It is done.");

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use pillion_core::provider::Provider;
 use pillion_core::tool::ToolResult;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo, user};
@@ -25,7 +25,7 @@ async fn h4_a_state_of_another_format_is_rejected() {
 
 #[tokio::test]
 async fn h4_a_chat_cannot_continue_with_another_provider() {
-    let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let mut bench = Bench::new([LlmResponse::text("Hello.")]).await;
     let mut state = bench.begin();
     let base_url = bench.llm.base_url.parse().unwrap();
     let config = HttpModelConfig::new(Provider::Anthropic, base_url, "fake");
@@ -42,9 +42,9 @@ async fn h4_a_chat_cannot_continue_with_another_provider() {
 #[tokio::test]
 async fn h7_a_conversation_continues_after_an_answer() {
     let mut bench = Bench::new([
-        LlmAnswer::text("Hello."),
+        LlmResponse::text("Hello."),
         echo("a"),
-        LlmAnswer::text("Bye."),
+        LlmResponse::text("Bye."),
     ])
     .await;
     let mut state = bench.begin();
@@ -72,7 +72,7 @@ async fn h7_a_conversation_continues_after_an_answer() {
 
 #[tokio::test]
 async fn h4_nothing_is_added_while_calls_wait() {
-    let mut bench = Bench::new([LlmAnswer::calls(1, "wipe")]).await;
+    let mut bench = Bench::new([LlmResponse::calls(1, "wipe")]).await;
     let mut state = bench.begin();
     bench.run(&mut state).await.unwrap();
     let before = state.clone();
@@ -91,7 +91,7 @@ async fn h4_nothing_is_added_while_calls_wait() {
 
 #[tokio::test]
 async fn h4_an_error_names_at_most_three_approvals() {
-    let mut answer = LlmAnswer::call("wipe", &json!({"text": "0"}));
+    let mut answer = LlmResponse::call("wipe", &json!({"text": "0"}));
     for text in 1..5 {
         answer = answer.and_call("wipe", &json!({"text": text.to_string()}).to_string());
     }
@@ -111,7 +111,7 @@ async fn h7_the_system_prompt_stays_that_of_the_start() {
         Provider::Anthropic,
         Provider::Google,
     ] {
-        let answers = [LlmAnswer::text("Hello."), LlmAnswer::text("Bye.")];
+        let answers = [LlmResponse::text("Hello."), LlmResponse::text("Bye.")];
         let mut bench = Bench::at(provider, answers).await;
         let mut state = bench
             .chat
@@ -129,7 +129,7 @@ async fn h7_the_system_prompt_stays_that_of_the_start() {
         assert!(told.contains("Be short."), "{told}");
     }
     // A system message after the beginning stays among the messages.
-    let mut bench = Bench::new([LlmAnswer::text("Hello.")]).await;
+    let mut bench = Bench::new([LlmResponse::text("Hello.")]).await;
     let mut state = bench.begin();
     bench.answer(&mut state).await;
     bench
@@ -153,9 +153,9 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     let mut bench = Bench::at(
         Provider::Anthropic,
         [
-            LlmAnswer::call("echo", &json!({"text": nested(110)})),
-            LlmAnswer::call("echo", &json!({"text": nested(90)})).and_call("wipe", "{}"),
-            LlmAnswer::text("Done."),
+            LlmResponse::call("echo", &json!({"text": nested(110)})),
+            LlmResponse::call("echo", &json!({"text": nested(90)})).and_call("wipe", "{}"),
+            LlmResponse::text("Done."),
         ],
     )
     .await;

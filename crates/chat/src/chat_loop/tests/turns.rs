@@ -1,5 +1,5 @@
 use pillion_core::provider::Provider;
-use pillion_testkit::LlmAnswer;
+use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
@@ -16,7 +16,7 @@ fn one_at_a_time() -> TurnOptions {
 #[tokio::test]
 async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
     let answer = echo("a").and_call("echo", "").costing(10, 5);
-    let bench = Bench::new([answer, LlmAnswer::text("Done.").costing(20, 1)]).await;
+    let bench = Bench::new([answer, LlmResponse::text("Done.").costing(20, 1)]).await;
     let bench = bench.under(ChatLimits {
         max_total_tokens: Some(1000),
         ..ChatLimits::default()
@@ -39,7 +39,7 @@ async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
 
 #[tokio::test]
 async fn h4_a_single_turn_keeps_the_token_limit() {
-    let bench = Bench::new([LlmAnswer::text("Done.")]).await;
+    let bench = Bench::new([LlmResponse::text("Done.")]).await;
     let bench = bench.under(ChatLimits {
         max_total_tokens: Some(1),
         ..ChatLimits::default()
@@ -56,10 +56,10 @@ async fn h4_a_single_turn_keeps_the_token_limit() {
 #[tokio::test]
 async fn h4_without_parallel_calls_calls_run_in_turn() {
     let late = |text: &str| json!({ "text": text }).to_string();
-    let calls = LlmAnswer::default()
+    let calls = LlmResponse::default()
         .and_call("late", &late("a"))
         .and_call("late", &late("b"));
-    let mut bench = Bench::at(Provider::Google, [calls, LlmAnswer::text("Done.")]).await;
+    let mut bench = Bench::at(Provider::Google, [calls, LlmResponse::text("Done.")]).await;
     bench.chat = bench.chat.with_options(one_at_a_time());
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");
@@ -90,7 +90,7 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
         {"id": "4", "type": "function", "function": function, "extra_content": "lost"},
     ]});
     let body = json!({"choices": [{"message": message, "finish_reason": "length"}]});
-    let answer = LlmAnswer::error_response("200 OK", &body.to_string());
+    let answer = LlmResponse::error_response("200 OK", &body.to_string());
     let bench = Bench::new([answer]).await;
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;

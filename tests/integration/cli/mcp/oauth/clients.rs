@@ -39,7 +39,7 @@ async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
     open(page).await;
     let output = running.output();
     assert_eq!(stdout(&output), "15\n", "{}", stderr(&output));
-    assert!(!stderr(&output).contains(SECRET), "{}", stderr(&output));
+    assert_lacks!(stderr(&output), SECRET);
     assert!(server.requests_to("/register").is_empty());
     let token = &server.requests_to("/token")[0];
     // me:hush-mine
@@ -81,8 +81,8 @@ fn configuration(server: &FakeOAuth) -> NamedTempFile {
 async fn the_configuration_of_a_server_may_contain_its_client() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let file = configuration(&server);
-    let file = file.path().to_str().unwrap();
-    let arguments = ["call", "--server", "dice", "roll", "--config", file];
+    let path = file.path().to_str().unwrap();
+    let arguments = ["call", "--server", "dice", "roll", "--config", path];
     // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
     let reported = stderr(&output);
@@ -115,10 +115,10 @@ async fn at_a_terminal_the_configuration_is_enough() {
     );
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-    let script = Running::of(&mut script, &VARIABLES, Shown::OnStdout);
+    let script = Running::spawn(&mut script, &VARIABLES, Shown::OnStdout);
     open(script.page()).await;
     let output = script.output();
     let shown = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{shown}");
-    assert!(shown.contains("15\r\n"), "{shown}");
+    assert_contains!(shown, "15\r\n");
 }

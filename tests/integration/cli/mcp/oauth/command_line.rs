@@ -43,8 +43,8 @@ fn a_bad_command_line_is_rejected_before_any_request() {
         let output = mcp_with(&arguments, &[("SECRET", "hush-mine")]);
         let reported = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{reported}");
-        assert!(reported.contains(expected), "{reported}");
-        assert!(!reported.contains("hush-"), "{reported}");
+        assert_contains!(reported, expected);
+        assert_lacks!(reported, "hush-");
     }
 }
 
@@ -66,8 +66,8 @@ async fn the_requested_port_is_used_for_the_redirect() {
     assert_eq!(output.status.code(), Some(1), "{reported}");
     let expected =
         format!("pillion: cannot listen on 127.0.0.1:{port} for the authorization response: ");
-    assert!(reported.starts_with(&expected), "{reported}");
-    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
+    assert_starts_with!(reported, &expected);
+    assert_ends_with!(reported, " (unavailable)\n");
     assert!(server.requests.all().is_empty());
 
     drop(taken);

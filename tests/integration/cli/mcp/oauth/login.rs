@@ -1,7 +1,5 @@
 //! `pillion auth`: authorizes a sidecar, which cannot prompt a user.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,59 +8,31 @@ use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::{Value, json};
 
 use super::{Running, SECRET, Shown, open};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::mcp_server::detected_entry;
+use crate::program::{Daemon, eventually, stderr, success, vault};
 use crate::reload::reload;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
-    let mut command = pillion(&["auth"]);
-    command
-        .args(arguments)
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env(
-            "PILLION__STORE__LOCATION",
-            config.with_file_name("pillion.db"),
-        )
-        .env("PILLION_CONFIG", config);
-    command
+    daemon.command(&[&["auth"], arguments].concat())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_the_sidecar_is_authorized_for_one_user() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
-    let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
-    let entry = |label: &str, more: &str| {
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\n{more}\
-             authentication = {{ type = \"oauth\" }}\n",
-            server.url
-        )
-    };
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n{}{}",
-        key.display(),
-        entry("far", "credential = \"per_user\"\n"),
-        entry("shared", "enabled = false\n")
-    );
-    let mut daemon = Daemon::with_config(&config, &[]);
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let oauth = "authentication = { type = \"oauth\" }\n";
+    let entry = |label, more| detected_entry(label, &server.url, &format!("{oauth}{more}"));
+    let config = entry("far", "credential = \"per_user\"\n")
+        + &entry("shared", "enabled = false\n[mcp]\nretry_after_ms = 0\n");
+    let mut daemon = Daemon::with_vault(&config, &[]);
     let rolls = |daemon: &Daemon, user: &str| {
         let client = Client::new(&daemon.socket);
         let caller = Caller::default().user(user);
-        let answer = client.execute("far_roll", &json!({}), &caller);
-        answer.unwrap().is_success()
+        let response = client.execute("far_roll", &json!({}), &caller);
+        response.unwrap().is_success()
     };
     assert!(!rolls(&daemon, "alice"));
     let mut login = auth(&daemon, &["login", "far", "--user", "alice"]);
-    let running = Running::of(&mut login, &[], Shown::OnStderr);
+    let running = Running::spawn(&mut login, &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -75,7 +45,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     let daemon = daemon.again();
     assert!(rolls(&daemon, "alice"));
     let listed = crate::http::get(&daemon.socket, "/api/v1/servers/far/credentials").json();
-    assert_eq!(listed["credentials"][0]["user"], "alice", "{listed}");
+    assert_json!(listed["credentials"][0]["user"], "alice");
     assert_eq!(listed["credentials"][0]["authentication"], "oauth");
     assert_eq!(secrets(&daemon), 2);
 
@@ -86,22 +56,14 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     assert_eq!(secrets(&daemon), 0);
     let mut login = auth(&daemon, &["login", "shared", "--user", "alice"]);
     let output = login.output().unwrap();
-    assert!(stderr(&output).contains("per_user"), "{}", stderr(&output));
+    assert_contains!(stderr(&output), "per_user");
 }
 
 /// Returns the number of secrets in the vault.
 fn secrets(daemon: &Daemon) -> u64 {
-    let config = daemon.socket.parent().unwrap();
-    let config = config.with_file_name("pillion.toml");
-    let output = pillion(&["vault", "rotate", "--config", config.to_str().unwrap()])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env(
-            "PILLION__STORE__LOCATION",
-            config.with_file_name("pillion.db"),
-        )
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    let config = daemon.config_path();
+    let rotate = ["vault", "rotate", "--config", config.to_str().unwrap()];
+    success(&daemon.command(&rotate).output().unwrap());
     let log = daemon.log();
     let rotated = log
         .lines()
@@ -113,10 +75,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
-    let config = format!("[vault]\nkey_file = \"{}\"\n", key.display());
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_vault("", &[]);
     let send = |method: &str, path: &str, body: &Value| send(&daemon, method, path, body);
     for name in ["far", "twin"] {
         let oauth = json!({"type": "oauth"});
@@ -124,10 +83,9 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
         send("POST", "", &body);
     }
     let none = secrets(&daemon);
-    let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
+    let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
-    let output = running.output();
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&running.output());
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), none + 1);
     // Another server with the same URL remains, and has the same authorization.
@@ -138,14 +96,8 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// Starts a daemon whose vault has a key in that directory.
-fn with_vault(directory: &Path) -> Daemon {
-    let key = vault_key(directory);
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n",
-        key.display()
-    );
-    Daemon::with_config(&config, &[])
+fn with_vault() -> Daemon {
+    Daemon::with_vault("[mcp]\nretry_after_ms = 0\n", &[])
 }
 
 /// Changes the servers; the request has to succeed.
@@ -159,21 +111,15 @@ fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
 
 async fn log_in(daemon: &Daemon, arguments: &[&str]) {
     let mut login = auth(daemon, &[&["login"], arguments].concat());
-    let running = Running::of(&mut login, &[], Shown::OnStderr);
+    let running = Running::spawn(&mut login, &[], Shown::OnStderr);
     open(running.page()).await;
-    let output = running.output();
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&running.output());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
-    let directory = tempfile::tempdir().unwrap();
-    let daemon = with_vault(directory.path());
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let daemon = with_vault();
     let oauth = json!({"type": "oauth"});
     let body = json!({"name": "far", "url": server.url, "authentication": oauth});
     send(&daemon, "POST", "", &body);
@@ -196,8 +142,7 @@ async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let directory = tempfile::tempdir().unwrap();
-    let daemon = with_vault(directory.path());
+    let daemon = with_vault();
     let client = |id: &str| json!({"authentication": {"type": "oauth", "client_id": id}});
     for (name, credential) in [("far", "shared"), ("own", "per_user")] {
         let mut body = client(&format!("first-of-{name}"));
@@ -237,15 +182,10 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
 async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
+    let sections = vault(directory.path()) + "[mcp]\nretry_after_ms = 0\n";
     let config = |client: &str| {
-        format!(
-            "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n\
-             [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-             authentication = {{ type = \"oauth\", client_id = \"{client}\" }}\n",
-            key.display(),
-            server.url
-        )
+        let oauth = format!("authentication = {{ type = \"oauth\", client_id = \"{client}\" }}");
+        sections.clone() + &detected_entry("far", &server.url, &oauth)
     };
     let daemon = Daemon::with_config(&config("first"), &[]);
     log_in(&daemon, &["far"]).await;
@@ -258,44 +198,24 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// Writes a vault key to a file of that directory.
-fn vault_key(directory: &Path) -> PathBuf {
-    let key = directory.join("vault.key");
-    std::fs::write(&key, [3; 32]).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    key
-}
-
 fn rolls(daemon: &Daemon) -> bool {
     let client = Client::new(&daemon.socket);
-    let answer = client.execute("far_roll", &json!({}), &Caller::default());
-    answer.unwrap().is_success()
+    let response = client.execute("far_roll", &json!({}), &Caller::default());
+    response.unwrap().is_success()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
-    let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n\
-         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\nauthentication = {{ type = \"oauth\" }}\n\
-         [[mcp_servers]]\nlabel = \"open\"\nurl = \"http://127.0.0.1:9/\"\nenabled = false\n",
-        key.display(),
-        server.url
-    );
-    let mut daemon = Daemon::with_config(&config, &[]);
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let config = detected_entry("far", &server.url, "authentication = { type = \"oauth\" }")
+        + &detected_entry("open", "http://127.0.0.1:9/", "enabled = false")
+        + "[log]\nfilter = \"trace\"\n";
+    let mut daemon = Daemon::with_vault(&config, &[]);
     assert!(!rolls(&daemon), "no authorization was started");
-    let running = Running::of(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
+    let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
-    let output = running.output();
-    assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(
-        stdout(&output),
+        success(&running.output()),
         "far: authorized; the sidecar has the tokens\n"
     );
     assert!(rolls(&daemon));
@@ -306,7 +226,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     assert!(rolls(&daemon));
     let renewal = server.token_requests().last().cloned().unwrap();
     assert_eq!(renewal["grant_type"], "refresh_token");
-    let store = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db"));
+    let store = std::fs::read(daemon.store_path());
     assert!(!String::from_utf8_lossy(&store.unwrap()).contains(SECRET));
     assert!(!daemon.log().contains(SECRET));
 
@@ -318,9 +238,9 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
             "open",
             "this server does not use OAuth with a user's consent",
         ),
-        ("nobody", "Server not found: 'nobody'"),
+        ("missing", "Server not found: 'missing'"),
     ] {
         let output = auth(&daemon, &["login", name]).output().unwrap();
-        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert_contains!(stderr(&output), expected);
     }
 }

@@ -8,7 +8,7 @@ use crate::program::{stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_real_servers_work_after_an_authorization() {
-    for (name, call, answer) in [
+    for (name, call, response) in [
         ("sdk-oauth", ["greet", "name=Ada"], "Hello, Ada!\n"),
         ("fastmcp-oauth", ["echo", "text=hi"], "hi\n"),
     ] {
@@ -18,10 +18,10 @@ async fn e8_real_servers_work_after_an_authorization() {
         let arguments = [&["call", peer.url.as_str()], &call[..]].concat();
         let output = mcp(&arguments);
         assert_eq!(output.status.code(), Some(1), "{name}");
-        assert!(stderr(&output).contains("--oauth"), "{}", stderr(&output));
+        assert_contains!(stderr(&output), "--oauth");
         let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &[]);
         assert_eq!(open(running.page()).await.status(), 200, "{name}");
         let output = running.output();
-        assert_eq!(stdout(&output), answer, "{}", stderr(&output));
+        assert_eq!(stdout(&output), response, "{}", stderr(&output));
     }
 }

@@ -12,13 +12,13 @@ use crate::program::{stderr, stdout};
 /// Sends these bytes. Returns the status line of the response, if any.
 async fn send(port: u16, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     // A client that sends too much is disconnected.
     let _ = stream.write_all(bytes).await;
-    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer));
+    let read = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut response));
     let _ = read.await.expect("no request is left without an end");
-    let answer = String::from_utf8(answer).unwrap();
-    answer.lines().next().unwrap_or_default().to_owned()
+    let response = String::from_utf8(response).unwrap();
+    response.lines().next().unwrap_or_default().to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -36,11 +36,7 @@ async fn unrelated_requests_do_not_end_the_wait() {
         (b"\x16\x03\x01\x02\x00\r\n\r\n", "400"),
         (b"\r\n\r\n", "400"),
     ] {
-        let answer = send(port, stray).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
+        assert_starts_with!(send(port, stray).await, &format!("HTTP/1.1 {status} "));
     }
     let huge = vec![b'a'; 8 << 20];
     send(port, &huge).await;

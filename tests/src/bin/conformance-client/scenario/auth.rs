@@ -35,20 +35,20 @@ pub async fn play(run: &Run) -> Result<(), Failure> {
 
 /// Returns the configuration that a user would write, from the suite's context.
 fn authentication(run: &Run, issuer: Option<String>) -> Result<Authentication, Failure> {
-    let said = &run.context;
+    let context = &run.context;
     let mut settings = match run.scenario.as_str() {
         "auth/client-credentials-basic" => json!({
-            "grant": "client_credentials", "client_secret": said["client_secret"]}),
+            "grant": "client_credentials", "client_secret": context["client_secret"]}),
         "auth/client-credentials-jwt" => json!({
-            "grant": "client_credentials", "private_key": said["private_key_pem"],
-            "signing_algorithm": said["signing_algorithm"]}),
-        "auth/wif-jwt-bearer" => json!({"grant": "jwt_bearer", "assertion": said["valid_jwt"]}),
+            "grant": "client_credentials", "private_key": context["private_key_pem"],
+            "signing_algorithm": context["signing_algorithm"]}),
+        "auth/wif-jwt-bearer" => json!({"grant": "jwt_bearer", "assertion": context["valid_jwt"]}),
         "auth/enterprise-managed-authorization" => json!({
-            "grant": "enterprise", "client_secret": said["client_secret"],
-            "idp_token_endpoint": said["idp_token_endpoint"],
-            "idp_client_id": said["idp_client_id"], "id_token": said["idp_id_token"]}),
+            "grant": "enterprise", "client_secret": context["client_secret"],
+            "idp_token_endpoint": context["idp_token_endpoint"],
+            "idp_client_id": context["idp_client_id"], "id_token": context["idp_id_token"]}),
         "auth/pre-registration" => json!({
-            "client_secret": said["client_secret"], "issuer": said["issuer"],
+            "client_secret": context["client_secret"], "issuer": context["issuer"],
             "redirect_uri": REDIRECT_URI}),
         _ => json!({
             "redirect_uri": REDIRECT_URI, "client_metadata_url": CLIENT_METADATA_URL}),
@@ -59,7 +59,7 @@ fn authentication(run: &Run, issuer: Option<String>) -> Result<Authentication, F
     if settings["grant"].is_string() {
         settings["issuer"] = issuer.into();
     }
-    if let Value::String(id) = &said["client_id"] {
+    if let Value::String(id) = &context["client_id"] {
         settings["client_id"] = id.as_str().into();
     }
     serde_json::from_value(settings).map_err(Failure::Context)
@@ -87,12 +87,11 @@ struct Browser;
 impl AuthorizationPrompt for Browser {
     fn authorize(&self, request: AuthorizationRequest) -> PromptFuture<'_> {
         Box::pin(async move {
-            let redirect = redirect(request).await;
-            let redirect = redirect.map_err(|error| {
+            let location = redirect(request).await.map_err(|error| {
                 PromptError::Unavailable(std::io::Error::other(error.without_url()))
             })?;
-            let redirect = redirect.ok_or(PromptError::Abandoned)?;
-            Ok(AuthorizationResponse::from_redirect(&redirect)?)
+            let url = location.ok_or(PromptError::Abandoned)?;
+            Ok(AuthorizationResponse::from_redirect(&url)?)
         })
     }
 }

@@ -14,11 +14,11 @@ pub fn accepting_as_proposed(server: ServerConfig) -> McpClient {
 
 /// Confirms every elicitation after calling another tool, so that a call runs while another call is
 /// incomplete.
-pub fn busy_while_asked(server: ServerConfig) -> McpClient {
+pub fn busy_during_request(server: ServerConfig) -> McpClient {
     let own_client = Arc::new(OnceLock::<McpClient>::new());
-    let asked = Arc::clone(&own_client);
+    let shared = Arc::clone(&own_client);
     let callbacks = Callbacks::new().on_elicitation(move |_| {
-        let client = asked.get().cloned();
+        let client = shared.get().cloned();
         async move {
             if let Some(client) = client {
                 // The scenario checks the content of this call, not its result.

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::LlmDialect;
 use super::chat_request::ChatRequest;
 
-/// The answer of a fake language model to one request.
+/// The response of a fake language model to one request.
 #[derive(Debug, Clone, Default)]
-pub struct LlmAnswer {
+pub struct LlmResponse {
     pub(super) text: String,
     pub(super) thought: String,
     pub(super) items: Vec<Value>,
@@ -16,18 +16,18 @@ pub struct LlmAnswer {
     pub(super) finish: Option<String>,
     pub(super) delay: Duration,
     pub(super) fault: Option<LlmFault>,
-    pub(super) refusal: Option<Refusal>,
+    pub(super) rejection: Option<ErrorResponse>,
 }
 
-/// An error response instead of an answer.
+/// An HTTP error instead of a response of the model.
 #[derive(Debug, Clone)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) status: String,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: String,
 }
 
-/// A tool call of an answer.
+/// A tool call of a response.
 #[derive(Debug, Clone)]
 pub struct LlmCall {
     /// The call's id; `None` to omit it, as some servers do.
@@ -38,29 +38,29 @@ pub struct LlmCall {
     pub arguments: String,
 }
 
-/// A fault in an answer.
+/// A fault in a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmFault {
-    /// The answer ends in the middle, as if it were complete.
+    /// The response ends in the middle, as if it were complete.
     Truncated,
-    /// The connection closes in the middle of the answer.
+    /// The connection closes in the middle of the response.
     Broken,
-    /// The answer never ends.
+    /// The response never ends.
     Endless,
-    /// The answer is sent byte by byte, with this pause after each byte.
+    /// The response is sent byte by byte, with this pause after each byte.
     Trickling(Duration),
-    /// An error with status 200: instead of an answer, or in the middle of a stream.
+    /// An error with status 200: instead of a response or in the middle of a stream.
     Error(Value),
-    /// The answer is not streamed although the request asked for it.
+    /// The response is not streamed although the request asked for it.
     NotStreamed,
-    /// The stream ends without marking the answer as complete.
+    /// The stream ends without marking the response as complete.
     NotDone,
-    /// The stream does not mark the answer as complete, and the connection closes.
+    /// The stream does not mark the response as complete, and the connection closes.
     BrokenAtEnd,
 }
 
-impl LlmAnswer {
-    /// Creates an answer with text.
+impl LlmResponse {
+    /// Creates a response with text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self {
@@ -69,23 +69,23 @@ impl LlmAnswer {
         }
     }
 
-    /// Creates the answer to a request of the Chat Completions API that follows the user's last
+    /// Creates the response to a request of the Chat Completions API that follows the user's last
     /// message; see [`FakeLlm::obedient`](crate::FakeLlm::obedient).
     #[must_use]
     pub fn obedient(request: &Value) -> Self {
-        super::obedient::answer(&ChatRequest::of(LlmDialect::OpenAiChat, request))
+        super::obedient::respond(&ChatRequest::from_body(LlmDialect::OpenAiChat, request))
     }
 
-    /// Creates an answer with one call.
+    /// Creates a response with one call.
     #[must_use]
     pub fn call(name: &str, arguments: &Value) -> Self {
         Self::default().and_call(name, &arguments.to_string())
     }
 
-    /// Creates an answer with this number of calls of one tool, without arguments.
+    /// Creates a response with this number of calls of one tool, without arguments.
     #[must_use]
     pub fn calls(count: usize, name: &str) -> Self {
-        (0..count).fold(Self::default(), |answer, _| answer.and_call(name, "{}"))
+        (0..count).fold(Self::default(), |response, _| response.and_call(name, "{}"))
     }
 
     /// Adds a call. `arguments` may be invalid JSON.
@@ -142,7 +142,7 @@ impl LlmAnswer {
         }
     }
 
-    /// Delays the answer.
+    /// Delays the response.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
@@ -160,7 +160,7 @@ impl LlmAnswer {
     /// Creates an error response in OpenAI's format, with a status such as
     /// `500 Internal Server Error`.
     #[must_use]
-    pub fn refusal(status: &str, code: &str, message: &str) -> Self {
+    pub fn rejection(status: &str, code: &str, message: &str) -> Self {
         let error =
             json!({"error": {"message": message, "type": code, "param": null, "code": code}});
         Self::error_response(status, &error.to_string())
@@ -169,13 +169,13 @@ impl LlmAnswer {
     /// Creates an error response with a status and any body.
     #[must_use]
     pub fn error_response(status: &str, body: &str) -> Self {
-        let refusal = Refusal {
+        let rejection = ErrorResponse {
             status: status.to_owned(),
             headers: vec![("Content-Type", "application/json".to_owned())],
             body: body.to_owned(),
         };
         Self {
-            refusal: Some(refusal),
+            rejection: Some(rejection),
             ..Self::default()
         }
     }
@@ -183,8 +183,8 @@ impl LlmAnswer {
     /// Adds a header to an error response.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
-        if let Some(refusal) = &mut self.refusal {
-            refusal.headers.push((name, value.to_owned()));
+        if let Some(rejection) = &mut self.rejection {
+            rejection.headers.push((name, value.to_owned()));
         }
         self
     }

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::Value;
 
 use super::{Running, SECRET, open, parameter, way_back, with_browser};
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_every_command_continues_after_the_authorization() {
@@ -27,10 +26,7 @@ async fn e8_every_command_continues_after_the_authorization() {
         );
         assert_eq!(server.token_requests().len(), 1, "{words:?}");
         let redirect_uri = &server.token_requests()[0]["redirect_uri"];
-        assert!(
-            redirect_uri.starts_with("http://127.0.0.1:"),
-            "{redirect_uri}"
-        );
+        assert_starts_with!(redirect_uri, "http://127.0.0.1:");
         let registration = server.requests_to("/register")[0].json();
         assert_eq!(registration["redirect_uris"][0], redirect_uri.as_str());
         let requests = server.requests_to("/sse");
@@ -41,17 +37,13 @@ async fn e8_every_command_continues_after_the_authorization() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_no_output_contains_a_credential() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     for option in ["--verbose", "--json"] {
         let output = with_browser(&server, &["call", "roll", option]).await;
         let shown = stdout(&output) + &stderr(&output);
         assert!(output.status.success(), "{shown}");
-        assert!(shown.contains("Open this page in a browser"), "{shown}");
-        assert!(!shown.contains(SECRET), "{shown}");
+        assert_contains!(shown, "Open this page in a browser");
+        assert_lacks!(shown, SECRET);
     }
 }
 
@@ -71,7 +63,7 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
              access_denied (denied)\n",
             server.url
         );
-        assert!(reported.ends_with(&line), "{reported}");
+        assert_ends_with!(reported, &line);
         assert_eq!(reported.matches("Open this page").count(), 1, "{reported}");
         assert!(server.token_requests().is_empty());
     }
@@ -94,12 +86,12 @@ async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
         assert_eq!(page.headers()["cache-control"], "no-store");
         let state = parameter(page.url(), "state");
         let text = page.text().await.unwrap();
-        assert!(text.contains(expected), "{text}");
-        assert!(!text.contains(&state) && !text.contains(SECRET), "{text}");
+        assert_contains!(text, expected);
+        assert_lacks!(text, &state, SECRET);
         let output = running.output();
         assert_eq!(output.status.success(), !refuses);
         if refuses {
-            let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            let error = stdout_json(&output);
             assert_eq!(error["error_code"], "denied");
         }
     }
@@ -143,10 +135,7 @@ async fn a_signal_ends_the_wait() {
         let output = running.output();
         assert_eq!(output.status.code(), Some(code));
         let reported = stderr(&output);
-        assert!(
-            reported.ends_with("\npillion: interrupted (cancelled)\n"),
-            "{reported}"
-        );
+        assert_ends_with!(reported, "\npillion: interrupted (cancelled)\n");
     }
 }
 
