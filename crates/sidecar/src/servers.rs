@@ -319,7 +319,9 @@ impl Servers {
     /// Tests the server with this id or name. A program is started only if a call would start it.
     pub(crate) async fn test_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
         let server = match self.find(key)?.0 {
-            Server::OfFile(section) if section.enabled || section.server.url().is_some() => {
+            Server::OfFile(section)
+                if section.settings.enabled || section.server.url().is_some() =>
+            {
                 section.server
             }
             Server::OfFile(_) => return Err(ServerError::Program),

@@ -67,9 +67,8 @@ impl CatalogServer {
         let definition = self.definition.as_ref()?;
         let name = &self.record.name;
         let server = definition.server(name, &Credentials::default()).ok()?;
-        let prefix = definition.tool_prefix();
-        let mut section = McpServerSection::of_store(server, prefix, 0, &self.record.configuration);
-        section.enabled = false;
+        let mut section = definition.section(server, &self.record.configuration);
+        section.settings.enabled = false;
         Some(section)
     }
 }
@@ -108,16 +107,7 @@ impl Catalog {
         // new id.
         let said = format!("{}\n{}\n{:?}", record.id, record.name, self.egress);
         let said = format!("{said}\n{}", record.configuration);
-        let definition = &stored.definition;
-        let prefix = definition.tool_prefix();
-        let retries = definition.retry_attempts;
-        let mut section = McpServerSection::of_store(server, prefix, retries, &said);
-        section.rate_limit = definition.rate_limit();
-        section.max_concurrent = definition.max_concurrent;
-        section.require_approval = definition.require_approval;
-        section.pin = definition.pin;
-        section.new_tools = definition.new_tools;
-        section.credential = definition.credential;
+        let mut section = stored.definition.section(server, &said);
         section.id = Some(record.id.clone());
         Ok(section)
     }
@@ -131,7 +121,7 @@ impl Catalog {
         let name = take_name(&mut keys)?.unwrap_or_else(|| "test".to_owned());
         take_enabled(&mut keys)?;
         let credentials = Credentials(take_secrets(&mut keys)).simplified();
-        let definition = Definition::parse(keys)?;
+        let definition = Definition::try_from(keys)?;
         self.checked(&name, &definition, &credentials)
     }
 
@@ -142,7 +132,7 @@ impl Catalog {
         let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
         let enabled = take_enabled(&mut keys)?.unwrap_or(true);
         let credentials = Credentials(take_secrets(&mut keys)).simplified();
-        let definition = Definition::parse(keys)?;
+        let definition = Definition::try_from(keys)?;
         self.checked(&name, &definition, &credentials)?;
         if self.store.server_named(&name).await?.is_some() {
             return Err(ServerError::NameTaken { name });
@@ -196,14 +186,14 @@ impl Catalog {
             How::Patch => {
                 let name = name.unwrap_or_else(|| record.name.clone());
                 (
-                    before.definition.keys(),
+                    before.definition.members.clone(),
                     name,
                     enabled.unwrap_or(record.enabled),
                 )
             }
         };
         merge(&mut said, keys);
-        let definition = Definition::parse(said)?;
+        let definition = Definition::try_from(said)?;
         let has_moved = before.definition.place() != definition.place();
         let credentials = self.change_credentials(&before, &definition, secrets, how);
         let (credentials, is_changed) = match credentials.await? {

@@ -107,10 +107,14 @@ impl Server {
             name: self.name().to_owned(),
         };
         let (policy, place) = match self {
-            Self::OfFile(section) => (section.credential, section.server.url().map(origin_of)),
+            Self::OfFile(section) => {
+                let address = section.server.url().map(origin_of);
+                (section.settings.credential, address)
+            }
             Self::OfStore(known, _) => {
                 let definition = known.definition.as_ref();
-                let policy = definition.map_or(CredentialPolicy::Shared, |it| it.credential);
+                let policy =
+                    definition.map_or(CredentialPolicy::Shared, |it| it.settings.credential);
                 (policy, definition.map(super::definition::Definition::place))
             }
         };
