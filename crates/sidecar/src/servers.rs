@@ -7,6 +7,7 @@
 mod catalog;
 mod definition;
 mod error;
+mod input;
 mod server;
 mod trial;
 mod users;
@@ -28,6 +29,7 @@ use tokio::sync::Mutex;
 pub use catalog::CatalogServer;
 pub use catalog::{Catalog, How, Who, of_the_file};
 pub use error::ServerError;
+pub(crate) use input::ServerInput;
 use pillion_config::{Config, McpServerSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;

@@ -88,13 +88,13 @@ pub const PACKS: &str = "/api/v1/packs/";
 /// changed definition.
 pub const PINS: &str = "/api/v1/pins/";
 
-/// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the server of a
-/// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH` and
+/// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the server that
+/// the body defines. With an id or a name appended: `GET`, `PUT`, `PATCH` and
 /// `DELETE` of one server, and below it `/enable`, `/disable`, `/connect`, `/disconnect`,
 /// `/reconnect`, `/credentials`, `/tools`, `/resources`, `/resources/read`, `/test`.
 pub const SERVERS: &str = "/api/v1/servers/";
 
-/// `POST`: lists the tools of a [`ServerInput`](crate::ServerInput) without adding the server, and
+/// `POST`: lists the tools of the server that the body defines without adding the server, and
 /// returns a [`ServerTrial`](crate::ServerTrial).
 pub const SERVER_TEST: &str = "/api/v1/servers/test";
 

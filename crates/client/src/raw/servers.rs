@@ -22,7 +22,7 @@ impl Raw<'_> {
         self.get(&path_of(id, ""))
     }
 
-    /// `POST /api/v1/servers/`; the body is a [`ServerInput`](pillion_wire::ServerInput) as JSON,
+    /// `POST /api/v1/servers/`; the body is the definition of a server as JSON,
     /// the response a [`ServerResponse`](pillion_wire::ServerResponse).
     ///
     /// # Errors

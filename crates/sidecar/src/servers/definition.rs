@@ -13,7 +13,7 @@ use super::ServerError;
 use pillion_gateway::credentials::{CredentialNote, Credentials, origin_of};
 
 /// Maximum length of a server's name, in characters.
-const MAX_NAME_LEN: usize = 100;
+pub(super) const MAX_NAME_LEN: usize = 100;
 
 /// How often a failed request for a server's tools is repeated at once, unless the server's
 /// definition has a number.
@@ -21,7 +21,7 @@ const DEFAULT_RETRY_ATTEMPTS: u8 = 3;
 
 /// The numbers that a server of the store may have: the member, the minimum, the maximum, and the
 /// message about any other number.
-const RANGES: [(&str, u64, u64, &str); 2] = [
+pub(super) const RANGES: [(&str, u64, u64, &str); 2] = [
     (
         "timeout",
         1_000,
@@ -30,6 +30,9 @@ const RANGES: [(&str, u64, u64, &str); 2] = [
     ),
     ("retryAttempts", 0, 5, "must be between 0 and 5"),
 ];
+
+/// The members that define a program.
+pub(super) const PROGRAM_MEMBERS: [&str; 5] = ["command", "args", "env", "inheritEnv", "cwd"];
 
 /// The public members of a server, stored as JSON, without its name and `enabled`.
 #[derive(Clone, Serialize, Deserialize)]
@@ -225,8 +228,7 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
 /// Returns whether the members configure a program instead of a URL.
 pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
     let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
-    given("command")
-        || ["args", "env", "inheritEnv", "cwd"].into_iter().any(given)
+    PROGRAM_MEMBERS.into_iter().any(given)
         || keys.get("transport").and_then(Value::as_str) == Some("stdio")
 }
 
