@@ -66,6 +66,8 @@ fn member(name: &str, mut property: Object) -> Object {
         (property.minimum, property.maximum) = (Some((*min).into()), Some((*max).into()));
     }
     property.description = Some(description);
+    // A missing member has the default of its description, also if the type has another one.
+    property.default = None;
     property
 }
 
@@ -129,6 +131,7 @@ mod tests {
                 "{name}"
             );
             assert_eq!(member["type"][1], "null", "{name}");
+            assert_eq!(member.get("default"), None, "{name}");
         }
         assert_eq!(members["timeout"]["maximum"], 300_000);
         assert_eq!(members["retryAttempts"]["minimum"], 0);

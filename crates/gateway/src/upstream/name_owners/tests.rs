@@ -75,7 +75,7 @@ fn servers_share_a_configured_prefix_but_no_default_prefix() {
 #[test]
 fn a_disabled_server_keeps_its_names() {
     let mut disabled = section("shop_admin", None);
-    disabled.enabled = false;
+    disabled.settings.enabled = false;
     let owners = NameOwners::new(&[section("shop", None), disabled]);
     assert_eq!(owners.owner("shop_admin_refund"), Some("shop_admin"));
     assert!(!owners.may_offer("shop", "shop_admin_refund"));
