@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use super::{
-    Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
-    ServerConfigError, StdioCommand, TransportKind, check_url, default_timeout,
+    Authentication, Endpoint, Handshake, Limits, ServerConfig, ServerConfigError, StdioCommand,
+    TransportKind, check_url, default_timeout,
 };
 use crate::ProtocolVersion;
 use pillion_egress::EgressPolicy;
@@ -40,7 +40,6 @@ pub struct ServerDefinition {
     pub handshake: Handshake,
     /// The MCP protocol revision that the handshake offers, such as `2025-06-18`. Default: the
     /// newest.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub protocol_version: Option<ProtocolVersion>,
     /// The server's URL: `http` or `https`, or `ws` or `wss` for WebSocket; without user and
@@ -61,21 +60,16 @@ pub struct ServerDefinition {
     pub authentication: Authentication,
     /// A program that uses MCP over its standard streams: a path, or a name that is looked up in
     /// the program's `PATH`.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub command: Option<PathBuf>,
     /// The program's arguments. They are not interpreted by a shell.
-    #[serde(default)]
     pub args: Option<Vec<String>>,
     /// The program's environment variables.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub env: Option<BTreeMap<String, SecretString>>,
     /// Names of the sidecar's environment variables that the program inherits unchanged.
-    #[serde(default)]
     pub inherit_env: Option<Vec<String>>,
     /// The program's working directory. Default: the sidecar's.
-    #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub cwd: Option<PathBuf>,
     /// Timeout of one operation, including the connection, in milliseconds. Default: 30000.
@@ -136,21 +130,19 @@ impl TryFrom<ServerDefinition> for ServerConfig {
     type Error = ServerConfigError;
 
     fn try_from(mut definition: ServerDefinition) -> Result<Self, ServerConfigError> {
+        let endpoint = definition.take_endpoint()?;
         Ok(Self {
-            endpoint: definition.take_endpoint()?,
-            label: definition.label,
             description: definition.description,
             transport: definition.transport,
             handshake: definition.handshake,
             protocol_version: definition.protocol_version,
             authentication: definition.authentication,
-            authorization: AuthorizationServices::default(),
             headers: definition.headers,
             token_in_query: definition.token_in_query,
             timeout: definition.timeout,
             limits: definition.limits,
             egress: definition.egress,
-            wording: None,
+            ..Self::at(definition.label, endpoint)
         })
     }
 }

@@ -1,9 +1,7 @@
 //! The definition of a server in the REST API and the store: the keys of an entry of
 //! `[[mcp_servers]]` under the names of the API, split into public members and credentials.
 
-use pillion_config::{
-    McpServerSection, RateLimitSection, ServerSettings, field_names, server_name_error,
-};
+use pillion_config::{RateLimitSection, ServerSettings, field_names, server_name_error};
 use pillion_mcp_client::{Authentication, Endpoint, ServerConfig, ServerDefinition};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -161,7 +159,7 @@ impl Definition {
     }
 
     /// Returns where the server's credentials are sent: the address of a URL, or the program.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn credential_destination(&self) -> String {
         match &self.client.url {
             Some(url) => origin_of(url),
             None => format!("program {:?}", self.client.command),
@@ -189,12 +187,6 @@ impl Definition {
             }
             None => Ok(server),
         }
-    }
-
-    /// Returns the server as an entry of the configuration. `text` is everything that defines the
-    /// server.
-    pub(super) fn section(&self, server: ServerConfig, text: &str) -> McpServerSection {
-        McpServerSection::new(self.settings.clone(), server, text)
     }
 }
 
@@ -273,6 +265,50 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn errors_have_the_names_of_the_api() {
+        for (members, key, expected) in [
+            (json!({"timeout": 0}), "timeout", "must be between 1000"),
+            (
+                json!({"inheritEnv": ["A", 5]}),
+                "inheritEnv[1]",
+                "invalid type",
+            ),
+            (json!({"rateLimit": []}), "rateLimit", "expected an object"),
+            (
+                json!({"rateLimit": {"perDay": 0}}),
+                "rateLimit.perDay",
+                "invalid value",
+            ),
+            (
+                json!({"rateLimit": {"per_day": 1}}),
+                "rateLimit.per_day",
+                "unknown field `per_day`, expected one of `perMinute`, `perHour`, `perDay`",
+            ),
+            (json!({"tool_prefix": "a"}), "tool_prefix", "unknown field"),
+            (
+                json!({"tokenInQuery": true}),
+                "tokenInQuery",
+                "unknown field",
+            ),
+        ] {
+            let members = members.as_object().cloned().unwrap();
+            let error = Definition::try_from(members).err().unwrap().to_string();
+            assert!(error.starts_with(&format!("{key}: {expected}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stored_definition_has_the_members_of_the_request() {
+        let stored = r#"{"definition":{"url":"https://a.example/","requireApproval":"never"}}"#;
+        let parsed = Stored::parse(stored).unwrap();
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), stored);
+        let definition = parsed.definition;
+        assert_eq!(definition.settings.retry_attempts, DEFAULT_RETRY_ATTEMPTS);
+        let server = definition.server("a", &Credentials::default()).unwrap();
+        assert_eq!((server.label.as_str(), server.timeout.as_secs()), ("a", 30));
+    }
 
     #[test]
     fn a_patch_is_merged_and_null_removes_members() {

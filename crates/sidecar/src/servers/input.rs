@@ -19,16 +19,13 @@ impl PartialSchema for ServerInput {
     fn schema() -> RefOr<Schema> {
         let mut input = Object::with_type(Type::Object);
         input.description = Some("Request body that adds a server. `url` is required.".to_owned());
-        for part in [ServerDefinition::schema(), ServerSettings::schema()] {
-            let members = properties(part).filter_map(|(key, schema)| {
-                let name = member_name(&key).filter(|name| !PROGRAM_MEMBERS.contains(&&**name))?;
-                let RefOr::T(Schema::Object(property)) = schema else {
-                    return None;
-                };
+        let parts = [ServerDefinition::schema(), ServerSettings::schema()];
+        for (key, schema) in parts.into_iter().flat_map(properties) {
+            let name = member_name(&key).filter(|name| !PROGRAM_MEMBERS.contains(&name.as_str()));
+            if let (Some(name), RefOr::T(Schema::Object(property))) = (name, schema) {
                 let property = Schema::Object(member(&name, property));
-                Some((name, property.into()))
-            });
-            input.properties.extend(members);
+                input.properties.insert(name, property.into());
+            }
         }
         Schema::Object(input).into()
     }
@@ -102,27 +99,10 @@ mod tests {
         let members = schema["properties"].as_object().unwrap();
         let names: Vec<_> = members.keys().map(String::as_str).collect();
         assert_eq!(
-            names,
-            [
-                "name",
-                "description",
-                "transport",
-                "handshake",
-                "protocolVersion",
-                "url",
-                "headers",
-                "authentication",
-                "timeout",
-                "retryAttempts",
-                "enabled",
-                "toolPrefix",
-                "requireApproval",
-                "pin",
-                "newTools",
-                "rateLimit",
-                "maxConcurrent",
-                "credential",
-            ]
+            names.join(" "),
+            "name description transport handshake protocolVersion url headers authentication timeout \
+             retryAttempts enabled toolPrefix requireApproval pin newTools rateLimit maxConcurrent \
+             credential"
         );
         for (name, member) in members {
             let description = member["description"].as_str().unwrap();
