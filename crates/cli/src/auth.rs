@@ -100,7 +100,7 @@ impl Account {
             return Err(CliError::Usage(message.to_owned()));
         };
         let of_user = match user {
-            Some(_) if !section.credential.uses_user_credentials() => {
+            Some(_) if !section.settings.credential.uses_user_credentials() => {
                 let name = name.to_owned();
                 return Err(ServerError::NotOfUsers { name }.into());
             }

@@ -84,7 +84,9 @@ impl ApprovalsSection {
             trusted_tools: self.trusted_tools.clone(),
             tools: policies,
             servers: servers
-                .filter_map(|server| Some((server.label().to_owned(), server.require_approval?)))
+                .filter_map(|server| {
+                    Some((server.label().to_owned(), server.settings.require_approval?))
+                })
                 .collect(),
         }
     }

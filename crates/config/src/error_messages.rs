@@ -2,7 +2,7 @@
 
 use pillion_core::similar_name;
 
-use super::{DeclaredTools, Key, KeyPath, SidecarKeys, builtins};
+use super::{DeclaredTools, Key, KeyPath, ServerSettings, builtins};
 
 /// The names of types in error messages, and the names that replace them.
 const TYPE_NAMES: [(&str, &str); 13] = [
@@ -138,7 +138,8 @@ fn separately_read_names(key: &KeyPath) -> Vec<&'static str> {
             builtins::extra_keys(tool).to_vec()
         }
         [Key::Name(servers), Key::Index(_), _] if servers == "mcp_servers" => {
-            [&SidecarKeys::NAMES[..], &["headers_env", "env_from"]].concat()
+            let keys = ServerSettings::keys_of_entry();
+            keys.chain(["headers_env", "env_from"]).collect()
         }
         [Key::Name(list), Key::Index(_), _]
             if ["http_tools", "openapi"].contains(&list.as_str()) =>

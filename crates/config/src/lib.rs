@@ -31,6 +31,7 @@ mod error;
 mod error_messages;
 mod executor;
 mod features;
+mod field_names;
 mod group;
 mod http;
 mod key_path;
@@ -83,14 +84,14 @@ pub use declared_tools::DeclaredTools;
 pub use error::ConfigError;
 pub use executor::{ExecutorSection, RateLimitSection, ToolSection};
 pub use features::FeaturesSection;
+pub use field_names::field_names;
 pub use group::Group;
 pub use http::HttpSection;
 pub use key_path::{Key, KeyPath};
 pub use log::FilterLayer;
 pub use log::{LogFilter, LogFormat, LogSection};
 pub use mcp::{McpSection, NewToolPolicy, PinPolicy};
-pub use mcp_server::McpServerSection;
-use mcp_server::SidecarKeys;
+pub use mcp_server::{McpServerSection, ServerSettings};
 pub use memory::MemorySection;
 pub use models::ModelSection;
 pub use native::NativeSection;
@@ -273,11 +274,11 @@ impl Config {
         let mut executor = self.executor.to_core(&self.tools);
         self.cache.apply_to(&mut executor.cache);
         for server in &self.mcp_servers {
-            if let Some(limit) = server.rate_limit {
+            if let Some(limit) = server.settings.rate_limit {
                 let servers = &mut executor.rate_limits.servers;
                 servers.insert(server.label().to_owned(), limit.into());
             }
-            if let Some(slots) = server.max_concurrent {
+            if let Some(slots) = server.settings.max_concurrent {
                 let servers = &mut executor.server_concurrency;
                 servers.insert(server.label().to_owned(), slots);
             }

@@ -6,63 +6,83 @@ use pillion_core::tool::ToolName;
 use pillion_mcp_client::ServerConfig;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use toml::Table;
 
-use super::native::NativeKeys;
+use super::field_names::field_names;
 use super::{CredentialPolicy, NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
-/// The entry's other keys (`label`, `url` or `command`, `transport`, `authentication` and so on)
-/// are those of [`ServerConfig`]. Secrets can come from environment variables: `token_env = "NAME"`
-/// sets `authentication.token` to the variable `NAME`, and the suffix `_env` works for every other
-/// key of `authentication`; `headers_env = { x-api-key = "NAME" }` sets headers, and
-/// `env_from = { API_KEY = "NAME" }` sets the environment of a command.
+/// The keys of an entry are those of [`ServerSettings`] and of
+/// [`ServerDefinition`](pillion_mcp_client::ServerDefinition). Secrets can come from environment
+/// variables: `token_env = "NAME"` sets `authentication.token` to the variable `NAME`, and the
+/// suffix `_env` works for every other key of `authentication`;
+/// `headers_env = { x-api-key = "NAME" }` sets headers, and `env_from = { API_KEY = "NAME" }` sets
+/// the environment of a command.
 #[derive(Debug, Clone)]
 pub struct McpServerSection {
-    /// Whether the server is used. Default true.
-    pub enabled: bool,
-    /// The configured prefix of the server's tool names; see [`tool_prefix`](Self::tool_prefix).
-    tool_prefix: Option<String>,
-    /// The rate limit of all tools of the server together, in addition to the limit of each tool.
-    /// Default none.
-    pub rate_limit: Option<RateLimitSection>,
-    /// Maximum number of concurrent calls of this server's tools. Default
-    /// `executor.max_concurrent`.
-    pub max_concurrent: Option<NonZeroUsize>,
-    /// Whether calls of the server's tools need approval: `never`, `always`, `prompt` or a policy
-    /// of `[approvals]`. Default: the policy of `[approvals]`.
-    pub require_approval: Option<ApprovalPolicy>,
-    /// How changed tool definitions of the server are treated. Default `mcp.pin`.
-    pub pin: Option<PinPolicy>,
-    /// How tools are treated that the server adds later. Default `mcp.new_tools`.
-    pub new_tools: Option<NewToolPolicy>,
-    /// Which credential calls use. Default the server's own, which is the only choice for a server
-    /// that is a command.
-    pub credential: CredentialPolicy,
-    /// What language model providers need in order to call the server directly.
-    pub native: Option<NativeSection>,
+    /// The settings of the sidecar.
+    pub settings: ServerSettings,
     /// The ID of a server of the store; `None` for a server of the configuration.
     pub id: Option<String>,
-    /// How often a failed `tools/list` request is repeated at once, within
-    /// `mcp.discovery_timeout_ms`. Only servers of the store have this setting. Default 0.
-    pub retry_attempts: u8,
     /// The server's connection settings.
     pub server: ServerConfig,
     /// A hash of the entry, used to detect changes.
-    pub(super) digest: EntryDigest,
+    digest: EntryDigest,
+}
+
+/// The keys of an entry that belong to the sidecar and not to the MCP client. The REST API and the
+/// store have the same keys in camel case, except for `native`.
+///
+/// The comments of the fields are shown to users, as those of
+/// [`ServerDefinition`](pillion_mcp_client::ServerDefinition).
+#[derive(Debug, Clone, Deserialize, utoipa::ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSettings {
+    /// The number of immediate retries if the server fails to list its tools. Default: 3.
+    // Servers of the configuration are not retried: only servers of the store have this key.
+    pub retry_attempts: u8,
+    /// Whether the server is used. Default: `true`.
+    pub enabled: bool,
+    /// The prefix of the names of the server's tools; may be `""`. At
+    /// [`/mcp`](../how-to/serve-mcp-clients.md#names), unique names have no prefix by default.
+    /// Default: the server's name and `_`.
+    pub tool_prefix: Option<String>,
+    /// Whether calls of the server's tools need [approval](../how-to/approvals.md#policies): `auto`
+    /// (or `never`), `trusted-only` or `always-ask` (or `always` and `prompt`). Default:
+    /// `approvals.policy`.
+    #[schema(value_type = Option<String>)]
+    pub require_approval: Option<ApprovalPolicy>,
+    /// How changed tool definitions of the server are treated: `off`, `warn` or `block`; see
+    /// [Pins](../how-to/pins.md). Default: `mcp.pin`.
+    #[schema(value_type = Option<String>)]
+    pub pin: Option<PinPolicy>,
+    /// How tools are treated that the server adds later: `accept` or `block`; see
+    /// [Pins](../how-to/pins.md#new-and-renamed-tools). Default: `mcp.new_tools`.
+    #[schema(value_type = Option<String>)]
+    pub new_tools: Option<NewToolPolicy>,
+    /// The rate limit of one user for all tools of the server together, in addition to the limit of
+    /// each tool.
+    #[schema(value_type = Option<Object>)]
+    pub rate_limit: Option<RateLimitSection>,
+    /// Maximum number of concurrent calls of the server's tools. Default:
+    /// `executor.max_concurrent`.
+    #[schema(value_type = Option<usize>, minimum = 1)]
+    pub max_concurrent: Option<NonZeroUsize>,
+    /// Which [credential](../how-to/credentials-of-users.md) calls use: `shared` (the server's
+    /// own), `per_user` (that of the user on whose behalf the call runs) or `user_or_shared` (the
+    /// user's if there is one). A program only supports `shared`. Default: `shared`.
+    #[schema(value_type = String)]
+    pub credential: CredentialPolicy,
+    /// `url` and `token_env` for [providers that call the server
+    /// themselves](../how-to/native-mcp.md).
+    #[schema(value_type = Option<Object>)]
+    pub native: Option<NativeSection>,
 }
 
 /// A hash of an entry, including the values from environment variables. It is never displayed:
 /// guessable secrets could be recovered from it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct EntryDigest([u8; 32]);
-
-impl EntryDigest {
-    pub(super) fn of(entry: &Table) -> Self {
-        Self(Sha256::digest(entry.to_string().as_bytes()).into())
-    }
-}
+struct EntryDigest([u8; 32]);
 
 impl fmt::Debug for EntryDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,87 +90,55 @@ impl fmt::Debug for EntryDigest {
     }
 }
 
-/// The keys of an entry that belong to the sidecar and not to [`ServerConfig`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct SidecarKeys {
-    enabled: Option<bool>,
-    tool_prefix: Option<String>,
-    rate_limit: Option<RateLimitSection>,
-    max_concurrent: Option<NonZeroUsize>,
-    require_approval: Option<ApprovalPolicy>,
-    pin: Option<PinPolicy>,
-    new_tools: Option<NewToolPolicy>,
-    pub(super) credential: CredentialPolicy,
-    pub(super) native: Option<NativeKeys>,
-}
-
-impl SidecarKeys {
-    pub(super) const NAMES: [&'static str; 9] = [
-        "enabled",
-        "tool_prefix",
-        "rate_limit",
-        "max_concurrent",
-        "require_approval",
-        "pin",
-        "new_tools",
-        "credential",
-        "native",
-    ];
-
-    /// Returns whether the prefix, if set, is a valid start of a tool name.
-    pub(super) fn has_legal_prefix(&self) -> bool {
-        match self.tool_prefix.as_deref() {
-            None | Some("") => true,
-            Some(prefix) => ToolName::new(prefix).is_ok(),
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            retry_attempts: 0,
+            enabled: true,
+            tool_prefix: None,
+            require_approval: None,
+            pin: None,
+            new_tools: None,
+            rate_limit: None,
+            max_concurrent: None,
+            credential: CredentialPolicy::default(),
+            native: None,
         }
     }
+}
 
-    pub(super) fn with_server(
-        self,
-        server: ServerConfig,
-        native: Option<NativeSection>,
-        digest: EntryDigest,
-    ) -> McpServerSection {
-        McpServerSection {
-            enabled: self.enabled.unwrap_or(true),
-            tool_prefix: self.tool_prefix,
-            rate_limit: self.rate_limit,
-            max_concurrent: self.max_concurrent,
-            require_approval: self.require_approval,
-            pin: self.pin,
-            new_tools: self.new_tools,
-            credential: self.credential,
-            native,
-            id: None,
-            retry_attempts: 0,
-            server,
-            digest,
+impl ServerSettings {
+    /// Returns the keys that an entry of `[[mcp_servers]]` can have.
+    pub(super) fn keys_of_entry() -> impl Iterator<Item = &'static str> {
+        let keys = field_names::<Self>().iter().copied();
+        keys.filter(|key| *key != "retry_attempts")
+    }
+
+    /// Returns the first key whose value is invalid for this server, with a message.
+    #[must_use]
+    pub fn fault(&self, server: &ServerConfig) -> Option<(&'static str, &'static str)> {
+        let prefix = self.tool_prefix.as_deref().unwrap_or_default();
+        if !prefix.is_empty() && ToolName::new(prefix).is_err() {
+            let message = "must have at most 128 letters, digits, '_' and '-', and start with a \
+                letter or '_'";
+            return Some(("tool_prefix", message));
         }
+        if self.credential.uses_user_credentials() && server.url().is_none() {
+            let message = "a server with a 'command' only supports the credential \"shared\"";
+            return Some(("credential", message));
+        }
+        None
     }
 }
 
 impl McpServerSection {
-    /// Builds a server of the store. `text` is the text that the digest is computed from:
-    /// everything that defines the server, including its credentials.
-    pub fn of_store(
-        server: ServerConfig,
-        tool_prefix: Option<String>,
-        retry_attempts: u8,
-        text: &str,
-    ) -> Self {
+    /// Creates a section. `text` is the text that the digest is computed from: everything that
+    /// defines the server, including its credentials.
+    #[must_use]
+    pub fn new(settings: ServerSettings, server: ServerConfig, text: &str) -> Self {
         Self {
-            enabled: true,
-            tool_prefix,
-            rate_limit: None,
-            max_concurrent: None,
-            require_approval: None,
-            pin: None,
-            new_tools: None,
-            credential: CredentialPolicy::Shared,
-            native: None,
+            settings,
             id: None,
-            retry_attempts,
             server,
             digest: EntryDigest(Sha256::digest(text.as_bytes()).into()),
         }
@@ -169,12 +157,6 @@ impl McpServerSection {
         &self.server.label
     }
 
-    /// Returns the prefix that the entry configures; `None` if the default prefix applies.
-    #[must_use]
-    pub fn configured_prefix(&self) -> Option<&str> {
-        self.tool_prefix.as_deref()
-    }
-
     /// Returns whether both entries have the same content.
     #[must_use]
     pub fn has_same_content(&self, other: &Self) -> bool {
@@ -186,7 +168,7 @@ impl McpServerSection {
     /// names become `_`. The prefix `""` leaves the names unchanged.
     #[must_use]
     pub fn tool_prefix(&self) -> String {
-        if let Some(prefix) = &self.tool_prefix {
+        if let Some(prefix) = &self.settings.tool_prefix {
             return prefix.clone();
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

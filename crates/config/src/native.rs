@@ -2,7 +2,7 @@ use pillion_core::provider::Provider;
 use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
 use serde::Deserialize;
-use toml::Value;
+use toml::{Table, Value};
 use url::{Host, Url};
 
 use super::servers::{ServerEntryError, Variables, fault, variable_value};
@@ -10,51 +10,48 @@ use super::{KeyPath, McpServerSection, ModelSection, PinPolicy, ProviderSection}
 
 /// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
 /// they call it directly. They do so for models whose `tools.native_mcp` names the server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct NativeSection {
     /// The URL that providers use. Default the entry's `url`.
     pub url: Option<Url>,
-    /// The bearer token that providers send to the server. Providers never get the entry's own
-    /// credential.
+    /// The bearer token that providers send to the server, from the environment variable that
+    /// `token_env` names. Providers never get the entry's own credential.
+    #[serde(rename = "token_env")]
     pub token: Option<SecretString>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct NativeKeys {
-    url: Option<Url>,
-    token_env: Option<Value>,
+impl NativeSection {
+    pub(super) fn check_url(&self, path: &KeyPath) -> Result<(), ServerEntryError> {
+        if self.url.as_ref().is_none_or(is_public) {
+            return Ok(());
+        }
+        let message = "expected a public https:// URL, because the model's provider connects to it";
+        Err(fault(path.join_name("native").join_name("url"), message))
+    }
 }
 
-impl NativeKeys {
-    /// Validates the URL and reads the token from its variable.
-    pub(super) fn resolve(
-        self,
-        path: &KeyPath,
-        variables: &Variables,
-    ) -> Result<NativeSection, ServerEntryError> {
-        let path = path.join_name("native");
-        if let Some(url) = &self.url
-            && !is_public(url)
-        {
-            let message =
-                "expected a public https:// URL, because the model's provider connects to it";
-            return Err(fault(path.join_name("url"), message));
-        }
-        let token = self.token_env.map(|name| {
-            let path = path.join_name("token_env");
-            variable_value(Some(name), &path, variables).map(SecretString::from)
-        });
-        Ok(NativeSection {
-            url: self.url,
-            token: token.transpose()?,
-        })
+/// Replaces the name of an environment variable in `native.token_env` by the variable's value.
+pub(super) fn fill_token(
+    settings: &mut Table,
+    path: &KeyPath,
+    variables: &Variables,
+) -> Result<(), ServerEntryError> {
+    const KEY: &str = "token_env";
+    if let Some(Value::Table(native)) = settings.get_mut("native")
+        && let Some(name) = native.remove(KEY)
+    {
+        let path = path.join_name("native").join_name(KEY);
+        let token = variable_value(Some(name), &path, variables)?;
+        native.insert(KEY.to_owned(), Value::String(token));
     }
+    Ok(())
 }
 
 /// Returns the URL at which a provider reaches the server.
 pub fn url_for_provider(server: &McpServerSection) -> Option<&Url> {
     let native = server
+        .settings
         .native
         .as_ref()
         .and_then(|native| native.url.as_ref());
@@ -92,13 +89,14 @@ pub(super) fn native_call_error(
         format!("only 'openai-responses' and 'anthropic' can, and the model {api}")
     } else if server.server.url().is_none() {
         "the server is a local program".to_owned()
-    } else if server.pin.unwrap_or(pin) == PinPolicy::Block {
+    } else if server.settings.pin.unwrap_or(pin) == PinPolicy::Block {
         "the provider reads the tool definitions from the server itself, so that Pillion cannot \
         block a changed tool (pin)"
             .to_owned()
-    } else if server.credential.uses_user_credentials() {
+    } else if server.settings.credential.uses_user_credentials() {
         "the server uses the credentials of users, which are never sent to a provider".to_owned()
     } else if server
+        .settings
         .native
         .as_ref()
         .is_none_or(|native| native.url.is_none())
@@ -160,7 +158,7 @@ mod tests {
             url_for_provider(server).unwrap().as_str(),
             "https://dice.example/mcp"
         );
-        assert!(server.native.is_none());
+        assert!(server.settings.native.is_none());
     }
 
     #[test]
@@ -231,18 +229,5 @@ mod tests {
             assert!(error.contains(message), "{server}\n{model}\n{error}");
             assert!(!error.contains("s3cret"), "{error}");
         }
-    }
-
-    #[test]
-    fn l1_a_token_for_providers_has_to_be_in_a_variable() {
-        let entry: NativeKeys = toml::from_str("token_env = 'DICE'").unwrap();
-        let variables = [("DICE".to_owned(), "s3cret".into())].into();
-        let path = KeyPath::default();
-        let native = entry.resolve(&path, &variables).unwrap();
-        assert!(native.token.is_some());
-        assert!(!format!("{native:?}").contains("s3cret"));
-        let entry: NativeKeys = toml::from_str("token_env = 'DICE'").unwrap();
-        assert!(entry.resolve(&path, &Variables::new()).is_err());
-        assert!(toml::from_str::<NativeKeys>("token = 's3cret'").is_err());
     }
 }

@@ -1,18 +1,31 @@
-//! Compares the generated part of `docs/reference/configuration.md` with the types of the
-//! configuration. `PILLION_WRITE_DOCS=1` writes that part.
+//! Compares the generated parts of `docs/reference/configuration.md` with the types of the
+//! configuration. `PILLION_WRITE_DOCS=1` writes those parts.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use pillion_mcp_client::ServerDefinition;
 use serde_json::Value;
+use utoipa::PartialSchema;
 
-use super::Config;
+use super::{Config, ServerSettings};
 
-const BEGIN: &str = "<!-- Generated from the types in crates/config: begin -->\n";
-const END: &str = "<!-- Generated from the types in crates/config: end -->\n";
+/// The beginning and the end of the sections.
+const SECTIONS: [&str; 2] = [
+    "<!-- Generated from the types in crates/config: begin -->\n",
+    "<!-- Generated from the types in crates/config: end -->\n",
+];
 
-/// The JSON Schema of the configuration.
+/// The beginning and the end of the table of `[[mcp_servers]]`.
+const ENTRY: [&str; 2] = [
+    "<!-- Generated from ServerDefinition and ServerSettings: begin -->\n",
+    "<!-- Generated from ServerDefinition and ServerSettings: end -->\n",
+];
+
+const TABLE_HEAD: &str = "| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
+
+/// The JSON Schema of the configuration, or of a part.
 struct Schema(Value);
 
 impl Schema {
@@ -44,8 +57,8 @@ impl Schema {
             let (first, rest) = description.split_at(1);
             let first = first.to_uppercase();
             write!(page, "\n## `[{path}]`\n\n{first}{rest}\n\n").unwrap();
-            page.push_str("| key | type | default | meaning |\n| --- | --- | --- | --- |\n");
-            self.add_rows(&path, section, &mut page);
+            page.push_str(TABLE_HEAD);
+            self.add_rows(&format!("{path}."), section, &mut page);
         }
         page
     }
@@ -73,22 +86,27 @@ impl Schema {
         paths
     }
 
-    /// Adds a row for each key of a table, and the rows of the tables in that table.
-    fn add_rows(&self, path: &str, table: &Value, page: &mut String) {
+    /// Adds a row for each key of a table, and the rows of the tables in that table. The paths of
+    /// the keys begin with `prefix`.
+    fn add_rows(&self, prefix: &str, table: &Value, page: &mut String) {
+        let required = table["required"].as_array();
         for (key, property) in table["properties"].as_object().unwrap() {
-            let path = format!("{path}.{key}");
+            let path = format!("{prefix}{key}");
             let kind = self.type_of(property);
             let description = property["description"].as_str();
             let description = description.unwrap_or_else(|| panic!("{path} has no description"));
             let description = description.replace('\n', " ");
             let (meaning, default) = match description.split_once(" Default: ") {
                 Some((meaning, default)) => (meaning, default.trim_end_matches('.').to_owned()),
+                None if required.is_some_and(|keys| keys.iter().any(|it| it == key)) => {
+                    (description.as_str(), "required".to_owned())
+                }
                 None => (description.as_str(), default_of(property)),
             };
             writeln!(page, "| `{path}` | {kind} | {default} | {meaning} |").unwrap();
             let inner = self.resolve(property);
             if inner.get("properties").is_some() {
-                self.add_rows(&path, inner, page);
+                self.add_rows(&format!("{path}."), inner, page);
             }
         }
     }
@@ -120,6 +138,26 @@ impl Schema {
             },
         }
     }
+}
+
+/// Returns the Markdown table of the keys of `[[mcp_servers]]`.
+fn table_of_servers() -> String {
+    let mut page = format!("\n{TABLE_HEAD}");
+    let definition = serde_json::to_value(ServerDefinition::schema()).unwrap();
+    let mut settings = serde_json::to_value(ServerSettings::schema()).unwrap();
+    let keys = settings["properties"].as_object_mut().unwrap();
+    keys.retain(|key, _| ServerSettings::keys_of_entry().any(|known| known == key));
+    for table in [definition, settings] {
+        Schema(table.clone()).add_rows("", &table, &mut page);
+    }
+    page
+}
+
+/// Replaces the text between the markers of a page.
+fn replace_part(page: &str, [begin, end]: [&str; 2], part: &str) -> String {
+    let (before, rest) = page.split_once(begin).unwrap();
+    let (_, after) = rest.split_once(end).unwrap();
+    format!("{before}{begin}{part}\n{end}{after}")
 }
 
 fn default_of(property: &Value) -> String {
@@ -162,10 +200,9 @@ fn no_table_can_be_an_array() {
 fn the_reference_matches_the_types_of_the_configuration() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/configuration.md");
     let written = fs::read_to_string(&path).unwrap();
-    let (introduction, rest) = written.split_once(BEGIN).unwrap();
-    let (_, rest) = rest.split_once(END).unwrap();
     let sections = Schema(schemars::schema_for!(Config).to_value()).sections();
-    let expected = format!("{introduction}{BEGIN}{sections}\n{END}{rest}");
+    let expected = replace_part(&written, SECTIONS, &sections);
+    let expected = replace_part(&expected, ENTRY, &table_of_servers());
     if std::env::var_os("PILLION_WRITE_DOCS").is_some() {
         fs::write(&path, &expected).unwrap();
         return;

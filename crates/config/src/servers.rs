@@ -6,10 +6,10 @@ use pillion_mcp_client::ServerConfig;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::mcp_server::{EntryDigest, SidecarKeys};
+use super::native;
 use super::server_name::server_name_error;
 use super::strict_value;
-use super::{Key, KeyPath, McpServerSection};
+use super::{Key, KeyPath, McpServerSection, ServerSettings};
 
 /// An error in an entry, without the file or variable that the entry came from.
 #[derive(Debug)]
@@ -79,20 +79,17 @@ fn read_server(
     variables: &Variables,
 ) -> Result<McpServerSection, ServerEntryError> {
     let mut source = entry.clone();
-    let mut own = Table::new();
-    for name in SidecarKeys::NAMES {
+    let mut settings = Table::new();
+    for name in ServerSettings::keys_of_entry() {
         if let Some(value) = entry.remove(name) {
-            own.insert(name.to_owned(), value);
+            settings.insert(name.to_owned(), value);
         }
     }
-    let mut own: SidecarKeys = read(own, path)?;
-    let native = own.native.take();
-    let native = native.map(|native| native.resolve(path, variables));
-    let native = native.transpose()?;
+    native::fill_token(&mut settings, path, variables)?;
+    let settings: ServerSettings = read(settings, path)?;
     fill_from_variables(&mut entry, path, variables)?;
     // Includes the values of variables: they can change while the entry stays the same.
     source.insert("filled".to_owned(), Value::Table(entry.clone()));
-    let digest = EntryDigest::of(&source);
     let server: ServerConfig = read(entry, path)?;
     server
         .validate()
@@ -103,16 +100,13 @@ fn read_server(
     if let Some(problem) = server_name_error(&server.label) {
         return Err(fault(path.join_name("label"), problem));
     }
-    if !own.has_legal_prefix() {
-        let message = "a prefix must have at most 128 letters, digits, '_' and '-', and start with \
-            a letter or '_'";
-        return Err(fault(path.join_name("tool_prefix"), message));
+    if let Some((key, message)) = settings.fault(&server) {
+        return Err(fault(path.join_name(key), message));
     }
-    if own.credential.uses_user_credentials() && server.url().is_none() {
-        let message = "a server with a 'command' only supports the credential \"shared\"";
-        return Err(fault(path.join_name("credential"), message));
+    if let Some(native) = &settings.native {
+        native.check_url(path)?;
     }
-    Ok(own.with_server(server, native, digest))
+    Ok(McpServerSection::new(settings, server, &source.to_string()))
 }
 
 pub(super) fn read<T: DeserializeOwned>(

@@ -66,7 +66,9 @@ impl Models {
                 // Only servers of the configuration file, because an operator must decide what a
                 // provider may call.
                 let mut named = section.native_mcp.iter();
-                server.enabled && server.id.is_none() && named.any(|label| label == server.label())
+                server.settings.enabled
+                    && server.id.is_none()
+                    && named.any(|label| label == server.label())
             });
             let model = Model {
                 native: native.filter_map(NativeEndpoint::of).collect(),

@@ -150,7 +150,7 @@ impl Upstreams {
         credentials: UserCredentials,
     ) -> Self {
         let owners = NameOwners::new(servers);
-        let servers = servers.iter().filter(|server| server.enabled);
+        let servers = servers.iter().filter(|server| server.settings.enabled);
         let servers: Vec<_> = servers
             .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
             .collect();
@@ -293,7 +293,7 @@ impl Upstreams {
     pub async fn reload(&self, servers: &[McpServerSection], times: McpSection) -> Arc<Self> {
         let mut known: Vec<_> = self.servers.iter().collect();
         let mut servers_now = Vec::new();
-        for section in servers.iter().filter(|section| section.enabled) {
+        for section in servers.iter().filter(|section| section.settings.enabled) {
             let place = known
                 .iter()
                 .position(|server| server.section.has_same_content(section));

@@ -1,6 +1,6 @@
 mod authentication;
+mod definition;
 mod endpoint;
-mod entry;
 mod error;
 
 use std::collections::BTreeMap;
@@ -16,13 +16,14 @@ use url::Url;
 
 use super::{MessageStyle, ProtocolVersion};
 pub use authentication::{Authentication, AuthorizationServices};
+pub use definition::ServerDefinition;
 pub use endpoint::{Endpoint, StdioCommand};
 pub use error::ServerConfigError;
 use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
 
 /// Configuration of one MCP server: address, transport, credential and limits.
 ///
-/// The keys in TOML or JSON are the names of the fields; `timeout_ms` is in milliseconds.
+/// The keys in TOML and JSON are those of [`ServerDefinition`].
 ///
 /// ```
 /// use pillion_mcp_client::{ServerConfig, TransportKind};
@@ -35,7 +36,7 @@ use pillion_egress::{CONNECTION_HEADERS, EgressPolicy};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Deserialize)]
-#[serde(try_from = "entry::Entry")]
+#[serde(try_from = "ServerDefinition")]
 #[non_exhaustive]
 pub struct ServerConfig {
     /// The label of the server, which the names of its tools refer to.

@@ -40,7 +40,7 @@ pub use client::{
 };
 pub use config::{
     Authentication, AuthorizationServices, Endpoint, Handshake, Limits, ServerConfig,
-    ServerConfigError, StdioCommand, TransportKind, UnknownTransport,
+    ServerConfigError, ServerDefinition, StdioCommand, TransportKind, UnknownTransport,
 };
 pub use entry::{CheckedEntry, EntryError, EntryKind, has_object_output};
 pub use error::{ErrorClass, McpError, McpErrorKind, MessageStyle};

@@ -7,6 +7,7 @@
 mod catalog;
 mod definition;
 mod error;
+mod input;
 mod server;
 mod trial;
 mod users;
@@ -28,6 +29,7 @@ use tokio::sync::Mutex;
 pub use catalog::CatalogServer;
 pub use catalog::{Catalog, How, Who, of_the_file};
 pub use error::ServerError;
+pub(crate) use input::ServerInput;
 use pillion_config::{Config, McpServerSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::access::Access;
@@ -319,7 +321,9 @@ impl Servers {
     /// Tests the server with this id or name. A program is started only if a call would start it.
     pub(crate) async fn test_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
         let server = match self.find(key)?.0 {
-            Server::OfFile(section) if section.enabled || section.server.url().is_some() => {
+            Server::OfFile(section)
+                if section.settings.enabled || section.server.url().is_some() =>
+            {
                 section.server
             }
             Server::OfFile(_) => return Err(ServerError::Program),

@@ -66,9 +66,9 @@ pub use packs::{
 pub use pins::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
 pub use resources::{ResourceList, ResourceResponse};
 pub use servers::{
-    ServerAuthentication, ServerCalls, ServerEntry, ServerInput, ServerList, ServerRateLimit,
-    ServerRemoved, ServerResponse, ServerTrial, UserCredentialEntry, UserCredentialInput,
-    UserCredentialList, UserCredentialResponse,
+    ServerAuthentication, ServerCalls, ServerEntry, ServerList, ServerRateLimit, ServerRemoved,
+    ServerResponse, ServerTrial, UserCredentialEntry, UserCredentialInput, UserCredentialList,
+    UserCredentialResponse,
 };
 pub use status::{
     CallCounts, ProcessStatus, Readiness, ReloadReport, ServerStatus, Status, ToolStatus,

@@ -618,14 +618,14 @@ fn mcp_servers_have_defaults_and_separate_settings() {
         panic!("{config:?}");
     };
     assert_eq!(
-        (a.label(), a.enabled, a.tool_prefix().as_str()),
+        (a.label(), a.settings.enabled, a.tool_prefix().as_str()),
         ("a", true, "a_")
     );
     assert_eq!(
-        (b.label(), b.enabled, b.tool_prefix().as_str()),
+        (b.label(), b.settings.enabled, b.tool_prefix().as_str()),
         ("b", false, "")
     );
-    assert_eq!(b.rate_limit.unwrap().per_day.unwrap().get(), 4);
+    assert_eq!(b.settings.rate_limit.unwrap().per_day.unwrap().get(), 4);
     for (label, prefix) in [
         ("my server", "my_server_"),
         ("9.x", "_9_x_"),
@@ -816,6 +816,25 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
         );
         assert!(!error.contains("hunter"), "{error}");
     }
+}
+
+#[test]
+fn l1_a_token_for_providers_has_to_be_in_a_variable() {
+    let text = format!("{SERVER}native = {{ token_env = \"DICE\" }}");
+    let config = with_variables(&text, &[("DICE", "hunter2")]).unwrap();
+    let native = config.mcp_servers[0].settings.native.as_ref().unwrap();
+    assert!(native.token.is_some());
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert_eq!(
+        message(&text, &[]),
+        "pillion.toml:4: mcp_servers[0].native.token_env: the environment variable DICE is not set"
+    );
+    let error = message(&format!("{SERVER}native = {{ token = \"hunter2\" }}"), &[]);
+    assert!(
+        error.starts_with("pillion.toml:4: mcp_servers[0].native.token: unknown field"),
+        "{error}"
+    );
+    assert!(!error.contains("hunter2"), "{error}");
 }
 
 #[test]

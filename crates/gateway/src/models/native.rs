@@ -28,7 +28,7 @@ pub(super) struct NativeEndpoint {
 impl NativeEndpoint {
     pub(super) fn of(section: &McpServerSection) -> Option<Self> {
         let description = section.server.description.trim();
-        let native = section.native.as_ref();
+        let native = section.settings.native.as_ref();
         let server = NativeMcpServer {
             description: (!description.is_empty()).then(|| description.to_owned()),
             token: native.and_then(|native| native.token.clone()),

@@ -28,11 +28,11 @@ struct PrefixOwner {
 impl NameOwners {
     pub(super) fn new(sections: &[McpServerSection]) -> Self {
         let mut sections: Vec<_> = sections.iter().collect();
-        sections.sort_by_key(|section| !section.enabled);
+        sections.sort_by_key(|section| !section.settings.enabled);
         let owners = sections.into_iter().map(|section| PrefixOwner {
             prefix: section.tool_prefix(),
             label: section.label().to_owned(),
-            is_configured: section.configured_prefix().is_some(),
+            is_configured: section.settings.tool_prefix.is_some(),
         });
         let (mut owners, without_prefix): (Vec<_>, Vec<_>) =
             owners.partition(|owner| !owner.prefix.is_empty());

@@ -85,7 +85,7 @@ impl Server {
             label: section.label().to_owned(),
             id: id.unwrap_or_else(|| file_id(section.label())),
             tool_prefix: section.tool_prefix(),
-            configured_prefix: section.configured_prefix().map(str::to_owned),
+            configured_prefix: section.settings.tool_prefix.clone(),
             shared: Arc::new(UpstreamConnection::to(section.server.clone())),
             users: Users::new(credentials),
             is_stale: AtomicBool::new(false),
@@ -118,8 +118,12 @@ impl Server {
     /// Returns what happens to tools that changed or were added.
     pub(super) fn pin_rules(&self, defaults: &McpSection) -> PinRules {
         PinRules {
-            changed: self.section.pin.unwrap_or(defaults.pin),
-            new: self.section.new_tools.unwrap_or(defaults.new_tools),
+            changed: self.section.settings.pin.unwrap_or(defaults.pin),
+            new: self
+                .section
+                .settings
+                .new_tools
+                .unwrap_or(defaults.new_tools),
         }
     }
 
@@ -267,7 +271,7 @@ impl Server {
         let mut wait = MIN_RETRY_INTERVAL;
         let mut error = None;
         let tried = timeout(limit, async {
-            for attempt in 0..=self.section.retry_attempts {
+            for attempt in 0..=self.section.settings.retry_attempts {
                 if attempt > 0 {
                     tokio::time::sleep(wait).await;
                     wait *= 2;

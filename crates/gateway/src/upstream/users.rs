@@ -280,7 +280,7 @@ impl Server {
     }
 
     async fn acting<'a>(&self, context: &'a CallContext) -> Result<Acting<'a>, ToolFailure> {
-        let policy = self.section.credential;
+        let policy = self.section.settings.credential;
         if policy == CredentialPolicy::Shared {
             return Ok(Acting::Server);
         }
@@ -362,7 +362,7 @@ impl Server {
             self.section.server.authentication,
             Authentication::None | Authentication::OAuth(_)
         );
-        self.section.credential != CredentialPolicy::PerUser || has_own
+        self.section.settings.credential != CredentialPolicy::PerUser || has_own
     }
 
     /// Returns whether discovery requests the shared list of this server.
@@ -372,7 +372,7 @@ impl Server {
 
     /// Returns whether calls may use the credentials of users.
     pub fn uses_user_credentials(&self) -> bool {
-        self.section.credential.uses_user_credentials()
+        self.section.settings.credential.uses_user_credentials()
     }
 }
 

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::ServerError;
 use super::definition::{Definition, Stored, merge, names_program, take_enabled, take_name};
-use pillion_config::{Config, McpServerSection};
+use pillion_config::{Config, McpServerSection, ServerSettings};
 use pillion_gateway::credentials::{
     Account, CredentialError, CredentialNote, Credentials, UserCredentials, file_id, forget_server,
     take_secrets,
@@ -67,10 +67,12 @@ impl CatalogServer {
         let definition = self.definition.as_ref()?;
         let name = &self.record.name;
         let server = definition.server(name, &Credentials::default()).ok()?;
-        let prefix = definition.tool_prefix();
-        let mut section = McpServerSection::of_store(server, prefix, 0, &self.record.configuration);
-        section.enabled = false;
-        Some(section)
+        let settings = ServerSettings {
+            enabled: false,
+            ..definition.settings.clone()
+        };
+        let text = &self.record.configuration;
+        Some(McpServerSection::new(settings, server, text))
     }
 }
 
@@ -106,18 +108,11 @@ impl Catalog {
         let server = self.checked(&record.name, &stored.definition, &credentials)?;
         // The credentials themselves are not needed to detect changes: changed credentials have a
         // new id.
-        let said = format!("{}\n{}\n{:?}", record.id, record.name, self.egress);
-        let said = format!("{said}\n{}", record.configuration);
-        let definition = &stored.definition;
-        let prefix = definition.tool_prefix();
-        let retries = definition.retry_attempts;
-        let mut section = McpServerSection::of_store(server, prefix, retries, &said);
-        section.rate_limit = definition.rate_limit();
-        section.max_concurrent = definition.max_concurrent;
-        section.require_approval = definition.require_approval;
-        section.pin = definition.pin;
-        section.new_tools = definition.new_tools;
-        section.credential = definition.credential;
+        let text = format!(
+            "{}\n{}\n{:?}\n{}",
+            record.id, record.name, self.egress, record.configuration
+        );
+        let mut section = McpServerSection::new(stored.definition.settings, server, &text);
         section.id = Some(record.id.clone());
         Ok(section)
     }
@@ -131,7 +126,7 @@ impl Catalog {
         let name = take_name(&mut keys)?.unwrap_or_else(|| "test".to_owned());
         take_enabled(&mut keys)?;
         let credentials = Credentials(take_secrets(&mut keys)).simplified();
-        let definition = Definition::parse(keys)?;
+        let definition = Definition::try_from(keys)?;
         self.checked(&name, &definition, &credentials)
     }
 
@@ -142,7 +137,7 @@ impl Catalog {
         let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
         let enabled = take_enabled(&mut keys)?.unwrap_or(true);
         let credentials = Credentials(take_secrets(&mut keys)).simplified();
-        let definition = Definition::parse(keys)?;
+        let definition = Definition::try_from(keys)?;
         self.checked(&name, &definition, &credentials)?;
         if self.store.server_named(&name).await?.is_some() {
             return Err(ServerError::NameTaken { name });
@@ -188,7 +183,7 @@ impl Catalog {
         let name = take_name(&mut keys)?;
         let enabled = take_enabled(&mut keys)?;
         let secrets = take_secrets(&mut keys);
-        let (mut said, name, enabled) = match how {
+        let (mut members, name, enabled) = match how {
             How::Replace => {
                 let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
                 (Map::new(), name, enabled.unwrap_or(true))
@@ -196,16 +191,17 @@ impl Catalog {
             How::Patch => {
                 let name = name.unwrap_or_else(|| record.name.clone());
                 (
-                    before.definition.keys(),
+                    before.definition.members.clone(),
                     name,
                     enabled.unwrap_or(record.enabled),
                 )
             }
         };
-        merge(&mut said, keys);
-        let definition = Definition::parse(said)?;
-        let has_moved = before.definition.place() != definition.place();
-        let credentials = self.change_credentials(&before, &definition, secrets, how);
+        merge(&mut members, keys);
+        let definition = Definition::try_from(members)?;
+        let has_moved =
+            before.definition.credential_destination() != definition.credential_destination();
+        let credentials = self.change_credentials(&before, has_moved, secrets, how);
         let (credentials, is_changed) = match credentials.await? {
             Some(changed) => (changed, true),
             None => (Credentials::default(), false),
@@ -274,14 +270,13 @@ impl Catalog {
     async fn change_credentials(
         &self,
         before: &Stored,
-        definition: &Definition,
+        has_moved: bool,
         given: Map<String, Value>,
         how: How,
     ) -> Result<Option<Credentials>, ServerError> {
         if how == How::Replace {
             return Ok(Some(Credentials(given).simplified()));
         }
-        let has_moved = before.definition.place() != definition.place();
         if let (true, Some(note)) = (has_moved, &before.credentials) {
             // Stored credentials must not be sent to a new address, which could disclose them to
             // the client that changes the address.

@@ -1,155 +1,50 @@
-//! The configuration of a server in the REST API and the store, split into public members and
-//! credentials.
+//! The definition of a server in the REST API and the store: the keys of an entry of
+//! `[[mcp_servers]]` under the names of the API, split into public members and credentials.
 
-use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::Duration;
-
-use pillion_core::executor::ApprovalPolicy;
-use pillion_core::tool::ToolName;
-use pillion_mcp_client::{
-    Authentication, Endpoint, Handshake, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
-};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use pillion_config::{RateLimitSection, ServerSettings, field_names, server_name_error};
+use pillion_mcp_client::{Authentication, Endpoint, ServerConfig, ServerDefinition};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ServerError;
-use pillion_config::{
-    CredentialPolicy, NewToolPolicy, PinPolicy, RateLimitSection, server_name_error,
-};
 use pillion_gateway::credentials::{CredentialNote, Credentials, origin_of};
 
 /// Maximum length of a server's name, in characters.
-const MAX_NAME_LEN: usize = 100;
+pub(super) const MAX_NAME_LEN: usize = 100;
 
-/// The public members of a server, stored as JSON.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Definition {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) description: Option<String>,
-    #[serde(default)]
-    pub(crate) transport: TransportKind,
-    #[serde(default, skip_serializing_if = "is_auto")]
-    pub(crate) handshake: Handshake,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) protocol_version: Option<ProtocolVersion>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) url: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) command: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    args: Vec<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    inherit_env: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    cwd: Option<String>,
-    /// The timeout of a request, in milliseconds.
-    #[serde(default = "default_timeout")]
-    pub(crate) timeout: u64,
-    #[serde(default = "default_attempts")]
-    pub(crate) retry_attempts: u8,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    tool_prefix: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) require_approval: Option<ApprovalPolicy>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) pin: Option<PinPolicy>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) new_tools: Option<NewToolPolicy>,
-    #[serde(
-        default,
-        deserialize_with = "object_or_null",
-        skip_serializing_if = "Option::is_none"
-    )]
-    rate_limit: Option<RateLimit>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) max_concurrent: Option<NonZeroUsize>,
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub(crate) credential: CredentialPolicy,
-}
+/// How often a failed request for a server's tools is repeated at once, unless the server's
+/// definition has a number.
+const DEFAULT_RETRY_ATTEMPTS: u8 = 3;
 
-/// The limit of calls of one user to all tools of a server: [`RateLimitSection`] with the member
-/// names of the REST API.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct RateLimit {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_minute: Option<NonZeroU32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_hour: Option<NonZeroU32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per_day: Option<NonZeroU32>,
-}
-
-/// Accepts only an object or null: serde would also read a struct from an array.
-fn object_or_null<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RateLimit>, D::Error> {
-    struct ObjectOrNull;
-    impl<'de> Visitor<'de> for ObjectOrNull {
-        type Value = Option<RateLimit>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_unit<E>(self) -> Result<Self::Value, E> {
-            Ok(None)
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-            RateLimit::deserialize(MapAccessDeserializer::new(map)).map(Some)
-        }
-    }
-    from.deserialize_any(ObjectOrNull)
-}
-
-fn is_auto(handshake: &Handshake) -> bool {
-    *handshake == Handshake::default()
-}
-
-fn is_default(credential: &CredentialPolicy) -> bool {
-    !credential.uses_user_credentials()
-}
-
-fn default_timeout() -> u64 {
-    30_000
-}
-
-fn default_attempts() -> u8 {
-    3
-}
-
-/// All members of a server in a request. The name, `enabled` and the credentials are read
-/// separately.
-const MEMBERS: [&str; 23] = [
-    "name",
-    "description",
-    "transport",
-    "handshake",
-    "protocolVersion",
-    "url",
-    "headers",
-    "authentication",
-    "command",
-    "args",
-    "env",
-    "inheritEnv",
-    "cwd",
-    "timeout",
-    "retryAttempts",
-    "enabled",
-    "toolPrefix",
-    "requireApproval",
-    "pin",
-    "newTools",
-    "rateLimit",
-    "maxConcurrent",
-    "credential",
+/// The numbers that a server of the store may have: the member, the minimum, the maximum, and the
+/// message about any other number.
+pub(super) const RANGES: [(&str, u64, u64, &str); 2] = [
+    (
+        "timeout",
+        1_000,
+        300_000,
+        "must be between 1000 and 300000 milliseconds",
+    ),
+    ("retryAttempts", 0, 5, "must be between 0 and 5"),
 ];
 
+/// The members that define a program.
+pub(super) const PROGRAM_MEMBERS: [&str; 5] = ["command", "args", "env", "inheritEnv", "cwd"];
+
+/// The public members of a server, stored as JSON, without its name and `enabled`.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>", into = "Map<String, Value>")]
+pub(crate) struct Definition {
+    /// The members as in a request.
+    pub(super) members: Map<String, Value>,
+    /// The keys of the MCP client, without name and credentials.
+    client: ServerDefinition,
+    pub(crate) settings: ServerSettings,
+}
+
 /// The JSON in the column `configuration` of the store.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Stored {
     pub(super) definition: Definition,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,77 +57,113 @@ impl Stored {
     }
 }
 
-impl Definition {
+impl TryFrom<Map<String, Value>> for Definition {
+    type Error = ServerError;
+
     /// Parses the public members of a server.
-    pub(super) fn parse(mut keys: Map<String, Value>) -> Result<Self, ServerError> {
+    fn try_from(mut members: Map<String, Value>) -> Result<Self, ServerError> {
         // For all members, null means that the member is missing.
-        keys.retain(|_, value| !value.is_null());
-        if let Some(unknown) = keys.keys().find(|key| !MEMBERS.contains(&key.as_str())) {
-            let members = MEMBERS.map(|member| format!("`{member}`")).join(", ");
-            let message = format!("unknown field `{unknown}`, expected one of {members}");
-            return Err(ServerError::invalid(unknown, message));
+        members.retain(|_, value| !value.is_null());
+        let settings_keys = field_names::<ServerSettings>();
+        let keys = [field_names::<ServerDefinition>(), settings_keys].concat();
+        let mut client = to_config_keys(&members, &keys, "")?;
+        for (member, min, max, message) in RANGES {
+            let number = members.get(member).and_then(Value::as_u64);
+            if number.is_some_and(|number| !(min..=max).contains(&number)) {
+                return Err(ServerError::invalid(member, message));
+            }
         }
-        let definition: Self = serde_path_to_error::deserialize(Value::Object(keys)).map_err(
-            |error: serde_path_to_error::Error<serde_json::Error>| {
-                let key = error.path().to_string();
-                let key = if key == "." { "body".to_owned() } else { key };
-                ServerError::invalid(key, error.into_inner().to_string())
-            },
-        )?;
-        if !(1_000..=300_000).contains(&definition.timeout) {
-            let message = "must be between 1000 and 300000 milliseconds";
-            return Err(ServerError::invalid("timeout", message));
+        if let Some(limit) = client.get_mut("rate_limit") {
+            let windows = limit
+                .as_object()
+                .ok_or_else(|| ServerError::invalid("rateLimit", "expected an object"))?;
+            let keys = field_names::<RateLimitSection>();
+            *limit = to_config_keys(windows, keys, "rateLimit.")?.into();
         }
-        if definition.retry_attempts > 5 {
-            let message = "must be between 0 and 5";
-            return Err(ServerError::invalid("retryAttempts", message));
+        let mut settings = Map::new();
+        settings.insert("retry_attempts".to_owned(), DEFAULT_RETRY_ATTEMPTS.into());
+        for key in settings_keys {
+            settings.extend(client.remove_entry(*key));
         }
-        if let Some(prefix) = definition.tool_prefix.as_deref()
-            && !prefix.is_empty()
-            && ToolName::new(prefix).is_err()
-        {
-            let message = "must have at most 128 letters, digits, '_' and '-', and start with a \
-                           letter or '_'";
-            return Err(ServerError::invalid("toolPrefix", message));
-        }
-        Ok(definition)
+        // The store has the name in another column.
+        client.insert("label".to_owned(), "".into());
+        Ok(Self {
+            client: read(client)?,
+            settings: read(settings)?,
+            members,
+        })
     }
+}
 
-    /// Returns the members as in a request.
-    pub(super) fn keys(&self) -> Map<String, Value> {
-        match serde_json::to_value(self) {
-            Ok(Value::Object(keys)) => keys,
-            _ => Map::new(),
+impl From<Definition> for Map<String, Value> {
+    fn from(definition: Definition) -> Self {
+        definition.members
+    }
+}
+
+/// Returns the member of the REST API that has the value of a key of the configuration file;
+/// `None` if there is none.
+pub(super) fn member_name(key: &str) -> Option<String> {
+    match key {
+        "token_in_query" | "limits" | "egress" | "native" => None,
+        "label" => Some("name".to_owned()),
+        "timeout_ms" => Some("timeout".to_owned()),
+        key => {
+            let mut words = key.split('_');
+            let first = words.next().unwrap_or_default().to_owned();
+            Some(words.fold(first, |name, word| {
+                let (initial, rest) = word.split_at(1);
+                name + &initial.to_uppercase() + rest
+            }))
         }
     }
+}
 
+/// Returns members of the REST API under the `keys` of the configuration file. `path` is the
+/// beginning of the members' names in errors.
+fn to_config_keys(
+    members: &Map<String, Value>,
+    keys: &[&'static str],
+    path: &str,
+) -> Result<Map<String, Value>, ServerError> {
+    let known = keys
+        .iter()
+        .filter_map(|key| Some((member_name(key)?, *key)));
+    let known: Vec<_> = known.collect();
+    let to_config_key = |(member, value): (&String, &Value)| {
+        let Some((_, key)) = known.iter().find(|(name, _)| name == member) else {
+            let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let names = names.join(", ");
+            let message = format!("unknown field `{member}`, expected one of {names}");
+            return Err(ServerError::invalid(format!("{path}{member}"), message));
+        };
+        Ok(((*key).to_owned(), value.clone()))
+    };
+    members.iter().map(to_config_key).collect()
+}
+
+/// Deserializes public members. The error has the path of the invalid member.
+fn read<T: DeserializeOwned>(keys: Map<String, Value>) -> Result<T, ServerError> {
+    serde_path_to_error::deserialize(Value::Object(keys)).map_err(
+        |error: serde_path_to_error::Error<serde_json::Error>| {
+            let path = error.path().to_string();
+            let members: Vec<_> = path.split('.').filter_map(member_name).collect();
+            ServerError::invalid(members.join("."), error.into_inner().to_string())
+        },
+    )
+}
+
+impl Definition {
     pub(crate) fn is_program(&self) -> bool {
-        self.command.is_some()
+        self.client.command.is_some()
     }
 
     /// Returns where the server's credentials are sent: the address of a URL, or the program.
-    pub(super) fn place(&self) -> String {
-        let url = self
-            .url
-            .as_deref()
-            .and_then(|url| url::Url::parse(url).ok());
-        match url {
-            Some(url) => origin_of(&url),
-            None => format!("program {:?}", self.command),
+    pub(super) fn credential_destination(&self) -> String {
+        match &self.client.url {
+            Some(url) => origin_of(url),
+            None => format!("program {:?}", self.client.command),
         }
-    }
-
-    pub(super) fn tool_prefix(&self) -> Option<String> {
-        self.tool_prefix.clone()
-    }
-
-    pub(super) fn rate_limit(&self) -> Option<RateLimitSection> {
-        let limit = self.rate_limit?;
-        Some(RateLimitSection {
-            per_minute: limit.per_minute,
-            per_hour: limit.per_hour,
-            per_day: limit.per_day,
-        })
     }
 
     /// Returns the configuration for the client. [`ServerConfig::validate`] checks whether the
@@ -242,42 +173,20 @@ impl Definition {
         name: &str,
         credentials: &Credentials,
     ) -> Result<ServerConfig, ServerError> {
-        let mut server = match (&self.url, &self.command) {
-            (Some(url), None) if self.has_program_keys(credentials) => {
-                let _ = url;
-                let message = "args, env, inheritEnv and cwd are only allowed with a command";
-                return Err(ServerError::invalid("url", message));
+        let mut client = self.client.clone();
+        name.clone_into(&mut client.label);
+        client.authentication = credentials.authentication()?;
+        client.headers = credentials.texts("headers")?.into_iter().collect();
+        let env = credentials.texts("env")?;
+        client.env = (!env.is_empty()).then(|| env.into_iter().collect());
+        let server = ServerConfig::try_from(client)?;
+        match self.settings.fault(&server) {
+            Some((key, message)) => {
+                let member = member_name(key).unwrap_or_default();
+                Err(ServerError::invalid(member, message))
             }
-            (Some(url), None) => ServerConfig::new(name, url)?,
-            (None, Some(_)) if self.credential.uses_user_credentials() => {
-                let message = "a server with a command only supports the credential \"shared\"";
-                return Err(ServerError::invalid("credential", message));
-            }
-            (None, Some(command)) => {
-                let mut program = StdioCommand::new(command);
-                program.args.clone_from(&self.args);
-                program.inherit_env.clone_from(&self.inherit_env);
-                program.cwd = self.cwd.as_ref().map(Into::into);
-                program.env = credentials.texts("env")?.into_iter().collect();
-                ServerConfig::of_command(name, program)
-            }
-            _ => return Err(pillion_mcp_client::ServerConfigError::Endpoint.into()),
-        };
-        server.description = self.description.clone().unwrap_or_default();
-        server.transport = self.transport;
-        server.handshake = self.handshake;
-        server.protocol_version = self.protocol_version;
-        server.timeout = Duration::from_millis(self.timeout);
-        server.authentication = credentials.authentication()?;
-        server.headers = credentials.texts("headers")?.into_iter().collect();
-        Ok(server)
-    }
-
-    fn has_program_keys(&self, credentials: &Credentials) -> bool {
-        !self.args.is_empty()
-            || !self.inherit_env.is_empty()
-            || self.cwd.is_some()
-            || credentials.0.contains_key("env")
+            None => Ok(server),
+        }
     }
 }
 
@@ -311,8 +220,7 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
 /// Returns whether the members configure a program instead of a URL.
 pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
     let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
-    given("command")
-        || ["args", "env", "inheritEnv", "cwd"].into_iter().any(given)
+    PROGRAM_MEMBERS.into_iter().any(given)
         || keys.get("transport").and_then(Value::as_str) == Some("stdio")
 }
 
@@ -357,6 +265,50 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn errors_have_the_names_of_the_api() {
+        for (members, key, expected) in [
+            (json!({"timeout": 0}), "timeout", "must be between 1000"),
+            (
+                json!({"inheritEnv": ["A", 5]}),
+                "inheritEnv[1]",
+                "invalid type",
+            ),
+            (json!({"rateLimit": []}), "rateLimit", "expected an object"),
+            (
+                json!({"rateLimit": {"perDay": 0}}),
+                "rateLimit.perDay",
+                "invalid value",
+            ),
+            (
+                json!({"rateLimit": {"per_day": 1}}),
+                "rateLimit.per_day",
+                "unknown field `per_day`, expected one of `perMinute`, `perHour`, `perDay`",
+            ),
+            (json!({"tool_prefix": "a"}), "tool_prefix", "unknown field"),
+            (
+                json!({"tokenInQuery": true}),
+                "tokenInQuery",
+                "unknown field",
+            ),
+        ] {
+            let members = members.as_object().cloned().unwrap();
+            let error = Definition::try_from(members).err().unwrap().to_string();
+            assert!(error.starts_with(&format!("{key}: {expected}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stored_definition_has_the_members_of_the_request() {
+        let stored = r#"{"definition":{"url":"https://a.example/","requireApproval":"never"}}"#;
+        let parsed = Stored::parse(stored).unwrap();
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), stored);
+        let definition = parsed.definition;
+        assert_eq!(definition.settings.retry_attempts, DEFAULT_RETRY_ATTEMPTS);
+        let server = definition.server("a", &Credentials::default()).unwrap();
+        assert_eq!((server.label.as_str(), server.timeout.as_secs()), ("a", 30));
+    }
 
     #[test]
     fn a_patch_is_merged_and_null_removes_members() {

@@ -33,12 +33,12 @@ impl Servers {
             let message = "must have between 1 and 256 bytes, and must not be '.' or '..'";
             return Err(ServerError::invalid("user", message));
         }
-        let place = server.credential_address()?;
+        let address = server.credential_address()?;
         let authentication = keys.remove("authentication").unwrap_or(Value::Null);
         if let Some(other) = keys.keys().next() {
             return Err(ServerError::invalid(other.clone(), "unknown field"));
         }
-        let credential = UserCredential::new(place, authentication)?;
+        let credential = UserCredential::new(address, authentication)?;
         let credentials = &self.user_credentials;
         credentials.put(&server.id(), user, &credential).await?;
         self.forget_user(&server, user);
@@ -106,16 +106,20 @@ impl Server {
         let not_of_users = || ServerError::NotOfUsers {
             name: self.name().to_owned(),
         };
-        let (policy, place) = match self {
-            Self::OfFile(section) => (section.credential, section.server.url().map(origin_of)),
+        let (policy, address) = match self {
+            Self::OfFile(section) => {
+                let address = section.server.url().map(origin_of);
+                (section.settings.credential, address)
+            }
             Self::OfStore(known, _) => {
                 let definition = known.definition.as_ref();
-                let policy = definition.map_or(CredentialPolicy::Shared, |it| it.credential);
-                (policy, definition.map(super::definition::Definition::place))
+                let policy =
+                    definition.map_or(CredentialPolicy::Shared, |it| it.settings.credential);
+                (policy, definition.map(|it| it.credential_destination()))
             }
         };
-        let place = place.filter(|_| policy.uses_user_credentials());
-        place.ok_or_else(not_of_users)
+        let address = address.filter(|_| policy.uses_user_credentials());
+        address.ok_or_else(not_of_users)
     }
 }
 

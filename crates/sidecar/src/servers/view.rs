@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 
+use pillion_mcp_client::Handshake;
 use pillion_wire::{ServerAuthentication, ServerCalls, ServerEntry, ServerRateLimit};
 use serde::Serialize;
 
 use super::definition::{address_of, kind_of};
 use super::{CatalogServer, Server};
-use pillion_config::{McpServerSection, RateLimitSection};
+use pillion_config::{CredentialPolicy, McpServerSection, RateLimitSection};
 use pillion_gateway::Gateway;
 use pillion_gateway::connections::{ConnectionStatus, ServerReport};
 use pillion_gateway::timestamp::format_timestamp;
@@ -63,7 +64,7 @@ fn calls(gateway: &Gateway) -> HashMap<String, ServerCalls> {
 }
 
 fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
-    let server = &section.server;
+    let (server, settings) = (&section.server, &section.settings);
     let (url, command) = address_of(server);
     ServerEntry {
         id,
@@ -80,15 +81,15 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
         },
         headers: server.headers.keys().cloned().collect(),
         timeout: u64::try_from(server.timeout.as_millis()).unwrap_or(u64::MAX),
-        retry_attempts: section.retry_attempts,
-        enabled: section.enabled,
+        retry_attempts: settings.retry_attempts,
+        enabled: settings.enabled,
         tool_prefix: section.tool_prefix(),
-        require_approval: section.require_approval.as_ref().map(name_of),
-        pin: section.pin.as_ref().map(name_of),
-        new_tools: section.new_tools.as_ref().map(name_of),
-        rate_limit: section.rate_limit.and_then(limit_of),
-        max_concurrent: section.max_concurrent.map(NonZeroUsize::get),
-        credential: name_of(&section.credential),
+        require_approval: settings.require_approval.as_ref().map(name_of),
+        pin: settings.pin.as_ref().map(name_of),
+        new_tools: settings.new_tools.as_ref().map(name_of),
+        rate_limit: settings.rate_limit.and_then(limit_of),
+        max_concurrent: settings.max_concurrent.map(NonZeroUsize::get),
+        credential: name_of(&settings.credential),
         status: ConnectionStatus::Disconnected.as_str().to_owned(),
         ..ServerEntry::default()
     }
@@ -98,24 +99,16 @@ fn of_stored(known: &CatalogServer, id: String) -> ServerEntry {
     let record = &known.record;
     let mut entry = match &known.section {
         Ok(section) => of_section(section, id),
-        Err(_) => {
-            let definition = known.definition.as_ref();
-            ServerEntry {
+        // For example, the credentials cannot be read.
+        Err(_) => match known.disabled_section() {
+            Some(section) => of_section(&section, id),
+            None => ServerEntry {
                 id,
-                transport: definition
-                    .map(|it| name_of(&it.transport))
-                    .unwrap_or_default(),
-                handshake: name_of(&definition.map(|it| it.handshake).unwrap_or_default()),
-                protocol_version: definition
-                    .and_then(|it| it.protocol_version.as_ref())
-                    .map(name_of),
-                command: definition.and_then(|it| it.command.clone()),
-                timeout: definition.map(|it| it.timeout).unwrap_or_default(),
-                retry_attempts: definition.map(|it| it.retry_attempts).unwrap_or_default(),
-                credential: name_of(&definition.map(|it| it.credential).unwrap_or_default()),
+                handshake: name_of(&Handshake::default()),
+                credential: name_of(&CredentialPolicy::default()),
                 ..ServerEntry::default()
-            }
-        }
+            },
+        },
     };
     entry.origin = "store".to_owned();
     entry.name.clone_from(&record.name);

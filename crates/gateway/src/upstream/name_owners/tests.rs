@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use pillion_config::{McpSection, McpServerSection};
+use pillion_config::{McpSection, McpServerSection, ServerSettings};
 use pillion_core::tool::{ToolName, ToolOrigin};
 use pillion_mcp_client::ServerConfig;
 use proptest::collection::vec;
@@ -22,7 +22,11 @@ type Configured = (&'static str, Option<&'static str>);
 
 fn section(label: &str, prefix: Option<&str>) -> McpServerSection {
     let server = ServerConfig::new(label, "http://127.0.0.1:1/").unwrap();
-    McpServerSection::of_store(server, prefix.map(str::to_owned), 0, label)
+    let settings = ServerSettings {
+        tool_prefix: prefix.map(str::to_owned),
+        ..ServerSettings::default()
+    };
+    McpServerSection::new(settings, server, label)
 }
 
 fn owners(servers: &[Configured]) -> NameOwners {
@@ -71,7 +75,7 @@ fn servers_share_a_configured_prefix_but_no_default_prefix() {
 #[test]
 fn a_disabled_server_keeps_its_names() {
     let mut disabled = section("shop_admin", None);
-    disabled.enabled = false;
+    disabled.settings.enabled = false;
     let owners = NameOwners::new(&[section("shop", None), disabled]);
     assert_eq!(owners.owner("shop_admin_refund"), Some("shop_admin"));
     assert!(!owners.may_offer("shop", "shop_admin_refund"));

@@ -2,11 +2,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
-use pillion_wire::{ServerInput, ServerResponse, route};
+use pillion_wire::{ServerResponse, route};
 
 use super::{Keys, answer_of, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
+use crate::servers::ServerInput;
 
 /// Adds an MCP server.
 #[utoipa::path(

@@ -1,12 +1,12 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{ServerInput, ServerResponse};
+use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
 use super::{Keys, ServerKey, answer_of, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
-use crate::servers::How;
+use crate::servers::{How, ServerInput};
 
 /// Replaces the definition of an MCP server.
 #[utoipa::path(

@@ -1,10 +1,11 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{ServerInput, ServerTrial};
+use pillion_wire::ServerTrial;
 
 use super::{Keys, ServerKey, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
+use crate::servers::ServerInput;
 
 /// Lists the tools of a server that is not saved, as a test.
 #[utoipa::path(

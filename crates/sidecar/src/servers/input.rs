@@ -1,0 +1,122 @@
+//! The OpenAPI schema of a request that adds or changes a server.
+
+use pillion_config::ServerSettings;
+use pillion_mcp_client::ServerDefinition;
+use pillion_wire::ServerRateLimit;
+use utoipa::openapi::schema::{SchemaType, Type};
+use utoipa::openapi::{Object, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::definition::{MAX_NAME_LEN, PROGRAM_MEMBERS, RANGES, member_name};
+
+/// Request body that adds or changes a server, in the OpenAPI document. The schema is made of those
+/// of [`ServerDefinition`] and [`ServerSettings`]; `Definition` reads the body.
+pub(crate) struct ServerInput;
+
+impl ToSchema for ServerInput {}
+
+impl PartialSchema for ServerInput {
+    fn schema() -> RefOr<Schema> {
+        let mut input = Object::with_type(Type::Object);
+        input.description = Some("Request body that adds a server. `url` is required.".to_owned());
+        let parts = [ServerDefinition::schema(), ServerSettings::schema()];
+        for (key, schema) in parts.into_iter().flat_map(properties) {
+            let name = member_name(&key).filter(|name| !PROGRAM_MEMBERS.contains(&name.as_str()));
+            if let (Some(name), RefOr::T(Schema::Object(property))) = (name, schema) {
+                let property = Schema::Object(member(&name, property));
+                input.properties.insert(name, property.into());
+            }
+        }
+        Schema::Object(input).into()
+    }
+}
+
+/// Returns the properties of an object.
+fn properties(schema: RefOr<Schema>) -> impl Iterator<Item = (String, RefOr<Schema>)> {
+    let properties = match schema {
+        RefOr::T(Schema::Object(object)) => Some(object.properties),
+        _ => None,
+    };
+    properties.into_iter().flatten()
+}
+
+/// Returns the schema of a member, with the limits of the REST API. Each member may be null, which
+/// means that the member is missing.
+fn member(name: &str, mut property: Object) -> Object {
+    if let SchemaType::Type(kind) = &property.schema_type {
+        property.schema_type = [kind.clone(), Type::Null].into_iter().collect();
+    }
+    let mut description = without_links(&property.description.unwrap_or_default());
+    match name {
+        "name" => {
+            (property.min_length, property.max_length) = (Some(1), Some(MAX_NAME_LEN));
+        }
+        "headers" | "authentication" => {
+            description.push_str(" Stored encrypted and never returned.");
+        }
+        "rateLimit" => property
+            .properties
+            .extend(properties(ServerRateLimit::schema())),
+        _ => {}
+    }
+    if let Some((_, min, max, _)) = RANGES.iter().find(|(member, ..)| *member == name) {
+        (property.minimum, property.maximum) = (Some((*min).into()), Some((*max).into()));
+    }
+    property.description = Some(description);
+    // A missing member has the default of its description, also if the type has another one.
+    property.default = None;
+    property
+}
+
+/// Returns Markdown with the texts of its links instead of the links.
+fn without_links(markdown: &str) -> String {
+    let mut text = String::new();
+    let mut rest = markdown;
+    while let Some((before, link)) = rest.split_once('[') {
+        text.push_str(before);
+        let Some((label, (_, after))) = link
+            .split_once("](")
+            .and_then(|(label, target)| Some((label, target.split_once(')')?)))
+        else {
+            text.push('[');
+            rest = link;
+            continue;
+        };
+        text.push_str(label);
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_has_the_members_of_the_api_and_no_links() {
+        let schema = serde_json::to_value(ServerInput::schema()).unwrap();
+        let members = schema["properties"].as_object().unwrap();
+        let names: Vec<_> = members.keys().map(String::as_str).collect();
+        assert_eq!(
+            names.join(" "),
+            "name description transport handshake protocolVersion url headers authentication timeout \
+             retryAttempts enabled toolPrefix requireApproval pin newTools rateLimit maxConcurrent \
+             credential"
+        );
+        for (name, member) in members {
+            let description = member["description"].as_str().unwrap();
+            assert!(
+                !description.is_empty() && !description.contains("]("),
+                "{name}"
+            );
+            assert_eq!(member["type"][1], "null", "{name}");
+            assert_eq!(member.get("default"), None, "{name}");
+        }
+        assert_eq!(members["timeout"]["maximum"], 300_000);
+        assert_eq!(members["retryAttempts"]["minimum"], 0);
+        assert_eq!(members["name"]["maxLength"], 100);
+        assert_eq!(members["maxConcurrent"]["minimum"], 1);
+        assert!(members["rateLimit"]["properties"]["perHour"].is_object());
+    }
+}
