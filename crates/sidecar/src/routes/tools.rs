@@ -6,6 +6,7 @@ pub(super) mod execute;
 pub(super) mod list;
 mod once;
 mod parameters;
+mod run;
 pub(super) mod schemas;
 pub(super) mod show;
 
