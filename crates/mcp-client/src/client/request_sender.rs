@@ -1,0 +1,302 @@
+//! Sends a request: once, or several times where a repetition is harmless.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::connection::ClientConnection;
+use super::delivery::Delivery;
+use super::known_tools::{KnownTool, KnownTools};
+use super::listing::learn_tools;
+use crate::callbacks::Callbacks;
+use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revision};
+use crate::jsonrpc::RpcOutcome;
+use crate::metadata::RESERVED_PREFIX;
+use crate::peer::Peer;
+use crate::repeat::{Repeat, is_first_break};
+use crate::result_cache::McpResultCache;
+use crate::session::{RequestExtras, Session, rpc_outcome};
+use crate::{Feature, McpErrorKind, ServerConfig};
+use pillion_egress::MAX_REPEATS;
+
+/// Maximum number of connections that may end before a byte of one request has been sent.
+const MAX_CHANNELS: usize = 8;
+
+/// The reason for sending a request again.
+#[derive(Debug, PartialEq, Eq)]
+enum RetryReason {
+    /// The session has expired; the server has not processed the request.
+    SessionExpired,
+    /// The server uses another transport or revision now; it has not processed the request.
+    DialectChanged,
+    /// The connection broke, and repeating the request is harmless.
+    ConnectionBroken,
+    /// The server rejected the revision, although it lists that revision as supported.
+    RevisionRefused,
+    /// The headers that mirror parameters were not those that the tool requires by now.
+    HeadersChanged,
+}
+
+/// Sends requests to one server, over its current session.
+pub(super) struct RequestSender {
+    pub(super) config: Arc<ServerConfig>,
+    /// The server's URL or command, for logs.
+    display_url: String,
+    pub(super) peer: Arc<Peer>,
+    pub(super) connections: ClientConnection,
+    pub(super) tools: KnownTools,
+    results: Arc<McpResultCache>,
+}
+
+impl RequestSender {
+    pub(super) fn new(config: ServerConfig, callbacks: Callbacks) -> Self {
+        let config = Arc::new(config);
+        let results = Arc::new(McpResultCache::default());
+        let peer = Arc::new(Peer::new(callbacks, Arc::clone(&results)));
+        Self {
+            connections: ClientConnection::new(Arc::clone(&config), Arc::clone(&peer)),
+            display_url: config.display_url(),
+            config,
+            peer,
+            tools: KnownTools::default(),
+            results,
+        }
+    }
+
+    /// Sends a request, or answers it from the result cache if the server allows that.
+    pub(super) async fn cached_exchange(
+        &self,
+        method: &str,
+        params: &RawValue,
+        meta: &Map<String, Value>,
+        delivery: &Delivery,
+    ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
+        let may_be_kept = McpResultCache::covers(method);
+        if may_be_kept {
+            let session = self.connections.session().await?;
+            if let Some(result) = self.results.get(method, params) {
+                return Ok((Ok(result), session));
+            }
+        }
+        let sent = may_be_kept.then(|| self.results.generation(method));
+        let (outcome, session) = self.exchange(method, params, meta, delivery).await?;
+        if let Ok(result) = &outcome
+            && let Some(sent) = sent
+            && session.has(Feature::RequestMetadata)
+        {
+            self.results.put(method, params, result, sent);
+        }
+        Ok((outcome, session))
+    }
+
+    /// Sends a request and returns the response. Rare paths are boxed here and below, so that they
+    /// do not make every exchange larger. The request is repeated only if that is harmless.
+    pub(super) async fn exchange(
+        &self,
+        method: &str,
+        params: &RawValue,
+        meta: &Map<String, Value>,
+        delivery: &Delivery,
+    ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
+        let url = &self.display_url;
+        let mut tried = Vec::new();
+        loop {
+            let session = self.connections.session().await?;
+            tracing::debug!(mcp.url = url, mcp.method = method, "MCP request");
+            let extras = self.extras(&session, method, params, meta);
+            let exchange = session.exchange_unconverted(method, params, extras);
+            let received = delivery.track(exchange).await;
+            let was_answered = received.is_ok();
+            let outcome = rpc_outcome(received);
+            self.connections.learn(&outcome);
+            tracing::debug!(
+                mcp.url = url,
+                mcp.method = method,
+                success = matches!(outcome, Ok(Ok(_))),
+                "MCP response"
+            );
+            let again = self.again(&session, method, params, &outcome);
+            let Some(again) = again.filter(|reason| self.can_repeat(reason, &tried)) else {
+                return Ok((outcome?, session));
+            };
+            tracing::debug!(?again, "Retrying the MCP request");
+            match again {
+                // An HTTP session outlives its connections.
+                RetryReason::ConnectionBroken if session.is_open() => {}
+                RetryReason::SessionExpired | RetryReason::ConnectionBroken => {
+                    self.connections.forget(&session).await;
+                }
+                RetryReason::RevisionRefused => {}
+                RetryReason::DialectChanged => {
+                    let before = session.version();
+                    self.connections.forget_dialect(&session).await;
+                    let now = self.connections.session().await;
+                    let now = now.map(|now| now.version());
+                    if now.as_ref().is_ok_and(|now| *now == before) {
+                        self.connections.confirmed().note(&outcome);
+                    }
+                    let is_other = now.is_ok_and(|now| now != before);
+                    let may_have_run =
+                        !is_other || was_answered && !is_refused_revision(&session, &outcome);
+                    if may_have_run && !Repeat::for_method(method).is_harmless() {
+                        // The error may come from the tool, so the request must not be repeated.
+                        return Ok((outcome?, session));
+                    }
+                }
+                RetryReason::HeadersChanged => {
+                    self.results.forget("tools/list");
+                    Box::pin(learn_tools(self, &session)).await?;
+                }
+            }
+            tried.push(again);
+        }
+    }
+
+    /// Returns whether a request may be sent again for this reason. A request is sent again once
+    /// for each reason, but several times if a connection breaks, or if the connection to a
+    /// program, or a WebSocket, ends before a byte of the request has been sent.
+    fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
+        let before = tried.iter().filter(|other| *other == reason).count();
+        let most = match reason {
+            RetryReason::SessionExpired if self.connections.is_channel() => MAX_CHANNELS,
+            RetryReason::ConnectionBroken => MAX_REPEATS as usize,
+            _ => 1,
+        };
+        before < most
+    }
+
+    fn extras(
+        &self,
+        session: &Session,
+        method: &str,
+        params: &RawValue,
+        meta: &Map<String, Value>,
+    ) -> RequestExtras {
+        let mut extras = RequestExtras {
+            meta: meta.clone(),
+            ..RequestExtras::default()
+        };
+        if !session.has(Feature::RequestMetadata) {
+            // An older server would treat reserved keys as an application's.
+            extras
+                .meta
+                .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
+            return extras;
+        }
+        if let Some(level) = self.connections.settings().log_level() {
+            let key = "io.modelcontextprotocol/logLevel".to_owned();
+            extras.meta.insert(key, json!(level));
+        }
+        if self.tools.has_param_headers()
+            && let Some((tool, arguments)) = self.called_tool(method, params)
+        {
+            extras.mirrored = tool.headers(arguments);
+        }
+        extras
+    }
+
+    /// Returns the tool that a request calls, if the last list contained it, and the arguments.
+    fn called_tool<'a>(
+        &self,
+        method: &str,
+        params: &'a RawValue,
+    ) -> Option<(Arc<KnownTool>, &'a RawValue)> {
+        #[derive(Deserialize)]
+        struct Call<'a> {
+            #[serde(borrow)]
+            name: Cow<'a, str>,
+            #[serde(borrow, default)]
+            arguments: Option<&'a RawValue>,
+        }
+        if method != "tools/call" {
+            return None;
+        }
+        let call: Call<'a> = serde_json::from_str(params.get()).ok()?;
+        let tool = self.tools.get(&call.name)?;
+        Some((tool, call.arguments.unwrap_or(RawValue::NULL)))
+    }
+
+    fn again(
+        &self,
+        session: &Session,
+        method: &str,
+        params: &RawValue,
+        outcome: &Result<RpcOutcome, McpErrorKind>,
+    ) -> Option<RetryReason> {
+        match outcome {
+            Err(McpErrorKind::SessionExpired) => Some(RetryReason::SessionExpired),
+            Err(
+                error @ (McpErrorKind::Broken(_)
+                | McpErrorKind::StreamClosed
+                | McpErrorKind::ResponseLost(_)
+                | McpErrorKind::ProcessEnded { .. }),
+            ) => {
+                if matches!(error, McpErrorKind::Broken(_)) && !is_first_break(error) {
+                    return None;
+                }
+                let tool = || self.called_tool(method, params);
+                let harmless = Repeat::for_method(method).is_harmless()
+                    || tool().is_some_and(|(tool, _)| tool.harmless_twice);
+                harmless.then_some(RetryReason::ConnectionBroken)
+            }
+            Ok(Err(error)) if error.code == HEADER_MISMATCH && method == "tools/call" => {
+                // Before that revision, this is an error code of the tool, which may have run.
+                session
+                    .has(Feature::RequestMetadata)
+                    .then_some(RetryReason::HeadersChanged)
+            }
+            Ok(Err(error)) if error.code == UNSUPPORTED_VERSION => {
+                let named = newest_common_revision(error);
+                if named.is_some() && named == session.version() {
+                    // Before that revision, this is an error code of the tool, which may have run.
+                    let is_refusal = session.has(Feature::RequestMetadata)
+                        || Repeat::for_method(method).is_harmless();
+                    return is_refusal.then_some(RetryReason::RevisionRefused);
+                }
+                self.may_have_changed(outcome)
+                    .then_some(RetryReason::DialectChanged)
+            }
+            outcome => {
+                let misfit = !self.connections.is_channel()
+                    && is_foreign_response(session, outcome)
+                    && self.may_have_changed(outcome);
+                misfit.then_some(RetryReason::DialectChanged)
+            }
+        }
+    }
+
+    /// Returns whether an outcome may mean a changed server, which a check can tell.
+    fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+        let connections = &self.connections;
+        connections.detects_dialect() && !connections.confirmed().covers(outcome)
+    }
+}
+
+/// Returns whether the server rejected the revision of the request, which MCP 2026-07-28 requires
+/// before a tool runs.
+fn is_refused_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+    session.has(Feature::RequestMetadata)
+        && matches!(outcome, Ok(Err(error)) if error.code == UNSUPPORTED_VERSION)
+}
+
+/// Returns whether a server without a handshake now responds like a server that requires one: with
+/// a status that has no meaning in that revision, or an error code of the range that earlier
+/// servers used. Such a server has not processed the request. A server of unknown revision may use
+/// those codes for anything.
+fn is_foreign_response(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+    let is_stateless = session.has(Feature::RequestMetadata);
+    match outcome {
+        Err(McpErrorKind::HttpStatus { status, rpc, .. }) => {
+            let is_any = is_stateless || session.version().is_none();
+            is_any && matches!(status, 400 | 404 | 405) && rpc.is_none()
+        }
+        Ok(Err(error)) => {
+            let is_older = matches!(error.code, -32019..=-32000 | -32600);
+            is_stateless && is_older && error.code != -32002
+        }
+        _ => false,
+    }
+}
