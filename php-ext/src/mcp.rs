@@ -11,10 +11,13 @@ mod connection;
 mod credentials;
 pub mod hooks;
 mod link;
+mod php_prompt;
 pub mod require_approval;
 mod router;
 mod server;
 mod server_job;
+mod store_key;
+mod token_slot;
 pub mod tool_list;
 mod waiting_client;
 

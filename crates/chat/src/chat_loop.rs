@@ -13,11 +13,10 @@ use std::sync::Arc;
 use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::provider::{
     Provider, ProviderError, assistant_messages, assistant_text, format_permits, format_results,
-    parse_tool_calls, refusal,
+    parse_tool_calls,
 };
 use pillion_core::tool::{CallContext, ErrorCode, ToolDefinition, ToolFailure};
 use pillion_deadline::timeout_at;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -26,9 +25,9 @@ pub use single_turn::SingleTurn;
 
 use crate::depth::{MAX_DEPTH, is_too_deep};
 use crate::{
-    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Finish, LanguageModel, LimitReached,
-    ModelError, ModelErrorKind, ProviderConversation, ToolRunner, TurnAnswer, TurnOptions,
-    WaitingCall,
+    AnswerEnd, ChatAnswer, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Finish,
+    LanguageModel, LimitReached, ModelError, ModelErrorKind, ProviderConversation, ToolRunner,
+    TurnAnswer, TurnOptions, WaitingCall,
 };
 
 pub use native::NativeServer;
@@ -58,46 +57,6 @@ pub enum ChatEnd {
     /// The calls wait for approval, and all other calls have run. Another run continues after the
     /// decisions.
     AwaitingApproval(Vec<WaitingCall>),
-}
-
-/// A model's final answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatAnswer {
-    /// The text of the answer. Text that came with earlier calls is in the messages of the state.
-    pub text: String,
-    /// Why the answer ended.
-    pub finish: Finish,
-    /// The limit that forced the answer, if there was one.
-    pub limit_reached: Option<LimitReached>,
-    /// Details about the end of the answer.
-    #[serde(default, flatten)]
-    pub ending: AnswerEnd,
-}
-
-/// Details of a provider about the end of an answer, in addition to [`Finish`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AnswerEnd {
-    /// Whether the text is a refusal that the provider marks as such (OpenAI's `refusal`).
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub is_refusal: bool,
-    /// The entry of [`TurnOptions::stop`] that ended the answer, if the provider reports it
-    /// (Anthropic).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stop_sequence: Option<String>,
-}
-
-impl AnswerEnd {
-    fn of(provider: Provider, response: &Value) -> Self {
-        let stop_sequence = match provider {
-            Provider::Anthropic => response["stop_sequence"].as_str().map(str::to_owned),
-            _ => None,
-        };
-        Self {
-            is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
-            stop_sequence,
-        }
-    }
 }
 
 impl ChatLoop {

@@ -6,6 +6,7 @@
 //! so that everything that a provider sends can be sent back unchanged; [`pillion_core::provider`]
 //! parses the calls in an answer and formats the results.
 
+mod answer;
 mod backlog;
 mod chat_loop;
 mod depth;
@@ -20,10 +21,9 @@ pub mod parameters;
 mod runner;
 mod state;
 
+pub use answer::{AnswerEnd, ChatAnswer};
 pub use backlog::Backlog;
-pub use chat_loop::{
-    AnswerEnd, ChatAnswer, ChatEnd, ChatLoop, NativeServer, ProviderMembers, SingleTurn,
-};
+pub use chat_loop::{ChatEnd, ChatLoop, NativeServer, ProviderMembers, SingleTurn};
 pub use error::{ChatError, ModelError, ModelErrorKind};
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};

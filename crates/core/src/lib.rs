@@ -33,6 +33,7 @@
 //! I/O; `executor` does.
 
 mod bidi;
+mod call_id;
 pub mod capability;
 pub mod compose;
 pub mod digest;
@@ -46,6 +47,7 @@ pub mod registry;
 mod repeat_limit;
 mod similar_name;
 pub mod store;
+mod timestamp;
 pub mod tool;
 pub mod variable;
 

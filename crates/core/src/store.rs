@@ -21,7 +21,6 @@
 mod access_token;
 mod approval;
 mod call;
-mod call_id;
 mod call_log;
 mod call_query;
 mod chat;
@@ -36,14 +35,14 @@ mod secret;
 mod server;
 mod settings;
 mod step_checkpoints;
-mod timestamp;
 
+pub use crate::call_id::{CallId, CallIdError};
+pub use crate::timestamp::Timestamp;
 pub use access_token::{AccessToken, AccessTokenStore};
 pub use approval::{
     ApprovalDecision, ApprovalFilter, ApprovalRecord, ApprovalStore, OpenApprovals, Verdict,
 };
 pub use call::{CallStatus, ProcessLife, RateLimitRecord, ToolCallRecord};
-pub use call_id::{CallId, CallIdError};
 pub use call_log::CallLog;
 pub use call_query::{CallFilter, Pruned, Retention, ToolStatistics};
 pub use chat::{ChatClaim, ChatRecord, ChatStore, ChatSummary};
@@ -58,7 +57,6 @@ pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, Secre
 pub use server::{RecordOwner, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
 pub use step_checkpoints::StepCheckpointStore;
-pub use timestamp::Timestamp;
 
 /// All storage interfaces. Implemented for every type that implements all of them.
 pub trait Store:

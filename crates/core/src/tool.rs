@@ -3,6 +3,7 @@
 //! All types are plain data, except the [`Tool`] trait, which tools implement. Nothing here does
 //! I/O.
 
+mod acting_identity;
 mod approval_policy;
 mod call;
 mod context;
@@ -13,6 +14,7 @@ mod handler;
 mod link;
 mod name;
 mod origin;
+mod outcome;
 mod parameter;
 mod pausable_clock;
 mod quota_account;
@@ -21,6 +23,7 @@ mod result_memory;
 mod server_response;
 mod trace;
 
+pub use acting_identity::{ActingIdentity, ActingIdentityFuture};
 pub use approval_policy::ApprovalPolicy;
 pub use call::ToolCall;
 pub(crate) use call::{arguments_object, arguments_text, parse_arguments};
@@ -28,13 +31,11 @@ pub use context::{ApprovalRequestOptions, CallContext};
 pub use definition::{DefinitionError, ToolDefinition, ToolDefinitionBuilder};
 pub use error_code::ErrorCode;
 pub use further_calls::{FurtherCalls, NestedCallFuture, NestedCallRunner, Nesting, ToolFilter};
-pub use handler::{
-    ActingIdentity, ActingIdentityFuture, FnTool, ForwardedParameters, Tool, ToolFailure,
-    ToolFuture, ToolOutput, whole_seconds,
-};
+pub use handler::{FnTool, ForwardedParameters, Tool, ToolFuture};
 pub use link::Link;
 pub use name::{InvalidToolName, ToolName, shortened_name};
 pub use origin::ToolOrigin;
+pub use outcome::{ToolFailure, ToolOutput, whole_seconds};
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};
 pub(crate) use pausable_clock::{PausableClock, Pause, Resumption};
 pub use quota_account::QuotaAccount;

@@ -10,21 +10,25 @@
 
 mod absent;
 mod all_tools;
+mod caller_connections;
 mod connecting;
 mod connection;
+mod current_report;
 mod discovery;
+mod discovery_state;
 mod entries;
 mod listed_names;
+mod listing;
 mod name_owners;
 mod named;
 mod notification_pause;
 mod offer;
 mod own;
 mod own_names;
-mod resources;
+pub mod resources;
 mod server;
 pub(crate) mod tool;
-mod users;
+mod user_connections;
 mod visible_servers;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -45,14 +49,14 @@ use crate::events::{Bus, ToolChanges};
 use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub use absent::Absent;
-pub use entries::OfferedEntry;
+pub use caller_connections::{CallerConnections, SWEEP_INTERVAL};
+pub use entries::{EntryChecker, OfferedEntry};
 use name_owners::NameOwners;
 pub use own::Own;
+use own::UserListings;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
-pub use resources::Reading;
 pub use server::Server;
 pub use tool::UpstreamTool;
-pub use users::SWEEP_INTERVAL;
 pub use visible_servers::VisibleServers;
 
 /// The parts of the sidecar that are notified of changes of the servers.
@@ -93,6 +97,8 @@ struct Offered {
     tools: RwLock<IndexMap<ToolName, Arc<UpstreamTool>>>,
     /// Tools that are not offered because they have changed, by the names that they would have.
     blocked: RwLock<IndexMap<String, Blocked>>,
+    /// Tools that are offered to one user each, and are not registered.
+    of_users: UserListings,
     /// Locked while tools are registered by the owners of the current configuration, and while a
     /// configuration with other owners replaces that one.
     registration: Mutex<()>,
@@ -105,6 +111,7 @@ impl Offered {
         tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), gone));
         let mut blocked = self.blocked.write();
         blocked.retain(|_, blocked| !Arc::ptr_eq(&blocked.server, gone));
+        self.of_users.forget(gone);
     }
 }
 
@@ -316,7 +323,7 @@ impl Upstreams {
         }
         let was_tried = servers_now
             .iter()
-            .all(|server| server.report().was_asked || !server.has_shared_list());
+            .all(|server| server.report.get().was_asked || !server.has_shared_list());
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             servers: servers_now,
@@ -381,7 +388,7 @@ impl Upstreams {
     /// Returns the current report of each server.
     pub fn reports(&self) -> Vec<ServerReport> {
         let servers = self.servers.iter();
-        servers.map(|server| server.report()).collect()
+        servers.map(|server| server.report.get()).collect()
     }
 
     /// Returns the prefix of a server's tool names; empty for an unknown label.

@@ -2,14 +2,16 @@ mod circuit;
 mod confirmed;
 mod connection;
 mod delivery;
-mod exchange;
 mod known_tools;
 mod list_reader;
 mod listing;
+mod log_level;
 mod methods;
 mod options;
 mod output_schema;
+mod request_sender;
 mod result_type;
+mod rounds;
 mod session_settings;
 mod subscription;
 mod tasks;
@@ -21,19 +23,16 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::callbacks::Callbacks;
-use super::peer::Peer;
-use super::result_cache::McpResultCache;
 use super::{
     AuthorizationResponse, McpError, McpErrorKind, MessageStyle, PendingAuthorization, ProbeStep,
     ServerConfig, TransportKind,
 };
-use connection::ClientConnection;
 use delivery::Delivery;
-use known_tools::KnownTools;
+use request_sender::RequestSender;
 
 pub use connection::{ConnectionInfo, OpenConnection};
 pub use known_tools::ToolCallResult;
-pub use methods::McpLogLevel;
+pub use log_level::McpLogLevel;
 pub use options::RequestOptions;
 pub use subscription::{Subscription, SubscriptionFilter};
 
@@ -54,17 +53,7 @@ pub use subscription::{Subscription, SubscriptionFilter};
 /// ```
 #[derive(Clone)]
 pub struct McpClient {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    config: Arc<ServerConfig>,
-    /// The server's URL or command, for logs.
-    display_url: String,
-    peer: Arc<Peer>,
-    connections: ClientConnection,
-    tools: KnownTools,
-    results: Arc<McpResultCache>,
+    sender: Arc<RequestSender>,
 }
 
 impl McpClient {
@@ -77,32 +66,22 @@ impl McpClient {
     /// Creates a client with handlers for the server's requests. Does not connect.
     #[must_use]
     pub fn with_callbacks(config: ServerConfig, callbacks: Callbacks) -> Self {
-        let config = Arc::new(config);
-        let results = Arc::new(McpResultCache::default());
-        let peer = Arc::new(Peer::new(callbacks, Arc::clone(&results)));
         Self {
-            shared: Arc::new(Shared {
-                connections: ClientConnection::new(Arc::clone(&config), Arc::clone(&peer)),
-                display_url: config.display_url(),
-                config,
-                peer,
-                tools: KnownTools::default(),
-                results,
-            }),
+            sender: Arc::new(RequestSender::new(config, callbacks)),
         }
     }
 
     /// Returns the configuration of the server.
     #[must_use]
     pub fn config(&self) -> &ServerConfig {
-        &self.shared.config
+        &self.sender.config
     }
 
     /// Returns whether other clones of this client exist, such as that of a running operation. For
     /// client pools that drop unused clients.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.shared) > 1
+        Arc::strong_count(&self.sender) > 1
     }
 
     /// Sends a request and returns the JSON-RPC result as the server wrote it.
@@ -137,7 +116,7 @@ impl McpClient {
         // Pinned in place, because it is large and would be copied otherwise.
         let operation = std::pin::pin!(async {
             let params = as_object(params)?;
-            self.run(method, &params, options, &delivery).await
+            rounds::run(&self.sender, method, &params, options, &delivery).await
         });
         let name = || self.operation_name(method, params);
         let outcome = self.in_time(options, name, operation).await;
@@ -161,8 +140,8 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn connect(&self) -> Result<(), McpError> {
-        self.shared.connections.reopen();
-        let connect = async { self.shared.connections.session().await.map(drop) };
+        self.sender.connections.reopen();
+        let connect = async { self.sender.connections.session().await.map(drop) };
         self.in_time(&RequestOptions::default(), || self.connecting(), connect)
             .await
     }
@@ -173,7 +152,7 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
-        let connection = self.shared.connections.info();
+        let connection = self.sender.connections.info();
         self.in_time(&RequestOptions::default(), || self.connecting(), connection)
             .await
     }
@@ -181,27 +160,27 @@ impl McpClient {
     /// Returns the number and revision of the open connection, if any. Cheap.
     #[must_use]
     pub fn open_connection(&self) -> Option<OpenConnection> {
-        self.shared.connections.open_connection()
+        self.sender.connections.open_connection()
     }
 
     /// Returns the transport, if it is configured or already detected. Does no I/O.
     #[must_use]
     pub fn transport(&self) -> Option<TransportKind> {
-        self.shared.connections.transport()
+        self.sender.connections.transport()
     }
 
     /// Returns the steps of the last connection attempt, even if it failed. Without a connection,
     /// [`connection`](Self::connection) cannot return them.
     #[must_use]
     pub fn connection_steps(&self) -> Vec<ProbeStep> {
-        self.shared.connections.tried()
+        self.sender.connections.tried()
     }
 
     /// Closes the session, waiting at most a second for the server. Running and later operations
     /// fail with `Not connected to server` until [`connect`](Self::connect) is called.
     pub async fn disconnect(&self) {
         const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-        let closing = self.shared.connections.close();
+        let closing = self.sender.connections.close();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
     }
 
@@ -217,7 +196,7 @@ impl McpClient {
         pending: PendingAuthorization,
         response: AuthorizationResponse,
     ) -> Result<(), McpError> {
-        let connections = &self.shared.connections;
+        let connections = &self.sender.connections;
         let finish = Box::pin(connections.finish_authorization(pending, response));
         let name = || format!("the authorization for server '{}'", self.config().label);
         self.in_time(&RequestOptions::default(), name, finish).await
@@ -226,14 +205,14 @@ impl McpClient {
     /// Allows operations to connect again after [`disconnect`](Self::disconnect), without
     /// connecting now as [`connect`](Self::connect) does.
     pub fn reopen(&self) {
-        self.shared.connections.reopen();
+        self.sender.connections.reopen();
     }
 
     /// Lets the next operation try to connect even though the last attempts have failed; otherwise
     /// operations fail until the backoff has elapsed. For callers that ask for the server's current
     /// state.
     pub fn end_pause(&self) {
-        self.shared.connections.end_pause();
+        self.sender.connections.end_pause();
     }
 
     /// Runs an operation under its deadline and adds the context of the operation to its error.
@@ -244,7 +223,7 @@ impl McpClient {
         name: impl FnOnce() -> String,
         operation: impl Future<Output = Result<T, McpErrorKind>>,
     ) -> Result<T, McpError> {
-        let after = options.timeout.unwrap_or(self.shared.config.timeout);
+        let after = options.timeout.unwrap_or(self.sender.config.timeout);
         let timed = pillion_deadline::timeout(after, operation).await;
         let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(after)));
         outcome.map_err(|kind| {
@@ -261,7 +240,7 @@ impl McpClient {
     }
 
     fn error(&self, kind: McpErrorKind) -> McpError {
-        let config = &self.shared.config;
+        let config = &self.sender.config;
         let by_transport = match config.transport {
             TransportKind::LegacySse | TransportKind::PostSse | TransportKind::GetSse => {
                 MessageStyle::Sse
@@ -273,7 +252,7 @@ impl McpClient {
             | TransportKind::Stdio => MessageStyle::Http,
         };
         let wording = config.wording.unwrap_or(by_transport);
-        let secrets = self.shared.connections.secrets();
+        let secrets = self.sender.connections.secrets();
         McpError::new(kind, wording, self.transport(), secrets)
     }
 
@@ -311,7 +290,7 @@ fn as_object<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, McpErro
 impl std::fmt::Debug for McpClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("McpClient")
-            .field(&self.shared.config)
+            .field(&self.sender.config)
             .finish()
     }
 }

@@ -1,16 +1,18 @@
 mod class;
 mod kind;
+mod message_style;
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::jsonrpc::RpcError;
-use super::peer_text::write_shortened;
+use super::peer_text::{MAX_ERROR_TEXT_BYTES, shortened, start_of};
 use super::secrets::Secrets;
 use super::{AuthorizationChallenge, TransportKind};
 pub use class::ErrorClass;
 pub use kind::McpErrorKind;
+pub use message_style::MessageStyle;
 
 /// Why an MCP operation failed.
 ///
@@ -27,19 +29,6 @@ pub struct McpError {
     may_have_run: bool,
     /// The credentials that the message must not repeat.
     secrets: Arc<Secrets>,
-}
-
-/// The two styles of error messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum MessageStyle {
-    /// Messages such as `MCP Error -32600: Invalid Request`, `HTTP 500: Internal Server Error`.
-    #[default]
-    Http,
-    /// Messages such as `MCP Error (-32600): Invalid Request`, `MCP SSE request failed with HTTP
-    /// 500`. The message names the detected transport, SSE by default: `MCP Streamable HTTP request
-    /// failed with HTTP 500`.
-    Sse,
 }
 
 impl McpError {
@@ -266,6 +255,37 @@ impl fmt::Display for McpError {
             f.write_str("; the tool may have run")?;
         }
         Ok(())
+    }
+}
+
+/// Writes an error message without credentials, shortened to [`MAX_ERROR_TEXT_BYTES`].
+fn write_shortened(
+    f: &mut fmt::Formatter<'_>,
+    message: fmt::Arguments<'_>,
+    secrets: &Secrets,
+) -> fmt::Result {
+    let mut text = LimitedText(String::new());
+    let written = text.write_fmt(message);
+    if text.0.len() <= MAX_ERROR_TEXT_BYTES {
+        written?;
+    }
+    let short = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
+    f.write_str(&secrets.redacted(&short))
+}
+
+/// A text that refuses what is beyond [`MAX_ERROR_TEXT_BYTES`], except for the one character that
+/// shows that the text is too long.
+struct LimitedText(String);
+
+impl Write for LimitedText {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        const MAX_CHAR_BYTES: usize = 4;
+        let left = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
+        self.0.push_str(start_of(piece, left));
+        match self.0.len() <= MAX_ERROR_TEXT_BYTES {
+            true => Ok(()),
+            false => Err(fmt::Error),
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod metadata;
 mod prompt;
 mod registration;
 mod resource;
+mod secret_json;
 mod token_request;
 mod token_store;
 mod tokens;
@@ -39,8 +40,9 @@ mod web;
 
 pub(super) use authorizer::OAuthAuthorizer;
 pub use challenge::AuthorizationChallenge;
-pub use config::{OAuthConfig, OAuthGrant, SigningAlgorithm};
+pub use config::{OAuthConfig, OAuthGrant};
 pub use error::{OAuthError, SdkError};
+pub use jwt::SigningAlgorithm;
 pub use prompt::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InvalidRedirect,
     PendingAuthorization, PromptError, PromptFuture,

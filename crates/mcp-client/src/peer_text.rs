@@ -1,11 +1,8 @@
 //! Limits the length of other parties' text in errors, logs, events and listings.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write};
 
 use serde::{Deserialize, Deserializer};
-
-use super::secrets::Secrets;
 
 /// Maximum length of a server's text in an error, in bytes.
 pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
@@ -56,37 +53,6 @@ pub(crate) fn deserialize_error_text<'de, D: Deserializer<'de>>(
 ) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     Ok(shorten(text, MAX_ERROR_TEXT_BYTES))
-}
-
-/// Writes an error message without credentials, shortened to [`MAX_ERROR_TEXT_BYTES`].
-pub(crate) fn write_shortened(
-    f: &mut fmt::Formatter<'_>,
-    message: fmt::Arguments<'_>,
-    secrets: &Secrets,
-) -> fmt::Result {
-    let mut text = LimitedText(String::new());
-    let written = text.write_fmt(message);
-    if text.0.len() <= MAX_ERROR_TEXT_BYTES {
-        written?;
-    }
-    let short = shortened(&text.0, MAX_ERROR_TEXT_BYTES);
-    f.write_str(&secrets.redacted(&short))
-}
-
-/// A text that refuses what is beyond [`MAX_ERROR_TEXT_BYTES`], except for the one character that
-/// shows that the text is too long.
-struct LimitedText(String);
-
-impl Write for LimitedText {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        const MAX_CHAR_BYTES: usize = 4;
-        let left = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
-        self.0.push_str(start_of(piece, left));
-        match self.0.len() <= MAX_ERROR_TEXT_BYTES {
-            true => Ok(()),
-            false => Err(fmt::Error),
-        }
-    }
 }
 
 #[cfg(test)]

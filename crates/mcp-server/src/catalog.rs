@@ -7,50 +7,21 @@ use std::time::{Duration, Instant};
 use futures_util::future::{join, join_all};
 use parking_lot::RwLock;
 use pillion_core::compute;
-use pillion_mcp_client::{EntryKind, Feature, McpError, RpcError};
+use pillion_mcp_client::{EntryKind, McpError, RpcError};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::Caller;
+use super::list_kind::Kind;
 use super::local;
+use super::resource_not_found::resource_not_found_for;
 use super::template;
 use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
-    INTERNAL_ERROR, INVALID_PARAMS, Members, Request, check_identifier, error_with, invalid_params,
-    raw, raw_list, unknown,
+    INTERNAL_ERROR, Members, Request, check_identifier, invalid_params, raw, raw_list, unknown,
 };
 use pillion_gateway::upstream::{OfferedEntry, Server, Upstreams, VisibleServers};
-
-/// The error code for a missing resource in revisions before 2026-07-28.
-const RESOURCE_NOT_FOUND: i64 = -32002;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
-    Prompts,
-    Resources,
-    Templates,
-}
-
-impl Kind {
-    /// The member of the result that holds the list.
-    fn key(self) -> &'static str {
-        match self {
-            Self::Prompts => "prompts",
-            Self::Resources => "resources",
-            Self::Templates => "resourceTemplates",
-        }
-    }
-
-    fn of_entries(self) -> EntryKind {
-        match self {
-            Self::Prompts => EntryKind::Prompt,
-            Self::Resources => EntryKind::Resource,
-            Self::Templates => EntryKind::ResourceTemplate,
-        }
-    }
-}
 
 /// One entry of a server's list.
 #[derive(Debug, Clone)]
@@ -157,7 +128,7 @@ impl Catalog {
                 }
                 Err(_) => return of_server(&before, server),
             };
-            let offered = server.checked_list(kind.of_entries(), list).await;
+            let offered = server.entries.check_list(kind.of_entries(), list).await;
             let entries = offered.into_iter();
             entries.map(|offered| Entry::new(server, offered)).collect()
         });
@@ -261,7 +232,7 @@ impl Catalog {
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
         let server = self.server_of(mcp, caller, &uri).await;
-        let server = server.ok_or_else(|| not_found(&uri, link))?;
+        let server = server.ok_or_else(|| resource_not_found_for(link, &uri))?;
         forward_request(&server, caller, request, [], link).await
     }
 
@@ -362,7 +333,7 @@ impl Catalog {
                     Some(template) => Some(template.server),
                     None => self.server_of(mcp, caller, uri).await,
                 };
-                let server = server.ok_or_else(|| not_found(uri, link))?;
+                let server = server.ok_or_else(|| resource_not_found_for(link, uri))?;
                 forward_request(&server, caller, request, [], link).await
             }
             _ => Err(wrong()),
@@ -475,7 +446,9 @@ fn make_names_unique(prompts: &mut Vec<Entry>, upstreams: &Upstreams) {
         }
         let name = prefixed(entry);
         if let Some(conflict) = upstreams.owner_conflict(server, &name) {
-            server.report_name_conflict(EntryKind::Prompt, own_name, &conflict);
+            server
+                .entries
+                .report_name_conflict(EntryKind::Prompt, own_name, &conflict);
             return false;
         }
         if let Some(listed) = with_name(&entry.listed, &name) {
@@ -493,16 +466,6 @@ fn with_name(prompt: &RawValue, name: &str) -> Option<Box<RawValue>> {
     to_raw_value(&members).ok()
 }
 
-pub(super) fn not_found(uri: &str, link: &Link) -> RpcError {
-    let is_stateless = link.requester.version.supports(Feature::RequestMetadata);
-    let code = if is_stateless {
-        INVALID_PARAMS
-    } else {
-        RESOURCE_NOT_FOUND
-    };
-    error_with(code, "Resource not found", &json!({ "uri": uri }))
-}
-
 /// Forwards a request to a server, with the parameters in `instead` replaced.
 async fn forward_request<const N: usize>(
     server: &Server,
@@ -511,7 +474,7 @@ async fn forward_request<const N: usize>(
     instead: [(&'static str, Box<RawValue>); N],
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let line = server.connection_for(&caller.context).await;
+    let line = server.connections.for_caller(&caller.context).await;
     let line = line.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
     let (span, trace) = server.span(&request.method, None, link.trace());
     let params = link.params_in(trace.as_ref(), instead);

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 
 use super::{Caller, local, results, tools};
 use crate::McpServer;
-use crate::catalog::{Kind, account_of};
+use crate::catalog::account_of;
+use crate::list_kind::Kind;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,

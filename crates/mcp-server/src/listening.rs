@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::local::LocalChangeReceiver;
+use super::pack_changes::PackChangeReceiver;
 use pillion_gateway::Gateway;
 use pillion_gateway::upstream::Server;
 use pillion_gateway::visibility::Visibility;
@@ -60,7 +60,7 @@ const LIST_CHANGED_METHODS: [Change; 3] = [
 ];
 
 /// The list of resources has changed.
-pub(super) const RESOURCES_CHANGED: Change = "notifications/resources/list_changed";
+const RESOURCES_CHANGED: Change = "notifications/resources/list_changed";
 
 #[derive(Debug)]
 struct ServerWatch {
@@ -72,7 +72,7 @@ struct ServerWatch {
 #[derive(Debug)]
 pub(super) struct ChangeReceiver {
     changes: broadcast::Receiver<Change>,
-    local: LocalChangeReceiver,
+    local: PackChangeReceiver,
     _watches: Arc<Watches>,
 }
 
@@ -133,7 +133,7 @@ impl Listening {
         known.listeners.push(Arc::downgrade(&watches));
         ChangeReceiver {
             changes,
-            local: LocalChangeReceiver::new(self.packs.subscribe(), visibility.clone()),
+            local: PackChangeReceiver::new(self.packs.subscribe(), visibility.clone()),
             _watches: watches,
         }
     }
@@ -175,7 +175,7 @@ impl ChangeReceiver {
         loop {
             let change = tokio::select! {
                 change = self.changes.recv() => change,
-                change = self.local.next() => return change,
+                () = self.local.next() => return RESOURCES_CHANGED,
             };
             match change {
                 Ok(change) => return change,

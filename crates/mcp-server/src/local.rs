@@ -2,24 +2,20 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use pillion_core::pack::{
-    ChangeListener, Packs, ResourceBody, ResourceChange, ResourceReader, without_query,
-};
+use pillion_core::pack::{Packs, ResourceBody, ResourceChange, ResourceReader, without_query};
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::RpcError;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Caller;
-use super::catalog::{Kind, not_found};
-use super::listening::Change;
+use super::list_kind::Kind;
+use super::resource_not_found::{resource_not_found, resource_not_found_for};
 use crate::McpServer;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
-use pillion_gateway::visibility::Visibility;
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
@@ -62,10 +58,10 @@ pub(super) async fn read(
     }
     let packs = packs(mcp, caller);
     let provider = packs.provider_of(&uri);
-    let provider = provider.ok_or_else(|| not_found(&uri, link))?;
+    let provider = provider.ok_or_else(|| resource_not_found_for(link, &uri))?;
     let contents = provider.read(&uri, reader(caller)).await;
     let contents = contents.map_err(|error| match error.code {
-        ErrorCode::NotFound => not_found(&uri, link),
+        ErrorCode::NotFound => resource_not_found_for(link, &uri),
         _ => RpcError::new(INTERNAL_ERROR, error.message),
     })?;
     let mut written = json!({"uri": uri, "mimeType": contents.mime_type});
@@ -110,7 +106,7 @@ pub(super) fn subscribe(
     mcp.gateway.packs().provider_of(uri)?;
     let packs = packs(mcp, caller);
     let Some(provider) = packs.provider_of(uri) else {
-        return Some(Err(super::subscriptions::not_found(uri)));
+        return Some(Err(resource_not_found(uri)));
     };
     let params = match raw(&json!({"uri": uri})) {
         Ok(params) => params,
@@ -135,64 +131,5 @@ fn concerns(change: &ResourceChange, uri: &str) -> bool {
         ResourceChange::Updated(changed) => changed == uri || changed == without_query(uri).0,
         ResourceChange::Missed => true,
         _ => false,
-    }
-}
-
-/// Receives changes of the resource lists of the visible packs.
-#[derive(Debug)]
-pub(super) struct LocalChangeReceiver {
-    packs: watch::Receiver<Packs>,
-    visibility: Visibility,
-    changes: Vec<ChangeListener>,
-}
-
-impl LocalChangeReceiver {
-    pub(super) fn new(packs: watch::Receiver<Packs>, visibility: Visibility) -> Self {
-        let mut receiver = Self {
-            packs,
-            visibility,
-            changes: Vec::new(),
-        };
-        receiver.watch_packs();
-        receiver
-    }
-
-    fn watch_packs(&mut self) {
-        let packs = self.visibility.packs(&self.packs.borrow_and_update());
-        let changes = packs.providers().filter_map(|provider| provider.changes());
-        self.changes = changes.collect();
-    }
-
-    /// Waits for the next change. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Change {
-        loop {
-            let next = self
-                .changes
-                .iter_mut()
-                .map(|changes| Box::pin(changes.next()));
-            let next: Vec<_> = next.collect();
-            let next = async {
-                match next.is_empty() {
-                    true => std::future::pending().await,
-                    false => futures_util::future::select_all(next).await,
-                }
-            };
-            let received = tokio::select! {
-                (change, place, _) = next => Some((change, place)),
-                // The sender lives as long as the sidecar.
-                Ok(()) = self.packs.changed() => None,
-            };
-            let Some((change, place)) = received else {
-                self.watch_packs();
-                return super::listening::RESOURCES_CHANGED;
-            };
-            match change {
-                Some(ResourceChange::ListChanged | ResourceChange::Missed) => {
-                    return super::listening::RESOURCES_CHANGED;
-                }
-                Some(_) => {}
-                None => drop(self.changes.swap_remove(place)),
-            }
-        }
     }
 }

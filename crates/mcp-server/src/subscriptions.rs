@@ -8,6 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
+use super::resource_not_found::resource_not_found;
 use crate::McpServer;
 use pillion_gateway::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
 use pillion_gateway::calling_client::message::{
@@ -64,7 +65,7 @@ pub(super) async fn subscribe(
         });
     }
     let server = mcp.state.catalog.server_of(mcp, caller, uri).await;
-    let server = server.ok_or_else(|| not_found(uri))?;
+    let server = server.ok_or_else(|| resource_not_found(uri))?;
     if server.uses_user_credentials() {
         let reason =
             "Resources of a server that uses credentials of users do not support subscriptions";
@@ -85,9 +86,4 @@ pub(super) async fn subscribe(
         _task: AbortOnDropHandle::new(task),
         _charge: charge,
     })
-}
-
-/// Returns the error for an unknown resource.
-pub(super) fn not_found(uri: &str) -> RpcError {
-    error_with(INVALID_PARAMS, "Resource not found", &json!({ "uri": uri }))
 }

@@ -9,6 +9,7 @@ mod record;
 mod retention;
 mod spool;
 mod statistics;
+mod unwritten_calls;
 mod writer;
 
 use std::sync::Arc;
@@ -17,9 +18,8 @@ use pillion_core::store::{Cursor, PageRequest, RecordPage, StoreError};
 use sqlx::AssertSqlSafe;
 
 use crate::database::{Database, Row, Value};
-pub(crate) use spool::{
-    CallSpool, PendingRecords, UnwrittenCalls, damaged_files, files_with_records, recover,
-};
+pub(crate) use spool::{CallSpool, PendingRecords, damaged_files, files_with_records, recover};
+pub(crate) use unwritten_calls::UnwrittenCalls;
 pub(crate) use writer::CallWriter;
 
 /// Returns a page. The query has requested one item more than the page holds, which shows whether

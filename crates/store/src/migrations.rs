@@ -7,82 +7,21 @@ use pillion_core::store::{StoreError, Timestamp};
 use crate::database::{Database, Row, Transaction};
 
 /// A migration; SQLite and Postgres run the same SQL. A released migration is never changed.
+#[derive(Clone, Copy)]
 struct Migration {
     number: i64,
     name: &'static str,
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 13] = [
-    Migration {
-        number: 1,
-        name: "initial",
-        sql: include_str!("migrations/0001_initial.sql"),
-    },
-    Migration {
-        number: 2,
-        name: "reasons of decisions",
-        sql: include_str!("migrations/0002_reasons.sql"),
-    },
-    Migration {
-        number: 3,
-        name: "pins of users",
-        sql: include_str!("migrations/0003_pins_of_users.sql"),
-    },
-    Migration {
-        number: 4,
-        name: "composed tools",
-        sql: include_str!("migrations/0004_composed_tools.sql"),
-    },
-    Migration {
-        number: 5,
-        name: "packs",
-        sql: include_str!("migrations/0005_packs.sql"),
-    },
-    Migration {
-        number: 6,
-        name: "chats",
-        sql: include_str!("migrations/0006_chats.sql"),
-    },
-    Migration {
-        number: 7,
-        name: "readers of memories",
-        sql: include_str!("migrations/0007_readers_of_memories.sql"),
-    },
-    Migration {
-        number: 8,
-        name: "claims of chats",
-        sql: include_str!("migrations/0008_claims_of_chats.sql"),
-    },
-    Migration {
-        number: 9,
-        name: "principals of calls",
-        sql: include_str!("migrations/0009_principals_of_calls.sql"),
-    },
-    Migration {
-        number: 10,
-        name: "clock",
-        sql: include_str!("migrations/0010_clock.sql"),
-    },
-    Migration {
-        number: 11,
-        name: "callers",
-        sql: include_str!("migrations/0011_callers.sql"),
-    },
-    Migration {
-        number: 12,
-        name: "removed calls",
-        sql: include_str!("migrations/0012_removed_calls.sql"),
-    },
-    Migration {
-        number: 13,
-        name: "repaired arguments",
-        sql: include_str!("migrations/0013_repaired_arguments.sql"),
-    },
-];
+const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    name: "initial",
+    sql: include_str!("migrations/0001_initial.sql"),
+}];
 
 /// The schema version that this program requires.
-pub(crate) const LATEST_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+pub(crate) const LATEST_VERSION: i64 = latest(MIGRATIONS);
 
 /// The timeout of a migration in Postgres, which may have to rewrite all rows.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
@@ -91,6 +30,10 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(600);
 const MAX_ATTEMPTS: u32 = 3;
 
 const CURRENT_VERSION_SQL: &str = "SELECT MAX(number) AS number FROM pillion_schema";
+
+const fn latest(migrations: &[Migration]) -> i64 {
+    migrations[migrations.len() - 1].number
+}
 
 /// Returns the schema version of a store; at least one migration must have run.
 pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
@@ -103,19 +46,19 @@ pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
             }
             StoreError::corrupt("the database is not a Pillion store").with_source(error)
         })?;
-    known(&rows)
+    known(&rows, LATEST_VERSION)
 }
 
-/// Returns the schema version in the rows, if this program supports it.
-fn known(rows: &[Row]) -> Result<i64, StoreError> {
+/// Returns the schema version in the rows, if it is at most `latest`.
+fn known(rows: &[Row], latest: i64) -> Result<i64, StoreError> {
     let present = match rows.first() {
         Some(row) => row.optional_integer("number")?.unwrap_or(0),
         None => 0,
     };
-    if present > LATEST_VERSION {
+    if present > latest {
         return Err(StoreError::corrupt(format!(
             "the store was created by a newer version of Pillion: its schema is {present}, and \
-            this version supports schemas up to {LATEST_VERSION}"
+            this version supports schemas up to {latest}"
         )));
     }
     Ok(present)
@@ -135,6 +78,10 @@ async fn begin(database: &Database) -> Result<Transaction, StoreError> {
 
 /// Runs the missing migrations in one transaction.
 pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
+    apply(database, MIGRATIONS).await
+}
+
+async fn apply(database: &Database, migrations: &[Migration]) -> Result<(), StoreError> {
     let mut transaction = begin(database).await?;
     transaction.may_take(MIGRATION_TIMEOUT);
     if let Transaction::Postgres(_) = transaction {
@@ -150,8 +97,9 @@ pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
              (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)",
         )
         .await?;
-    let present = known(&transaction.read(CURRENT_VERSION_SQL, vec![]).await?)?;
-    for step in MIGRATIONS.iter().filter(|step| step.number > present) {
+    let rows = transaction.read(CURRENT_VERSION_SQL, vec![]).await?;
+    let present = known(&rows, latest(migrations))?;
+    for step in migrations.iter().filter(|step| step.number > present) {
         transaction.script(step.sql).await?;
         transaction
             .write(
@@ -165,4 +113,81 @@ pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
             .await?;
     }
     transaction.commit().await
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_testkit::Postgres;
+
+    use super::*;
+    use crate::options::{StoreLocation, StoreOptions};
+
+    fn colors(sql: &'static str) -> Migration {
+        Migration {
+            number: 2,
+            name: "colors",
+            sql,
+        }
+    }
+
+    async fn applied(database: &Database) -> Vec<String> {
+        let sql = "SELECT name FROM pillion_schema ORDER BY number";
+        let rows = database.read(sql, vec![]).await.unwrap();
+        rows.iter().map(|row| row.text("name").unwrap()).collect()
+    }
+
+    /// Migrates a store that has the first migration and data, with a second migration that fails
+    /// halfway at first.
+    async fn second_migration_is_all_or_nothing(options: &StoreOptions) {
+        let database = Database::open(options).await.unwrap();
+        migrate(&database).await.unwrap();
+        let setting = "INSERT INTO settings (name, json) VALUES ('a', '1')";
+        database.write(setting, vec![]).await.unwrap();
+
+        let fails = colors(
+            "ALTER TABLE settings ADD COLUMN color TEXT; DROP TABLE memories; SELECT * FROM none",
+        );
+        apply(&database, &[MIGRATIONS[0], fails]).await.unwrap_err();
+        assert_eq!(applied(&database).await, ["initial"]);
+        let count = "SELECT COUNT(*) AS number FROM memories";
+        database.read(count, vec![]).await.unwrap();
+
+        let colors = colors("ALTER TABLE settings ADD COLUMN color TEXT NOT NULL DEFAULT 'red'");
+        let migrations = [MIGRATIONS[0], colors];
+        for _ in 0..2 {
+            apply(&database, &migrations).await.unwrap();
+            assert_eq!(applied(&database).await, ["initial", "colors"]);
+        }
+        let sql = "SELECT json, color FROM settings";
+        let row = database.read_one(sql, vec![]).await.unwrap().unwrap();
+        assert_eq!(row.text("json").unwrap(), "1");
+        assert_eq!(row.text("color").unwrap(), "red");
+
+        // Now the store is newer than the program.
+        for refused in [migrate(&database).await, present(&database).await.map(drop)] {
+            let error = refused.unwrap_err();
+            assert!(error.is_corrupt(), "{error:?}");
+            let versions = "its schema is 2, and this version supports schemas up to 1";
+            assert!(error.to_string().ends_with(versions), "{error}");
+        }
+        assert_eq!(applied(&database).await, ["initial", "colors"]);
+        database.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_second_migration_is_all_or_nothing_in_sqlite() {
+        second_migration_is_all_or_nothing(&StoreOptions::new(StoreLocation::Memory)).await;
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("pillion.db");
+        second_migration_is_all_or_nothing(&StoreOptions::at_file(file)).await;
+    }
+
+    #[tokio::test]
+    async fn a_second_migration_is_all_or_nothing_in_postgres() {
+        let Some(postgres) = Postgres::start() else {
+            return;
+        };
+        let url = postgres.database("migrations").parse().unwrap();
+        second_migration_is_all_or_nothing(&StoreOptions::new(url)).await;
+    }
 }

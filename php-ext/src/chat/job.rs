@@ -1,12 +1,16 @@
+use pillion_core::tool::ToolFailure;
+use secrecy::SecretString;
 use serde_json::Value;
 
-use super::keys::KeyJob;
 use super::runner::CallsJob;
 use crate::execution::ExecutionJob;
-use crate::wait::JobSender;
+use crate::wait::{Job, JobSender};
 
 /// Approximate size of an event that waits for PHP, in bytes, without its text.
 const EVENT_OVERHEAD_BYTES: usize = 1024;
+
+/// A request for the key.
+pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
 
 /// A job that a chat sends to the PHP thread.
 pub(super) enum ChatJob {

@@ -11,9 +11,6 @@ use crate::exception;
 use crate::wait::Job;
 use crate::zend::{Failure, call_callable, should_stop, type_name};
 
-/// A request for the key.
-pub(super) type KeyJob = Job<(), Result<SecretString, ToolFailure>>;
-
 /// Requests the key from the PHP thread of the chat.
 pub(super) struct PhpKeySource;
 

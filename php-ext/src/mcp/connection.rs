@@ -3,9 +3,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pillion_mcp_client::{Callbacks, McpClient, ServerConfig};
 
-use super::credentials::{PhpPrompt, TokenSlot};
+use super::php_prompt::PhpPrompt;
 use super::router::MessageRouter;
 use super::server_job::ServerRequestKind;
+use super::token_slot::TokenSlot;
 
 /// The capabilities of an object: what it can answer when the server sends a request. The server
 /// learns them when the connection opens, so objects with different callbacks use different

@@ -12,11 +12,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::connection::{ClientCapabilities, McpConnection};
-use super::credentials::{self, TokenSlot};
+use super::credentials;
 use super::hooks::Hooks;
 use super::router::{CallHandle, NotificationInbox};
 use super::server::Server;
 use super::server_job::ServerJob;
+use super::token_slot::TokenSlot;
 use super::waiting_client::WaitingClient;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};

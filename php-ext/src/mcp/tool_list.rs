@@ -1,13 +1,13 @@
 //! The tools of a server, read through a PSR-16 cache if there is one.
 
 use ext_php_rs::types::Zval;
-use pillion_core::digest::sha256_hex;
 use pillion_mcp_client::{McpClient, McpError};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::hooks::{CACHE, Hooks};
 use super::link::{ServerLink, decode_message};
+use super::store_key::store_key;
 use crate::classes::event;
 use crate::exception::into_tool_failure;
 use crate::json::EmptyObject;
@@ -139,10 +139,5 @@ fn key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
     let tenant = hooks.get(TENANT);
     let tenant = tenant.as_ref().and_then(Zval::str).unwrap_or_default();
     let identity = link.identity(hooks)?;
-    Ok(identity.map(|identity| short_key("tools", &format!("{identity}\0{tenant}"))))
-}
-
-/// Returns a key that reveals nothing about its input. PSR-16 guarantees 64 characters.
-pub fn short_key(kind: &str, identity: &str) -> String {
-    format!("pillion_{kind}_{:.48}", sha256_hex(identity))
+    Ok(identity.map(|identity| store_key("tools", &format!("{identity}\0{tenant}"))))
 }

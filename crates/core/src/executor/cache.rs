@@ -1,5 +1,6 @@
 //! The result cache, and concurrent calls that share one run.
 
+mod config;
 mod entries;
 mod hints;
 #[cfg(test)]
@@ -9,7 +10,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ToolSettings;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
@@ -20,55 +20,8 @@ use super::{output, run};
 use crate::digest::sha256_hex;
 use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, JsonObject, ToolFailure, ToolOrigin, ToolOutput};
+pub use config::{CacheConfig, CacheRule, CacheScope};
 use entries::CacheEntries;
-
-/// Which callers share a cached result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CacheScope {
-    /// Calls with the same user, the same principal and the same user verification. Calls of a
-    /// principal without a user count as calls of one user. For a tool that makes nested calls, the
-    /// channel and the allowed tools must be the same, too.
-    #[default]
-    Private,
-    /// All callers.
-    Public,
-}
-
-/// How long the results of a tool are cached, and for whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CacheRule {
-    /// Maximum age of a cached result.
-    pub ttl: Duration,
-    /// Callers that share the result.
-    pub scope: CacheScope,
-}
-
-/// Configuration of the result cache. By default, only results of MCP servers with cache hints are
-/// cached.
-#[derive(Debug, Clone)]
-pub struct CacheConfig {
-    /// Rules by tool name. Within the `ttl`, such a tool must return the same result for the same
-    /// arguments, whatever else the tool can see of the caller.
-    pub tools: ToolSettings<CacheRule>,
-    /// Whether to honor the cache hints of MCP servers (`ttlMs` and `cacheScope`), for tools
-    /// without a rule in `tools`. Default `true`.
-    pub honor_servers: bool,
-    /// Maximum number of cached results. Default 10,000.
-    pub max_entries: usize,
-    /// Approximate maximum size of the cached results, in bytes. Default 64 MiB.
-    pub max_bytes: usize,
-}
-
-impl Default for CacheConfig {
-    fn default() -> Self {
-        Self {
-            tools: ToolSettings::default(),
-            honor_servers: true,
-            max_entries: 10_000,
-            max_bytes: 64 * 1024 * 1024,
-        }
-    }
-}
 
 /// Statistics of the result cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

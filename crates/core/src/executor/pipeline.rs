@@ -20,7 +20,6 @@
 //! after the last stage (`record.rs`).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pillion_deadline::timeout;
 use tokio::time::Instant;
@@ -28,6 +27,7 @@ use tokio::time::Instant;
 use super::fair_queue::PermitRequest;
 use super::record::Open;
 use super::result_memory::Reservation;
+use super::run::Ready;
 use super::{
     ApprovalRequest, Approver, Executor, OversizedResult, ReadyCall, ResolvedCall, SharedExecutor,
     approval, arguments, cache, journal, nested, output, resolve, run,
@@ -38,19 +38,8 @@ use crate::tool::{
     TraceContext,
 };
 
-/// A call that may run.
-pub(super) struct Ready<'a> {
-    pub(super) tool: &'a RegisteredTool,
-    pub(super) arguments: JsonObject,
-    pub(super) context: CallContext,
-    /// The approval that the call uses up, if the call needed one.
-    approval: Option<(&'a dyn Approver, &'a ApprovalRequest)>,
-    /// The maximum duration of the call; `deadline` is the time at which that duration ends.
-    pub(super) limit: Duration,
-    pub(super) deadline: Instant,
-    /// The pausable clock of a call that makes nested calls.
-    pub(super) clock: Option<Arc<PausableClock>>,
-}
+/// An approval that a call uses up.
+type GrantedApproval<'a> = (&'a dyn Approver, &'a ApprovalRequest);
 
 impl Executor {
     /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
@@ -153,13 +142,12 @@ impl Executor {
             tool: &tool,
             arguments,
             context,
-            approval,
             limit,
             deadline,
             clock: None,
         };
         // On the heap, because two branches hold the future.
-        let run = Box::pin(self.run_tool(ready, open, tool_began, &reservation));
+        let run = Box::pin(self.run_tool(ready, approval, open, tool_began, &reservation));
         let output = match asked {
             Some(asked) => {
                 let output = Box::pin(cache.get_or_run(asked, limit, &reservation, run)).await?;
@@ -243,6 +231,7 @@ impl Executor {
     async fn run_tool(
         &self,
         mut ready: Ready<'_>,
+        approval: Option<GrantedApproval<'_>>,
         open: &mut Open<'_>,
         tool_began: &mut bool,
         reservation: &Reservation,
@@ -260,7 +249,7 @@ impl Executor {
                 Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
             }
         };
-        if let Some((approver, request)) = ready.approval {
+        if let Some((approver, request)) = approval {
             approval::spend(approver, request, ready.deadline, open.entry()).await?;
         }
         // Not longer than the call may take: the log waits for a locked database.

@@ -1,12 +1,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 
-use super::pipeline::Ready;
 use crate::registry::RegisteredTool;
-use crate::tool::{ErrorCode, ToolFailure, ToolOrigin, ToolOutput};
+use crate::tool::{
+    CallContext, ErrorCode, JsonObject, PausableClock, ToolFailure, ToolOrigin, ToolOutput,
+};
+
+/// A call that may run.
+pub(super) struct Ready<'a> {
+    pub(super) tool: &'a RegisteredTool,
+    pub(super) arguments: JsonObject,
+    pub(super) context: CallContext,
+    /// The maximum duration of the call; `deadline` is the time at which that duration ends.
+    pub(super) limit: Duration,
+    pub(super) deadline: Instant,
+    /// The pausable clock of a call that makes nested calls.
+    pub(super) clock: Option<Arc<PausableClock>>,
+}
 
 /// Runs the tool in its own task, and waits until the call's deadline.
 ///
@@ -20,7 +34,6 @@ pub(super) async fn until(ready: Ready<'_>) -> Result<ToolOutput, ToolFailure> {
         limit,
         deadline,
         clock,
-        ..
     } = ready;
     let name = tool.name();
     let handler = Arc::clone(tool.tool());

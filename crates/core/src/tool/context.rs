@@ -9,7 +9,7 @@ use super::{
     ActingIdentity, FurtherCalls, JsonObject, Link, Nesting, QuotaAccount, ResultMemory,
     ToolFilter, TraceContext,
 };
-use crate::store::CallId;
+use crate::call_id::CallId;
 
 /// The caller and circumstances of a call: what a tool can know besides its arguments.
 ///

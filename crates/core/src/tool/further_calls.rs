@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{CallContext, PausableClock, ToolCall, ToolOrigin, ToolResult};
-use crate::store::CallId;
+use crate::call_id::CallId;
 
 /// The return type of [`NestedCallRunner::make`].
 pub type NestedCallFuture = Pin<Box<dyn Future<Output = ToolResult> + Send>>;

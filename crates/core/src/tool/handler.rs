@@ -6,43 +6,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    ApprovalPolicy, CallContext, ErrorCode, JsonObject, Link, ServerResponse, ToolDefinition,
-    ToolOrigin,
+    ActingIdentityFuture, ApprovalPolicy, CallContext, JsonObject, ToolDefinition, ToolFailure,
+    ToolOrigin, ToolOutput,
 };
 
 /// The return type of [`Tool::call`]: a boxed future, so that the trait is object-safe.
 pub type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolFailure>> + Send>>;
-
-/// The return type of [`Tool::acting_identity`].
-pub type ActingIdentityFuture =
-    Pin<Box<dyn Future<Output = Result<ActingIdentity, ToolFailure>> + Send>>;
-
-/// The identity and credential with which a tool acts for a caller.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActingIdentity {
-    /// The acting identity; does not change when the credential is renewed. Approvals are bound to
-    /// it, and the tool must not act under another identity.
-    pub identity: String,
-    /// Identifies the credential without containing it; changes with the credential. Cached results
-    /// are bound to it.
-    pub credential: String,
-    /// What the tool uses to act, such as a connection that has the credential, so that the tool
-    /// need not read the credential again when it runs. Opaque to the executor. A call that waited
-    /// for the decision of an approver runs without it: the credential may be gone by then.
-    pub connection: Option<Link>,
-}
-
-impl ActingIdentity {
-    /// Creates an identity and credential without a connection.
-    #[must_use]
-    pub fn new(identity: impl Into<String>, credential: impl Into<String>) -> Self {
-        Self {
-            identity: identity.into(),
-            credential: credential.into(),
-            connection: None,
-        }
-    }
-}
 
 /// What a tool gets from the caller besides its arguments, the user and the channel.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +71,7 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns the acting identity for this caller, if it depends on the caller. Results of such a
     /// tool are cached only for the same caller. A failure ends the call before an approval is
     /// requested. When the tool runs, [`CallContext::acting_identity`] contains the returned identity. If it
-    /// has no [connection](ActingIdentity::connection) and the identity has changed since, the tool must not
+    /// has no [connection](super::ActingIdentity::connection) and the identity has changed since, the tool must not
     /// act. Default: `None`.
     fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
         let _ = context;
@@ -144,140 +113,6 @@ pub trait Tool: Send + Sync + 'static {
     /// Runs the tool. The arguments are validated against the definition's schema, with defaults
     /// filled in. The future is dropped when the deadline passes; a panic becomes `internal_error`.
     fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture;
-}
-
-/// The output of a successful call.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ToolOutput {
-    /// The output for the model: text or any JSON value (`result` of the tool result).
-    pub result: Value,
-    /// The output for programs, if it differs from `result`.
-    pub data: Option<Value>,
-    /// Information about the run, such as a type or a source.
-    pub metadata: JsonObject,
-    /// The MCP server's response from which `result` was read, if the caller forwards responses.
-    /// Not part of a cached result.
-    pub response: Option<ServerResponse>,
-}
-
-impl ToolOutput {
-    /// Creates an output that consists of text.
-    #[must_use]
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::value(Value::String(text.into()))
-    }
-
-    /// Creates an output that consists of a JSON value.
-    #[must_use]
-    pub fn value(result: Value) -> Self {
-        Self {
-            result,
-            ..Self::default()
-        }
-    }
-
-    /// Returns a copy of this output for the result cache: without the server's response, which
-    /// would need as much memory as the result again.
-    pub(crate) fn without_response(&self) -> Self {
-        Self {
-            result: self.result.clone(),
-            data: self.data.clone(),
-            metadata: self.metadata.clone(),
-            response: None,
-        }
-    }
-
-    /// Sets the output for programs.
-    #[must_use]
-    pub fn with_data(mut self, data: Value) -> Self {
-        self.data = Some(data);
-        self
-    }
-
-    /// Adds an entry to the metadata.
-    #[must_use]
-    pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.metadata.insert(key.into(), value);
-        self
-    }
-}
-
-/// A failed call: an error code, an error message that is safe to show, and an optional result.
-///
-/// ```
-/// use pillion_core::tool::{ErrorCode, ToolFailure};
-/// let failure = ToolFailure::new(ErrorCode::InvalidInput, "No expression provided");
-/// assert_eq!(failure.to_string(), "No expression provided");
-/// ```
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct ToolFailure {
-    /// The error code.
-    pub code: ErrorCode,
-    /// The error message, without internal details.
-    pub message: String,
-    /// The result that the tool returned despite the failure, such as the content of an MCP result
-    /// with `isError`.
-    pub result: Value,
-    /// Information about the run, as in [`ToolOutput`]. Boxed, so that results stay small.
-    pub metadata: Box<JsonObject>,
-    /// The MCP server's response, as in [`ToolOutput`]: a result with `isError`, or an error. Boxed,
-    /// so that results stay small.
-    pub response: Option<Box<ServerResponse>>,
-}
-
-/// Rounds a wait up to whole seconds, so that waiting that long is always enough.
-#[must_use]
-pub fn whole_seconds(wait: Duration) -> u64 {
-    let begun = u64::from(wait.subsec_nanos() > 0);
-    wait.as_secs().saturating_add(begun)
-}
-
-impl ToolFailure {
-    /// Creates a failure without a result.
-    #[must_use]
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            result: Value::Null,
-            metadata: Box::default(),
-            response: None,
-        }
-    }
-
-    /// Creates a failure for arguments that are invalid in a way that the schema cannot express.
-    #[must_use]
-    pub fn invalid_input(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::InvalidInput, message)
-    }
-
-    /// Creates a failure of the tool or of Pillion.
-    #[must_use]
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::InternalError, message)
-    }
-
-    /// Sets the result that the tool returned despite the failure.
-    #[must_use]
-    pub fn with_result(mut self, result: Value) -> Self {
-        self.result = result;
-        self
-    }
-
-    /// Adds an entry to the metadata.
-    #[must_use]
-    pub fn with_metadata(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.metadata.insert(key.into(), value);
-        self
-    }
-
-    /// Sets `retry_after` in the metadata to the time after which a retry makes sense, in [whole
-    /// seconds](whole_seconds).
-    #[must_use]
-    pub fn with_retry_after(self, wait: Duration) -> Self {
-        self.with_metadata("retry_after", whole_seconds(wait).into())
-    }
 }
 
 /// A tool that consists of a definition and an async function.

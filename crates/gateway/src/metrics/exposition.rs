@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use pillion_core::executor::{CacheCounts, QueueLoad};
 use pillion_core::pack::Counters;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeLabelSet, MetricEncoder,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
@@ -72,33 +74,28 @@ impl Collector for Scrape {
 impl Scrape {
     fn encode_calls(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let tools = self.metrics.tools.all();
-        let help = "Finished tool calls, by outcome";
-        let mut family = counters(encoder, "pillion_tool_calls", help)?;
-        for (tool, stats) in &tools {
-            for (outcome, count) in stats.outcomes().filter(|(_, count)| *count > 0) {
+        let outcomes = tools.iter().flat_map(|(tool, stats)| {
+            let outcomes = stats.outcomes().filter(|(_, count)| *count > 0);
+            outcomes.map(move |(outcome, count)| {
                 let labels = [("tool", tool.as_str()), ("outcome", outcome)];
-                counter(&mut family, &labels, count)?;
-            }
-        }
-        let help = "Duration of tool calls";
-        let mut family = encoder.encode_descriptor(
-            "pillion_tool_call_duration",
-            help,
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
+                (labels, count)
+            })
+        });
+        let help = "Finished tool calls, by outcome";
+        counters(encoder, "pillion_tool_calls", help, outcomes)?;
+        let (name, help) = ("pillion_tool_call_duration", "Duration of tool calls");
+        let mut family = histograms(encoder, name, help)?;
         for (tool, stats) in &tools {
-            histogram(&mut family, &[("tool", tool.as_str())], &stats.latency)?;
+            let labels = [("tool", tool.as_str())];
+            histogram(family.encode_family(&labels)?, &stats.latency)?;
         }
         let in_flight = self.metrics.tools.in_flight();
         let help = "Tool calls that are running or waiting";
         gauge(encoder, "pillion_tool_calls_in_flight", help, in_flight)?;
-        let known = i64::try_from(self.tools).unwrap_or(i64::MAX);
-        gauge(encoder, "pillion_tools", "Registered tools", known)
+        gauge(encoder, "pillion_tools", "Registered tools", self.tools)
     }
 
     fn encode_executor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let number = |number| i64::try_from(number).unwrap_or(i64::MAX);
         let QueueLoad { running, queued } = self.load;
         let CacheCounts {
             entries,
@@ -106,114 +103,69 @@ impl Scrape {
             hits,
             misses,
         } = self.cache;
-        let gauges = [
-            (
-                "pillion_tool_calls_running",
-                "Tool calls that hold a slot",
-                running,
-            ),
-            (
-                "pillion_tool_calls_queued",
-                "Tool calls that wait for a slot",
-                queued,
-            ),
-            (
-                "pillion_result_cache_entries",
-                "Cached tool results",
-                entries,
-            ),
-            (
-                "pillion_result_cache_bytes",
-                "Size of the cached tool results, in bytes",
-                bytes,
-            ),
-        ];
-        for (name, help, value) in gauges {
-            gauge(encoder, name, help, number(value))?;
-        }
+        let help = "Tool calls that hold a slot";
+        gauge(encoder, "pillion_tool_calls_running", help, running)?;
+        let help = "Tool calls that wait for a slot";
+        gauge(encoder, "pillion_tool_calls_queued", help, queued)?;
+        let help = "Cached tool results";
+        gauge(encoder, "pillion_result_cache_entries", help, entries)?;
+        let help = "Size of the cached tool results, in bytes";
+        gauge(encoder, "pillion_result_cache_bytes", help, bytes)?;
+        let outcomes = [("hit", hits), ("miss", misses)];
+        let outcomes = outcomes.map(|(outcome, count)| ([("outcome", outcome)], count));
         let help = "Result cache lookups, by outcome";
-        let mut family = counters(encoder, "pillion_result_cache_lookups", help)?;
-        for (outcome, count) in [("hit", hits), ("miss", misses)] {
-            counter(&mut family, &[("outcome", outcome)], count)?;
-        }
-        Ok(())
+        counters(encoder, "pillion_result_cache_lookups", help, outcomes)
     }
 
     fn encode_http(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let requests = &self.metrics.requests;
-        let mut family = counters(
-            encoder,
-            "pillion_http_requests",
-            "HTTP requests, by method, route and status",
-        )?;
-        for (seen, count) in requests.all() {
-            let status = seen.status.to_string();
+        let counts = requests.all().into_iter().map(|(seen, count)| {
             let labels = [
-                ("method", seen.method),
-                ("route", seen.route.as_str()),
-                ("status", status.as_str()),
+                ("method", seen.method.to_owned()),
+                ("route", seen.route),
+                ("status", seen.status.to_string()),
             ];
-            counter(&mut family, &labels, count)?;
-        }
-        let mut family = encoder.encode_descriptor(
-            "pillion_http_request_duration",
-            "Time until the head of the response to an HTTP request",
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        let sum = requests.latency.sum_seconds();
-        let (count, buckets) = (requests.latency.count(), requests.latency.buckets());
-        family.encode_histogram::<NoLabels>(sum, count, &buckets, None)?;
+            (labels, count)
+        });
+        let help = "HTTP requests, by method, route and status";
+        counters(encoder, "pillion_http_requests", help, counts)?;
+        let name = "pillion_http_request_duration";
+        let help = "Time until the head of the response to an HTTP request";
+        histogram(histograms(encoder, name, help)?, &requests.latency)?;
 
         let both = [("unix", &self.metrics.unix), ("tcp", &self.metrics.tcp)];
+        let open = both.map(|(transport, all)| ([("transport", transport)], all.open()));
         let help = "Open connections, by transport";
-        let mut family =
-            encoder.encode_descriptor("pillion_connections", help, None, MetricType::Gauge)?;
-        for (transport, connections) in both {
-            let open = i64::try_from(connections.open()).unwrap_or(i64::MAX);
-            family
-                .encode_family(&[("transport", transport)])?
-                .encode_gauge(&open)?;
-        }
+        gauges(encoder, "pillion_connections", help, open)?;
+        let totals = both.into_iter().flat_map(|(transport, all)| {
+            let labels = |outcome| [("transport", transport), ("outcome", outcome)];
+            all.totals()
+                .map(|(outcome, count)| (labels(outcome), count))
+        });
         let help = "Connections that were accepted, and of these refused and cut off";
-        let mut family = counters(encoder, "pillion_connections_accepted", help)?;
-        for (transport, connections) in both {
-            for (outcome, count) in connections.totals() {
-                let labels = [("transport", transport), ("outcome", outcome)];
-                counter(&mut family, &labels, count)?;
-            }
-        }
-        Ok(())
+        counters(encoder, "pillion_connections_accepted", help, totals)
     }
 
     fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let labels = |server: &ServerReport| [("server", server.label.clone())];
+        let asked = self.servers.iter().filter(|server| server.was_asked);
+        let up = asked.map(|server| (labels(server), u64::from(server.error.is_none())));
         let help = "Whether the last tool discovery of an MCP server succeeded";
-        let mut family =
-            encoder.encode_descriptor("pillion_upstream_up", help, None, MetricType::Gauge)?;
-        for server in self.servers.iter().filter(|server| server.was_asked) {
-            let up = i64::from(server.error.is_none());
-            let labels = [("server", server.label.as_str())];
-            family.encode_family(&labels)?.encode_gauge(&up)?;
-        }
+        gauges(encoder, "pillion_upstream_up", help, up)?;
+        let servers = self.servers.iter();
+        let tools = servers.map(|server| (labels(server), server.tools as u64));
         let help = "Tools that an MCP server offers";
-        let mut family =
-            encoder.encode_descriptor("pillion_upstream_tools", help, None, MetricType::Gauge)?;
-        for server in &self.servers {
-            let tools = i64::try_from(server.tools).unwrap_or(i64::MAX);
-            let labels = [("server", server.label.as_str())];
-            family.encode_family(&labels)?.encode_gauge(&tools)?;
-        }
-        let help = "Configuration reloads, by outcome";
-        let mut family = counters(encoder, "pillion_config_reloads", help)?;
+        gauges(encoder, "pillion_upstream_tools", help, tools)?;
         let outcomes = [
             ("success", &self.metrics.reloads),
             ("failure", &self.metrics.failed_reloads),
         ];
-        for (outcome, count) in outcomes {
+        let outcomes = outcomes.map(|(outcome, count)| {
             let count = count.load(Ordering::Relaxed);
-            counter(&mut family, &[("outcome", outcome)], count)?;
-        }
-        Ok(())
+            ([("outcome", outcome)], count)
+        });
+        let help = "Configuration reloads, by outcome";
+        counters(encoder, "pillion_config_reloads", help, outcomes)
     }
 
     /// Encodes the counters of packs. For example, the counter `llm.parse.failed` of the pack
@@ -223,7 +175,7 @@ impl Scrape {
             for (name, count) in all.with_prefix("") {
                 let family = format!("pillion_{pack}_{}", name.replace('.', "_"));
                 let help = format!("Counter {name} of the pack {pack}");
-                counters(encoder, &family, &help)?.encode_counter(&count, NO_EXEMPLAR)?;
+                counter(encoder, &family, &help, &count)?;
             }
         }
         Ok(())
@@ -237,96 +189,116 @@ impl Scrape {
             open_descriptors,
             max_descriptors,
             processor_time,
-        } = &self.system;
-        let gauges = [
-            (
-                "process_resident_memory_bytes",
-                "Resident memory, in bytes",
-                resident_bytes,
-            ),
-            (
-                "process_virtual_memory_bytes",
-                "Virtual memory, in bytes",
-                virtual_bytes,
-            ),
-            ("process_threads", "Threads", threads),
-            (
-                "process_open_fds",
-                "Open file descriptors",
-                open_descriptors,
-            ),
-            (
-                "process_max_fds",
-                "Maximum number of open file descriptors",
-                max_descriptors,
-            ),
-        ];
-        for (name, help, value) in gauges {
+        } = self.system;
+        let resident = ("process_resident_memory_bytes", "Resident memory, in bytes");
+        let address_space = ("process_virtual_memory_bytes", "Virtual memory, in bytes");
+        let open = ("process_open_fds", "Open file descriptors");
+        let max = ("process_max_fds", "Maximum number of open file descriptors");
+        for ((name, help), value) in [
+            (resident, resident_bytes),
+            (address_space, virtual_bytes),
+            (("process_threads", "Threads"), threads),
+            (open, open_descriptors),
+            (max, max_descriptors),
+        ] {
             if let Some(value) = value {
-                let value = i64::try_from(*value).unwrap_or(i64::MAX);
                 gauge(encoder, name, help, value)?;
             }
         }
         if let Some(time) = processor_time {
-            let mut metric = counters(
-                encoder,
-                "process_cpu_seconds",
-                "CPU time in user and kernel mode, in seconds",
-            )?;
-            let none = None::<&Exemplar<NoLabels, f64>>;
-            metric.encode_counter(&time.as_secs_f64(), none)?;
+            let help = "CPU time in user and kernel mode, in seconds";
+            counter(encoder, "process_cpu_seconds", help, &time.as_secs_f64())?;
         }
-        let started = self
-            .metrics
-            .started_at()
-            .duration_since(SystemTime::UNIX_EPOCH);
-        let started = started.unwrap_or_default().as_secs_f64();
-        let help = "Start time of the process, in seconds since the Unix epoch";
-        let name = "process_start_time_seconds";
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_gauge(&started)?;
+        let started_at = self.metrics.started_at();
+        let started = started_at.duration_since(SystemTime::UNIX_EPOCH);
+        let (name, help) = (
+            "process_start_time_seconds",
+            "Start time of the process, in seconds since the Unix epoch",
+        );
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Gauge)?
+            .encode_gauge(&started.unwrap_or_default().as_secs_f64())?;
         let help = "Records of calls that were lost in damaged files of the store";
-        let mut metric = counters(encoder, "pillion_store_lost_records", help)?;
-        let none = None::<&Exemplar<NoLabels, u64>>;
-        metric.encode_counter(&self.lost_records, none)?;
-        let help = "Version of the program";
-        let mut metric =
-            encoder.encode_descriptor("pillion_build", help, None, MetricType::Info)?;
-        metric.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+        counter(
+            encoder,
+            "pillion_store_lost_records",
+            help,
+            &self.lost_records,
+        )?;
+        encoder
+            .encode_descriptor(
+                "pillion_build",
+                "Version of the program",
+                None,
+                MetricType::Info,
+            )?
+            .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
     }
 }
 
-fn counters<'a>(
+fn counter(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    count: &impl EncodeCounterValue,
+) -> fmt::Result {
+    encoder
+        .encode_descriptor(name, help, None, MetricType::Counter)?
+        .encode_counter(count, NO_EXEMPLAR)
+}
+
+/// Encodes a family of counters, each with its labels.
+fn counters(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    counts: impl IntoIterator<Item = (impl EncodeLabelSet, u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, count) in counts {
+        let mut metric = family.encode_family(&labels)?;
+        metric.encode_counter(&count, NO_EXEMPLAR)?;
+    }
+    Ok(())
+}
+
+fn gauge(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: impl TryInto<i64>,
+) -> fmt::Result {
+    encoder
+        .encode_descriptor(name, help, None, MetricType::Gauge)?
+        .encode_gauge(&value.try_into().unwrap_or(i64::MAX))
+}
+
+/// Encodes a family of gauges, each with its labels.
+fn gauges(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = (impl EncodeLabelSet, u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in values {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        family.encode_family(&labels)?.encode_gauge(&value)?;
+    }
+    Ok(())
+}
+
+fn histograms<'a>(
     encoder: &'a mut DescriptorEncoder<'_>,
     name: &'a str,
     help: &str,
 ) -> Result<MetricEncoder<'a>, fmt::Error> {
-    encoder.encode_descriptor(name, help, None, MetricType::Counter)
+    encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)
 }
 
-fn counter(
-    family: &mut MetricEncoder<'_>,
-    labels: &impl EncodeLabelSet,
-    count: u64,
-) -> fmt::Result {
-    let mut metric = family.encode_family(labels)?;
-    metric.encode_counter(&count, NO_EXEMPLAR)
-}
-
-fn histogram(
-    family: &mut MetricEncoder<'_>,
-    labels: &impl EncodeLabelSet,
-    latency: &Latency,
-) -> fmt::Result {
+fn histogram(mut metric: MetricEncoder<'_>, latency: &Latency) -> fmt::Result {
     let (sum, count) = (latency.sum_seconds(), latency.count());
-    let mut metric = family.encode_family(labels)?;
     metric.encode_histogram::<NoLabels>(sum, count, &latency.buckets(), None)
-}
-
-fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64) -> fmt::Result {
-    encoder
-        .encode_descriptor(name, help, None, MetricType::Gauge)?
-        .encode_gauge(&value)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pillion_core::tool::CallContext;
 use pillion_wire::UnavailableServer;
 
+use super::listing::not_listed_within;
 use super::named::within;
-use super::server::not_listed_within;
 use super::{Own, Server, Upstreams};
 
 /// How much longer than one request to a server a list may take: a list that waits for the request

@@ -2,19 +2,12 @@
 
 use std::sync::Arc;
 
-use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_core::tool::CallContext;
 
 use super::Upstreams;
 use super::discovery::Reason;
 use super::server::Server;
 use crate::connections::ConnectionStatus;
-
-/// The error message for a server that was disconnected manually.
-pub(super) const NOT_CONNECTED_MESSAGE: &str = "Not connected to server";
-
-pub(super) fn not_connected() -> ToolFailure {
-    ToolFailure::new(ErrorCode::Unavailable, NOT_CONNECTED_MESSAGE)
-}
 
 impl Upstreams {
     /// Returns the server with this label in the current configuration.

@@ -8,7 +8,6 @@ use pillion_mcp_client::{Callbacks, McpClient, RpcError, ServerConfig};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::own::Listing;
 use crate::calling_client::link::{self, Link};
 
 /// A connection with a server under one credential: the server's own, or a user's. Connections
@@ -17,8 +16,6 @@ use crate::calling_client::link::{self, Link};
 pub struct UpstreamConnection {
     pub client: McpClient,
     desk: Arc<ServerRequestRouter>,
-    /// The tools that are listed for the user of this connection alone.
-    pub(super) listing: tokio::sync::Mutex<Listing>,
 }
 
 impl UpstreamConnection {
@@ -28,7 +25,6 @@ impl UpstreamConnection {
         Self {
             client: McpClient::with_callbacks(server, desk.callbacks()),
             desk,
-            listing: tokio::sync::Mutex::default(),
         }
     }
 

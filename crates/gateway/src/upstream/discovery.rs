@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -11,8 +11,9 @@ use pillion_core::tool::ToolName;
 use pillion_wire::UnavailableServer;
 use tokio::time::{Instant, timeout};
 
-use super::connecting::NOT_CONNECTED_MESSAGE;
-use super::notification_pause::NotificationPause;
+use super::caller_connections::NOT_CONNECTED_MESSAGE;
+use super::discovery_state::{DiscoveryState, NextListing};
+use super::listing::list_tools;
 use super::offer::{CheckedTool, ListedTools, RawTool, check_tools};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
@@ -28,37 +29,6 @@ pub(super) const MAX_PAUSE: Duration = Duration::from_secs(300);
 const SLOW_LIST_THRESHOLD: Duration = Duration::from_millis(250);
 const BACKOFF_FACTOR: u32 = 10;
 
-/// The discovery state of one server.
-#[derive(Debug, Default, Clone)]
-pub(super) struct State {
-    /// The names under which the server's tools are registered.
-    pub(super) tools: Vec<ToolName>,
-    /// When to list the tools next; `None` for now.
-    next: Option<Next>,
-    /// Number of failed attempts since the last success.
-    failures: u32,
-    /// Whether the list must be requested now, even if it is fresh.
-    is_stale: bool,
-    /// Whether the server has notified that its list has changed.
-    has_changed: bool,
-    /// Whether the server is closed: no `tools/list` is sent, and none of its tools is registered.
-    is_closed: bool,
-}
-
-/// Counts the requests for a server's tools.
-#[derive(Debug, Default)]
-pub(super) struct Asks {
-    begun: AtomicU64,
-    /// The number of the last finished request.
-    ended: AtomicU64,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Next {
-    At(Instant),
-    Never,
-}
-
 /// Why `tools/list` is sent to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
@@ -66,32 +36,6 @@ pub(super) enum Reason {
     List,
     /// A client uses this server: `tools/list` is sent even after a recent failure.
     Use,
-}
-
-impl State {
-    /// Marks the server as closed; no further `tools/list` is sent. Returns the names of its
-    /// registered tools.
-    pub(super) fn close(&mut self) -> Vec<ToolName> {
-        self.is_closed = true;
-        std::mem::take(&mut self.tools)
-    }
-
-    fn is_due(&self, notification_pause: &NotificationPause) -> bool {
-        if self.is_stale || (self.has_changed && self.honors_notifications(notification_pause)) {
-            return true;
-        }
-        match self.next {
-            None => true,
-            Some(Next::At(instant)) => Instant::now() >= instant,
-            Some(Next::Never) => false,
-        }
-    }
-
-    /// Returns whether a change notification is honored. Notifications of failing servers and, for
-    /// a while, of slow servers are ignored.
-    fn honors_notifications(&self, notification_pause: &NotificationPause) -> bool {
-        self.failures == 0 && notification_pause.until().is_none()
-    }
 }
 
 impl Upstreams {
@@ -114,12 +58,12 @@ impl Upstreams {
     /// request and for at most one more: the first that starts after the caller's arrival.
     pub(super) async fn ask(&self, server: &Arc<Server>, reason: Reason) {
         // Ordered with `expire` and with the reads below.
-        let begun = server.asks.begun.load(Ordering::SeqCst);
+        let begun = server.list_requests.begun.load(Ordering::SeqCst);
         let mut state = server.state.lock().await;
-        if state.is_closed || server.asks.ended.load(Ordering::SeqCst) > begun {
+        if state.is_closed || server.list_requests.ended.load(Ordering::SeqCst) > begun {
             return;
         }
-        let number = server.asks.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = server.list_requests.begun.fetch_add(1, Ordering::SeqCst) + 1;
         if server.has_shared_list() {
             // Stored until there is a response, because the caller may be dropped.
             state.is_stale |= server.take_stale_flag();
@@ -130,17 +74,17 @@ impl Upstreams {
                     .await;
             }
         }
-        server.asks.ended.store(number, Ordering::SeqCst);
+        server.list_requests.ended.store(number, Ordering::SeqCst);
     }
 
     async fn send_list_request(
         &self,
         server: &Arc<Server>,
-        state: &mut State,
+        state: &mut DiscoveryState,
         is_due: bool,
         reason: Reason,
     ) {
-        if server.status() != ConnectionStatus::Connected {
+        if server.report.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connecting, None);
         }
         let client = &server.shared.client;
@@ -148,7 +92,7 @@ impl Upstreams {
             client.end_pause();
         }
         let since = Instant::now();
-        let listed = server.list(client, self.times.discovery_timeout).await;
+        let listed = list_tools(server, client, self.times.discovery_timeout).await;
         let took = since.elapsed();
         self.wait_for_same_prefix(server).await;
         // The server may have been disconnected in the meantime.
@@ -200,7 +144,7 @@ impl Upstreams {
         servers
             .filter_map(|server| {
                 let closed = server.is_closed().then(|| NOT_CONNECTED_MESSAGE.to_owned());
-                let report = server.report();
+                let report = server.report.get();
                 Some(UnavailableServer {
                     label: report.label,
                     error: closed.or(report.error)?,
@@ -278,12 +222,12 @@ impl Upstreams {
         &self,
         server: &Arc<Server>,
         raw: &[RawTool],
-        state: &mut State,
+        state: &mut DiscoveryState,
         tools: Vec<CheckedTool>,
         blocked: &HashSet<String>,
         took: Duration,
     ) {
-        if server.status() != ConnectionStatus::Connected {
+        if server.report.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
         let refresh_after = self.times.refresh_after;
@@ -320,17 +264,17 @@ impl Upstreams {
         let is_slow = took > SLOW_LIST_THRESHOLD && state.next.is_some();
         let paused_until = is_slow.then(|| Instant::now() + took * BACKOFF_FACTOR);
         server.notification_pause.set(paused_until);
-        *state = State {
+        *state = DiscoveryState {
             tools: names,
             next: Some(if refresh_after.is_zero() {
-                Next::Never
+                NextListing::Never
             } else {
-                Next::At(Instant::now() + refresh_after)
+                NextListing::At(Instant::now() + refresh_after)
             }),
-            ..State::default()
+            ..DiscoveryState::default()
         };
         let tools = state.tools.len();
-        server.record_listing(tools);
+        server.report.record_listing(tools);
         tracing::info!(
             server.label = server.label,
             tools,
@@ -340,9 +284,9 @@ impl Upstreams {
     }
 
     /// Records a failure. If the request was only for a call, the backoff of lists is not extended.
-    fn give_up(&self, server: &Server, state: &mut State, error: String, was_due: bool) {
+    fn give_up(&self, server: &Server, state: &mut DiscoveryState, error: String, was_due: bool) {
         // Logged once for each reason, not for each attempt.
-        if server.report().error.as_ref() != Some(&error) {
+        if server.report.get().error.as_ref() != Some(&error) {
             self.publish_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
         }
@@ -351,50 +295,12 @@ impl Upstreams {
             .retry_after
             .saturating_mul(1 << state.failures.min(16));
         let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
-        server.has_failed(error);
+        server.report.record_failure(error);
         if !was_due {
             return;
         }
         state.is_stale = false;
         state.failures += 1;
-        state.next = Some(Next::At(Instant::now() + pause));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn list_changes_are_honored_unless_the_server_fails_or_is_slow() {
-        let far = Some(Next::At(Instant::now() + Duration::from_secs(3600)));
-        let known = State {
-            next: far,
-            ..State::default()
-        };
-        let notification_pause = NotificationPause::default();
-        assert!(!known.is_due(&notification_pause));
-        let changed = State {
-            has_changed: true,
-            ..known.clone()
-        };
-        assert!(changed.is_due(&notification_pause));
-        let fails = State {
-            failures: 1,
-            ..changed.clone()
-        };
-        assert!(
-            !fails.is_due(&notification_pause),
-            "the server is backed off for a while"
-        );
-        let stale = State {
-            is_stale: true,
-            ..fails
-        };
-        assert!(stale.is_due(&notification_pause), "somebody here wants it");
-        notification_pause.set(Some(Instant::now() + Duration::from_secs(30)));
-        assert!(!changed.is_due(&notification_pause), "it is slow");
-        tokio::time::advance(Duration::from_secs(31)).await;
-        assert!(changed.is_due(&notification_pause));
+        state.next = Some(NextListing::At(Instant::now() + pause));
     }
 }

@@ -11,7 +11,6 @@ use pillion_mcp_client::{CheckedEntry, EntryKind};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Server;
 use crate::client_text::truncate_input;
 
 /// Maximum number of logged problems of one server.
@@ -20,24 +19,14 @@ const MAX_REPORTED: usize = 1_000;
 /// Maximum number of logged repairs of one entry.
 const MAX_REPORTED_REPAIRS: usize = 10;
 
-/// The problems that were already logged. Lists are requested repeatedly, and their problems
-/// repeat.
-#[derive(Debug, Default)]
-pub(super) struct ReportedProblems {
-    hashes: Mutex<HashSet<u64>>,
+/// Checks the entries of one server's lists. Remembers the problems that were already logged: lists
+/// are requested repeatedly, and their problems repeat.
+#[derive(Debug)]
+pub struct EntryChecker {
+    /// The label of the server.
+    label: String,
+    reported: Mutex<HashSet<u64>>,
     hasher: RandomState,
-}
-
-impl ReportedProblems {
-    fn is_full(&self) -> bool {
-        self.hashes.lock().len() >= MAX_REPORTED
-    }
-
-    /// Returns whether to log a problem: it was not logged before, and the limit is not reached.
-    fn insert(&self, problem: &(EntryKind, &str, &str)) -> bool {
-        let mut hashes = self.hashes.lock();
-        hashes.len() < MAX_REPORTED && hashes.insert(self.hasher.hash_one(problem))
-    }
 }
 
 /// An entry of a server's list in a form that every client can read.
@@ -48,20 +37,28 @@ pub struct OfferedEntry {
     pub entry: Box<RawValue>,
 }
 
-impl Server {
+impl EntryChecker {
+    pub(super) fn new(label: String) -> Self {
+        Self {
+            label,
+            reported: Mutex::default(),
+            hasher: RandomState::new(),
+        }
+    }
+
     /// Returns the entries of a list in a form that every client can read. Entries that cannot be
     /// repaired are dropped with a warning. A long list is checked on another thread.
-    pub async fn checked_list(
+    pub async fn check_list(
         self: &Arc<Self>,
         kind: EntryKind,
         listed: Vec<Box<RawValue>>,
     ) -> Vec<OfferedEntry> {
         let bytes = listed.iter().map(|entry| entry.get().len()).sum();
-        let server = Arc::clone(self);
+        let checker = Arc::clone(self);
         compute::run(&self.label, bytes, move || {
             let entries = listed.iter();
             let offered = entries.filter_map(|entry| {
-                let CheckedEntry { id, entry, .. } = server.checked(kind, entry)?;
+                let CheckedEntry { id, entry, .. } = checker.check(kind, entry)?;
                 Some(OfferedEntry { id, entry })
             });
             offered.collect()
@@ -71,7 +68,7 @@ impl Server {
 
     /// Returns an entry of a list in a form that every client can read, or `None`, with a warning,
     /// if the entry cannot be repaired.
-    pub(super) fn checked(&self, kind: EntryKind, listed: &RawValue) -> Option<CheckedEntry> {
+    pub(super) fn check(&self, kind: EntryKind, listed: &RawValue) -> Option<CheckedEntry> {
         match kind.check(listed) {
             Ok(checked) => {
                 let repairs = checked.repairs.iter().take(MAX_REPORTED_REPAIRS);
@@ -109,12 +106,12 @@ impl Server {
     ) {
         let mut reasons = reasons.into_iter().peekable();
         // Finding out the name reads the whole entry.
-        if reasons.peek().is_none() || self.reported.is_full() {
+        if reasons.peek().is_none() || self.reported.lock().len() >= MAX_REPORTED {
             return;
         }
         let entry = name_of(kind, listed);
         for reason in reasons {
-            if !self.reported.insert(&(kind, &entry, reason)) {
+            if !self.is_new(&(kind, &entry, reason)) {
                 continue;
             }
             // The server's text is escaped, so that it cannot forge log lines.
@@ -127,6 +124,12 @@ impl Server {
                 "The {kind} {entry} of MCP server `{label}` {outcome}: {reason}"
             );
         }
+    }
+
+    /// Returns whether to log a problem: it was not logged before, and the limit is not reached.
+    fn is_new(&self, problem: &(EntryKind, &str, &str)) -> bool {
+        let mut reported = self.reported.lock();
+        reported.len() < MAX_REPORTED && reported.insert(self.hasher.hash_one(problem))
     }
 }
 

@@ -57,7 +57,7 @@ fn check_tool(
             Some((tool, definition))
         }
         Err(error) => {
-            server.report_dropped(EntryKind::Tool, raw, &error);
+            server.entries.report_dropped(EntryKind::Tool, raw, &error);
             None
         }
     }
@@ -108,7 +108,9 @@ impl ListedTools<'_> {
             let is_distinct = is_unchanged(tool) || taken.insert(name.clone());
             if let (false, Some(raw)) = (is_distinct, self.raw.get(tool.index)) {
                 let conflict = format!("another tool of the server has the name {name}");
-                self.server.report_dropped(EntryKind::Tool, raw, &conflict);
+                self.server
+                    .entries
+                    .report_dropped(EntryKind::Tool, raw, &conflict);
             }
             is_distinct
         });
@@ -130,7 +132,9 @@ impl ListedTools<'_> {
         }
         let warn = |reason: &dyn std::fmt::Display| {
             if let Some(raw) = self.raw.get(index) {
-                self.server.report_dropped(EntryKind::Tool, raw, reason);
+                self.server
+                    .entries
+                    .report_dropped(EntryKind::Tool, raw, reason);
             }
         };
         let name = registered.name().clone();

@@ -1,11 +1,13 @@
 //! Tools that a server lists for a single user.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, ready};
 use indexmap::IndexMap;
+use parking_lot::Mutex;
 use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOrigin};
@@ -14,9 +16,10 @@ use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
+use super::connection::UpstreamConnection;
 use super::discovery::MAX_PAUSE;
+use super::listing::{list_tools, not_listed_within};
 use super::offer::check_tools;
-use super::server::not_listed_within;
 use super::{Server, UpstreamTool, Upstreams};
 
 /// The tools that a server lists on one connection, and the time of the next `tools/list`.
@@ -33,6 +36,50 @@ pub(super) struct Listing {
     has_listed: bool,
     /// When the last attempt failed.
     failed_at: Option<Instant>,
+}
+
+/// The tool lists of users. Each belongs to a connection under the user's credential, and is removed
+/// after that connection is closed.
+#[derive(Debug, Default)]
+pub(super) struct UserListings {
+    /// By the address of the connection, which is unique while the entry exists.
+    by_connection: Mutex<HashMap<usize, UserListing>>,
+}
+
+#[derive(Debug)]
+struct UserListing {
+    server: Weak<Server>,
+    connection: Weak<UpstreamConnection>,
+    listing: Arc<tokio::sync::Mutex<Listing>>,
+}
+
+impl UserListings {
+    fn for_connection(
+        &self,
+        server: &Arc<Server>,
+        connection: &Arc<UpstreamConnection>,
+    ) -> Arc<tokio::sync::Mutex<Listing>> {
+        let mut by_connection = self.by_connection.lock();
+        let address = Arc::as_ptr(connection).addr();
+        let entry = by_connection.entry(address).or_insert_with(|| UserListing {
+            server: Arc::downgrade(server),
+            connection: Arc::downgrade(connection),
+            listing: Arc::default(),
+        });
+        Arc::clone(&entry.listing)
+    }
+
+    /// Removes the lists of closed connections.
+    fn remove_closed(&self) {
+        let mut by_connection = self.by_connection.lock();
+        by_connection.retain(|_, entry| entry.connection.strong_count() > 0);
+    }
+
+    /// Removes the lists of a server.
+    pub(super) fn forget(&self, server: &Arc<Server>) {
+        let mut by_connection = self.by_connection.lock();
+        by_connection.retain(|_, entry| !std::ptr::eq(entry.server.as_ptr(), &**server));
+    }
 }
 
 impl Listing {
@@ -185,7 +232,9 @@ impl Upstreams {
                         let name = tool.registered.name().clone();
                         if let Some(conflict) = latest.name_conflict(server, name.as_str()) {
                             let entry = tool.upstream.remote_name();
-                            server.report_name_conflict(EntryKind::Tool, entry, &conflict);
+                            server
+                                .entries
+                                .report_name_conflict(EntryKind::Tool, entry, &conflict);
                             continue;
                         }
                         if latest.registry.contains(name.as_str()) || tools.contains_key(&name) {
@@ -237,9 +286,10 @@ impl Upstreams {
         context: &CallContext,
         sought: &[String],
     ) -> Result<UserList, ToolFailure> {
-        let connection = server.connection_for(context).await?;
+        let connection = server.connections.for_caller(context).await?;
         let came = Instant::now();
-        let mut listing = connection.listing.lock().await;
+        let listing = self.offered.of_users.for_connection(server, &connection);
+        let mut listing = listing.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // Callers that waited for a failed attempt share its outcome.
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
@@ -252,9 +302,8 @@ impl Upstreams {
             if is_retried {
                 connection.client.end_pause();
             }
-            let outcome = server
-                .list(&connection.client, self.times.discovery_timeout)
-                .await;
+            let outcome =
+                list_tools(server, &connection.client, self.times.discovery_timeout).await;
             let listed = match outcome {
                 Ok(tools) => {
                     let (checked, definitions) = check_tools(server, &Arc::new(tools)).await;
@@ -282,7 +331,7 @@ impl Upstreams {
                         failed_at: None,
                         has_listed: true,
                     };
-                    server.record_listing(listing.tools.len());
+                    server.report.record_listing(listing.tools.len());
                 }
                 Err(error) => {
                     tracing::warn!(server.label = server.label, %error, "Failed to list a user's MCP tools");
@@ -310,14 +359,15 @@ impl Upstreams {
     pub async fn sweep_users(&self) {
         let servers = self.latest().servers.iter();
         let of_users = servers.filter(|server| server.uses_user_credentials());
-        join_all(of_users.map(|server| server.sweep())).await;
+        join_all(of_users.map(|server| server.connections.sweep())).await;
+        self.offered.of_users.remove_closed();
     }
 
     /// Closes a user's connection to a server after the user's credential was changed or removed.
     pub fn forget_user(&self, label: &str, user: &str) {
         let mut servers = self.latest().servers.iter();
         if let Some(server) = servers.find(|server| server.label == label) {
-            server.users.forget(&server.id, user, None);
+            server.connections.forget(user);
         }
     }
 }

@@ -101,25 +101,3 @@ impl Own {
         !self.unlisted.iter().any(is_other) && upstreams.allows_own_name(tool)
     }
 }
-
-impl Server {
-    /// Returns whether the tools of this server have no prefix for MCP clients.
-    fn uses_own_names(&self) -> bool {
-        self.configured_prefix.as_ref().is_none_or(String::is_empty)
-    }
-
-    /// Returns whether the tools that the server lists for all users are unknown.
-    fn is_unlisted(&self) -> bool {
-        self.lists_for_all() && self.listed_names.is_unknown()
-    }
-
-    /// Returns whether the server has, or could have, a tool that clients know by this name.
-    fn may_have_own_name(&self, name: &str) -> bool {
-        self.uses_own_names() && (self.is_unlisted() || self.listed_names.contains(name))
-    }
-
-    fn has_listed_without_prefix(&self, name: &str) -> bool {
-        let rest = name.strip_prefix(&self.tool_prefix);
-        rest.is_some_and(|rest| self.listed_names.contains(rest))
-    }
-}

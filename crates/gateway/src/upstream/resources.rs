@@ -1,7 +1,5 @@
 //! The resources of one server, as read through the REST API.
 
-use std::sync::Arc;
-
 use pillion_core::compute;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 use pillion_mcp_client::{
@@ -26,62 +24,64 @@ pub struct Reading {
     pub contents: Vec<Map<String, Value>>,
 }
 
-impl Server {
-    /// Returns the server's resources, repaired where necessary. Entries that cannot be repaired
-    /// are dropped with a warning.
-    ///
-    /// # Errors
-    /// As for [`connection_for`](Self::connection_for), or the server's error.
-    pub async fn resources(
-        self: &Arc<Self>,
-        context: &CallContext,
-    ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
-        let connection = self.connection_for(context).await?;
-        let listing = connection.during(None, connection.client.list_resources());
-        let listed = Box::pin(listing).await;
-        let listed = listed.map_err(|error| self.failure(error_code(error.class()), &error))?;
-        let offered = self.checked_list(EntryKind::Resource, listed).await;
-        Ok(offered.into_iter().map(|offered| offered.entry).collect())
-    }
+/// Returns the server's resources, repaired where necessary. Entries that cannot be repaired
+/// are dropped with a warning.
+///
+/// # Errors
+/// As for [`for_caller`](super::CallerConnections::for_caller), or the server's error.
+pub async fn list(
+    server: &Server,
+    context: &CallContext,
+) -> Result<Vec<Box<RawValue>>, ToolFailure> {
+    let connection = server.connections.for_caller(context).await?;
+    let listing = connection.during(None, connection.client.list_resources());
+    let listed = Box::pin(listing).await;
+    let listed = listed.map_err(|error| failure(server, error_code(error.class()), &error))?;
+    let offered = server.entries.check_list(EntryKind::Resource, listed).await;
+    Ok(offered.into_iter().map(|offered| offered.entry).collect())
+}
 
-    /// Returns the contents of a resource.
-    ///
-    /// # Errors
-    /// As for [`connection_for`](Self::connection_for), or the server's error: `not_found` if the
-    /// server has no such resource.
-    pub async fn read(&self, uri: &str, context: &CallContext) -> Result<Reading, ToolFailure> {
-        const METHOD: &str = "resources/read";
-        let connection = self.connection_for(context).await?;
-        let (span, trace) = self.span(METHOD, None, context.trace.as_ref());
-        let mut options = RequestOptions::default();
-        options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
-        let params = json!({ "uri": uri });
-        let request = connection.client.request_with(METHOD, &params, &options);
-        let outcome = connection.during(None, request).await;
-        if let Some(span) = span {
-            let failed = |error: &McpError| match error.rpc_error() {
-                Some(error) => error.clone(),
-                None => RpcError::new(INTERNAL_ERROR, error.to_string()),
-            };
-            span.end_request_span(&outcome.as_ref().map_err(failed));
-        }
-        let result = outcome.map_err(|error| {
-            let rpc = error.rpc_error();
-            let code = match rpc.is_some_and(|error| NOT_FOUND_CODES.contains(&error.code)) {
-                true => ErrorCode::NotFound,
-                false => error_code(error.class()),
-            };
-            self.failure(code, &error)
-        })?;
-        let bytes = result.get().len();
-        let read = move || serde_json::from_str(result.get());
-        let reading = compute::run(&self.label, bytes, read).await;
-        reading.map_err(|error| self.failure(ErrorCode::InternalError, &error))
+/// Returns the contents of a resource.
+///
+/// # Errors
+/// As for [`for_caller`](super::CallerConnections::for_caller), or the server's error: `not_found` if the
+/// server has no such resource.
+pub async fn read(
+    server: &Server,
+    uri: &str,
+    context: &CallContext,
+) -> Result<Reading, ToolFailure> {
+    const METHOD: &str = "resources/read";
+    let connection = server.connections.for_caller(context).await?;
+    let (span, trace) = server.span(METHOD, None, context.trace.as_ref());
+    let mut options = RequestOptions::default();
+    options.meta = trace.map(|trace| trace.to_meta()).unwrap_or_default();
+    let params = json!({ "uri": uri });
+    let request = connection.client.request_with(METHOD, &params, &options);
+    let outcome = connection.during(None, request).await;
+    if let Some(span) = span {
+        let failed = |error: &McpError| match error.rpc_error() {
+            Some(error) => error.clone(),
+            None => RpcError::new(INTERNAL_ERROR, error.to_string()),
+        };
+        span.end_request_span(&outcome.as_ref().map_err(failed));
     }
+    let result = outcome.map_err(|error| {
+        let rpc = error.rpc_error();
+        let code = match rpc.is_some_and(|error| NOT_FOUND_CODES.contains(&error.code)) {
+            true => ErrorCode::NotFound,
+            false => error_code(error.class()),
+        };
+        failure(server, code, &error)
+    })?;
+    let bytes = result.get().len();
+    let read = move || serde_json::from_str(result.get());
+    let reading = compute::run(&server.label, bytes, read).await;
+    reading.map_err(|error| failure(server, ErrorCode::InternalError, &error))
+}
 
-    fn failure(&self, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
-        let error = error.to_string();
-        let error = shortened(&error, MAX_ERROR_TEXT_BYTES);
-        ToolFailure::new(code, format!("MCP server '{}': {error}", self.label))
-    }
+fn failure(server: &Server, code: ErrorCode, error: &dyn std::fmt::Display) -> ToolFailure {
+    let error = error.to_string();
+    let error = shortened(&error, MAX_ERROR_TEXT_BYTES);
+    ToolFailure::new(code, format!("MCP server '{}': {error}", server.label))
 }

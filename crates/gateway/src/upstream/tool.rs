@@ -32,11 +32,13 @@ impl UpstreamTool {
     /// Reads a tool and its definition from an entry of `tools/list`. Returns `None`, with a warning,
     /// if the tool cannot be offered.
     pub(super) fn read(server: &Arc<Server>, listed: &RawValue) -> Option<(Arc<Self>, Definition)> {
-        let entry = server.checked(EntryKind::Tool, listed)?;
+        let entry = server.entries.check(EntryKind::Tool, listed)?;
         match Self::new(server, entry) {
             Ok((tool, definition)) => Some((Arc::new(tool), definition)),
             Err(error) => {
-                server.report_dropped(EntryKind::Tool, listed, &error);
+                server
+                    .entries
+                    .report_dropped(EntryKind::Tool, listed, &error);
                 None
             }
         }
@@ -101,7 +103,7 @@ impl UpstreamTool {
         context: CallContext,
         link: Option<Arc<Link>>,
     ) -> Result<ToolOutput, ToolFailure> {
-        let connection = self.server.connection_for(&context).await?;
+        let connection = self.server.connections.for_caller(&context).await?;
         let client = &connection.client;
         let call = async {
             match &link {
@@ -138,9 +140,9 @@ impl Tool for UpstreamTool {
             return None;
         }
         let (server, context) = (Arc::clone(&self.server), context.clone());
-        Some(Box::pin(
-            async move { server.acting_identity(&context).await },
-        ))
+        Some(Box::pin(async move {
+            server.connections.acting_identity(&context).await
+        }))
     }
 
     fn name_on_server(&self) -> Option<&str> {

@@ -1,30 +1,20 @@
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::delivery::Delivery;
-use super::{McpClient, RequestOptions, ToolCallResult, as_object};
+use super::list_reader::ListKind;
+use super::listing::{list, list_tools};
+use super::{
+    McpClient, McpLogLevel, RequestOptions, Subscription, SubscriptionFilter, ToolCallResult,
+    as_object, rounds, subscription,
+};
 use crate::{Feature, McpError, McpErrorKind};
 
 /// Longer deadlines are treated as this one, and would overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-
-/// Severity of a log message (RFC 5424), in ascending order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names are those of RFC 5424")]
-pub enum McpLogLevel {
-    Debug,
-    Info,
-    Notice,
-    Warning,
-    Error,
-    Critical,
-    Alert,
-    Emergency,
-}
 
 impl McpClient {
     /// Calls a tool and returns the JSON-RPC result as the server wrote it, including results with
@@ -76,17 +66,17 @@ impl McpClient {
         params: &P,
         options: &RequestOptions,
     ) -> Result<ToolCallResult, McpError> {
-        let time = options.timeout.unwrap_or(self.shared.config.timeout);
+        let time = options.timeout.unwrap_or(self.sender.config.timeout);
         let until = tokio::time::Instant::now() + time.min(MAX_TIMEOUT);
         let result = self.request_with("tools/call", params, options).await?;
-        let tool = self.shared.tools.get(name);
+        let tool = self.sender.tools.get(name);
         let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
             // Boxed, because it is rare and large.
             Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
             None => None,
         };
         if let Some(mismatch) = &output_mismatch {
-            let server = &self.shared.config.label;
+            let server = &self.sender.config.label;
             tracing::warn!(
                 mcp.server = server,
                 tool = name,
@@ -111,7 +101,7 @@ impl McpClient {
     ) -> Result<(), McpError> {
         let notify = async {
             let params = as_object(params)?;
-            let session = self.shared.connections.session().await?;
+            let session = self.sender.connections.session().await?;
             session.notify(method, &params).await
         };
         let name = || self.operation_name(method, params);
@@ -167,13 +157,19 @@ impl McpClient {
     pub async fn set_log_level(&self, level: McpLogLevel) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let set = async {
-            self.shared.connections.settings().set_log_level(level);
-            let session = self.shared.connections.session().await?;
+            self.sender.connections.settings().set_log_level(level);
+            let session = self.sender.connections.session().await?;
             if session.has(Feature::Handshake) {
                 let params = as_object(&json!({ "level": level }))?;
                 let options = RequestOptions::default();
-                self.run("logging/setLevel", &params, &options, &Delivery::default())
-                    .await?;
+                rounds::run(
+                    &self.sender,
+                    "logging/setLevel",
+                    &params,
+                    &options,
+                    &Delivery::default(),
+                )
+                .await?;
             }
             Ok(())
         };
@@ -189,10 +185,11 @@ impl McpClient {
     pub async fn ping(&self) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let ping = async {
-            let session = self.shared.connections.session().await?;
+            let session = self.sender.connections.session().await?;
             let stateless = session.has(Feature::RequestMetadata);
             let method = if stateless { "server/discover" } else { "ping" };
-            self.run(
+            rounds::run(
+                &self.sender,
                 method,
                 &as_object(&Value::Null)?,
                 &RequestOptions::default(),
@@ -203,5 +200,77 @@ impl McpClient {
         };
         let name = || self.operation_name("ping", &());
         self.in_time(&options, name, ping).await
+    }
+
+    /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server
+    /// does not know `tools/list`.
+    ///
+    /// The number and the size of the entries of every list are limited: to 10,000 tools, resources
+    /// or prompts, or 1,000 resource templates, to 1 MiB for each entry, and to 16 MiB together. What
+    /// exceeds a limit is dropped with a warning.
+    ///
+    /// A tool whose `x-mcp-header` annotations violate the rules of revision 2026-07-28 is skipped
+    /// with a warning, as that revision requires.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        let list = list_tools(&self.sender);
+        self.list_with_deadline("tools/list", list).await
+    }
+
+    /// Returns the server's resources of all pages, each as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        let list = list(&self.sender, ListKind::RESOURCES);
+        self.list_with_deadline("resources/list", list).await
+    }
+
+    /// Returns the server's resource templates of all pages, each as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        let list = list(&self.sender, ListKind::RESOURCE_TEMPLATES);
+        self.list_with_deadline("resources/templates/list", list)
+            .await
+    }
+
+    /// Returns the server's prompts of all pages, each as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        let list = list(&self.sender, ListKind::PROMPTS);
+        self.list_with_deadline("prompts/list", list).await
+    }
+
+    async fn list_with_deadline<T>(
+        &self,
+        method: &str,
+        list: impl Future<Output = Result<T, McpErrorKind>>,
+    ) -> Result<T, McpError> {
+        let name = || self.operation_name(method, &());
+        self.in_time(&RequestOptions::default(), name, Box::pin(list))
+            .await
+    }
+
+    /// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before,
+    /// with `resources/subscribe` and the notifications that the server pushes.
+    ///
+    /// # Errors
+    /// [`McpError`] if the server rejects the subscription.
+    pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, McpError> {
+        let name = || {
+            format!(
+                "the notification subscription at server '{}'",
+                self.config().label
+            )
+        };
+        let subscribe = subscription::subscribe(&self.sender, filter);
+        self.in_time(&RequestOptions::default(), name, subscribe)
+            .await
     }
 }

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::McpLogLevel;
+use super::log_level::McpLogLevel;
 
 /// What a client of a revision before 2026-07-28 has to repeat in every new session.
 #[derive(Default)]

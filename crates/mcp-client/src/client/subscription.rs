@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
@@ -8,9 +9,9 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::delivery::Delivery;
-use super::{McpClient, RequestOptions};
+use super::request_sender::RequestSender;
 use crate::session::RequestExtras;
-use crate::{Feature, McpError, McpErrorKind, Notification};
+use crate::{Feature, McpErrorKind, Notification};
 
 /// Maximum number of notifications that wait for a slow subscriber.
 const MAX_WAITING: usize = 256;
@@ -76,189 +77,183 @@ impl SubscriptionFilter {
     }
 }
 
-impl McpClient {
-    /// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before,
-    /// with `resources/subscribe` and the notifications that the server pushes.
-    ///
-    /// # Errors
-    /// [`McpError`] if the server rejects the subscription.
-    pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, McpError> {
-        let subscribe = async {
-            let session = self.shared.connections.session().await?;
-            if session.has(Feature::RequestMetadata) {
-                self.open_stream(filter).await
-            } else {
-                self.subscribe_to_pushed(filter).await
-            }
-        };
-        let name = || {
-            format!(
-                "the notification subscription at server '{}'",
-                self.config().label
-            )
-        };
-        self.in_time(&RequestOptions::default(), name, subscribe)
-            .await
+/// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before, with
+/// `resources/subscribe` and the notifications that the server pushes.
+pub(super) async fn subscribe(
+    sender: &Arc<RequestSender>,
+    filter: SubscriptionFilter,
+) -> Result<Subscription, McpErrorKind> {
+    let session = sender.connections.session().await?;
+    if session.has(Feature::RequestMetadata) {
+        open_stream(sender, filter).await
+    } else {
+        subscribe_to_pushed(sender, filter).await
     }
+}
 
-    async fn open_stream(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
-        let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
-        let (sender, notices) = mpsc::channel(MAX_WAITING);
-        let (ended, mut refusal) = mpsc::channel(1);
-        let client = self.clone();
-        let params = json!({ "notifications": filter });
-        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
-        let stream = tokio::spawn(async move {
-            let error = client.run_subscription(&params, &routed).await;
-            let _ = ended.send(error).await;
-        });
-        let stream = AbortOnDropHandle::new(stream);
-        let first = tokio::select! {
-            // A rejection also ends the stream, so it has to be checked first.
-            biased;
-            Some(Err(error)) = refusal.recv() => return Err(error),
-            first = incoming.recv() => first,
-        };
-        let task = tokio::spawn(async move {
-            let _stream = stream;
-            let mut next = first;
-            while let Some(notice) = next {
-                if notice.method != ACKNOWLEDGED && sender.send(notice).await.is_err() {
-                    return;
+async fn open_stream(
+    sender: &Arc<RequestSender>,
+    filter: SubscriptionFilter,
+) -> Result<Subscription, McpErrorKind> {
+    let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
+    let (notify, notices) = mpsc::channel(MAX_WAITING);
+    let (ended, mut refusal) = mpsc::channel(1);
+    let sender = Arc::clone(sender);
+    let params = json!({ "notifications": filter });
+    let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
+    let stream = tokio::spawn(async move {
+        let error = run_subscription(&sender, &params, &routed).await;
+        let _ = ended.send(error).await;
+    });
+    let stream = AbortOnDropHandle::new(stream);
+    let first = tokio::select! {
+        // A rejection also ends the stream, so it has to be checked first.
+        biased;
+        Some(Err(error)) = refusal.recv() => return Err(error),
+        first = incoming.recv() => first,
+    };
+    let task = tokio::spawn(async move {
+        let _stream = stream;
+        let mut next = first;
+        while let Some(notice) = next {
+            if notice.method != ACKNOWLEDGED && notify.send(notice).await.is_err() {
+                return;
+            }
+            next = incoming.recv().await;
+        }
+    });
+    Ok(Subscription {
+        notices,
+        _task: AbortOnDropHandle::new(task),
+    })
+}
+
+/// Listens until the server ends the subscription, and reconnects if the connection breaks.
+async fn run_subscription(
+    sender: &RequestSender,
+    params: &RawValue,
+    notices: &mpsc::Sender<Notification>,
+) -> Result<(), McpErrorKind> {
+    let mut pause = MIN_BACKOFF_INTERVAL;
+    loop {
+        let outcome = match sender.connections.session().await {
+            Ok(session) => {
+                let extras = RequestExtras {
+                    subscriber: Some(notices.clone()),
+                    ..RequestExtras::default()
+                };
+                let since = tokio::time::Instant::now();
+                let outcome = session
+                    .exchange("subscriptions/listen", params, extras)
+                    .await;
+                if since.elapsed() > MAX_BACKOFF_INTERVAL {
+                    pause = MIN_BACKOFF_INTERVAL;
                 }
-                next = incoming.recv().await;
+                outcome
             }
-        });
-        Ok(Subscription {
-            notices,
-            _task: AbortOnDropHandle::new(task),
-        })
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => return Err(McpErrorKind::Rpc(error)),
+            Err(error @ McpErrorKind::HttpStatus { status, .. }) if status < 500 => {
+                return Err(error);
+            }
+            Err(error @ McpErrorKind::Disconnected) => return Err(error),
+            Err(error) => {
+                tracing::debug!(
+                    %error, ?pause,
+                    "A subscription stream ended and will be reopened"
+                );
+            }
+        }
+        let closed = sender.connections.closed();
+        closed.run_until_closed(tokio::time::sleep(pause)).await?;
+        pause = (pause * 2).min(MAX_BACKOFF_INTERVAL);
     }
+}
 
-    /// Listens until the server ends the subscription, and reconnects if the connection breaks.
-    async fn run_subscription(
-        &self,
-        params: &RawValue,
-        notices: &mpsc::Sender<Notification>,
-    ) -> Result<(), McpErrorKind> {
-        let mut pause = MIN_BACKOFF_INTERVAL;
+async fn subscribe_to_pushed(
+    sender: &Arc<RequestSender>,
+    filter: SubscriptionFilter,
+) -> Result<Subscription, McpErrorKind> {
+    let mut pushed = sender.peer.notices();
+    let mut subscriptions = Vec::new();
+    for uri in &filter.resources {
+        subscriptions.push(subscribe_resource(sender, uri).await?);
+    }
+    let mut session = sender.connections.listen().await?;
+    let (notify, notices) = mpsc::channel(MAX_WAITING);
+    let sender = Arc::clone(sender);
+    let task = tokio::spawn(async move {
+        let _subscriptions = subscriptions;
+        let mut until_look = CHECK_INTERVAL;
         loop {
-            let outcome = match self.shared.connections.session().await {
-                Ok(session) => {
-                    let extras = RequestExtras {
-                        subscriber: Some(notices.clone()),
-                        ..RequestExtras::default()
-                    };
-                    let since = tokio::time::Instant::now();
-                    let outcome = session
-                        .exchange("subscriptions/listen", params, extras)
-                        .await;
-                    if since.elapsed() > MAX_BACKOFF_INTERVAL {
-                        pause = MIN_BACKOFF_INTERVAL;
+            match tokio::time::timeout(until_look, pushed.recv()).await {
+                Ok(Ok(notice)) if filter.matches(&notice) => {
+                    if notify.send(notice).await.is_err() {
+                        return;
                     }
-                    outcome
                 }
-                Err(error) => Err(error),
-            };
-            match outcome {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => return Err(McpErrorKind::Rpc(error)),
-                Err(error @ McpErrorKind::HttpStatus { status, .. }) if status < 500 => {
-                    return Err(error);
-                }
-                Err(error @ McpErrorKind::Disconnected) => return Err(error),
-                Err(error) => {
-                    tracing::debug!(
-                        %error, ?pause,
-                        "A subscription stream ended and will be reopened"
-                    );
-                }
-            }
-            let closed = self.shared.connections.closed();
-            closed.run_until_closed(tokio::time::sleep(pause)).await?;
-            pause = (pause * 2).min(MAX_BACKOFF_INTERVAL);
-        }
-    }
-
-    async fn subscribe_to_pushed(
-        &self,
-        filter: SubscriptionFilter,
-    ) -> Result<Subscription, McpErrorKind> {
-        let mut pushed = self.shared.peer.notices();
-        let mut subscriptions = Vec::new();
-        for uri in &filter.resources {
-            subscriptions.push(self.subscribe_resource(uri).await?);
-        }
-        let mut session = self.shared.connections.listen().await?;
-        let (sender, notices) = mpsc::channel(MAX_WAITING);
-        let client = self.clone();
-        let task = tokio::spawn(async move {
-            let _subscriptions = subscriptions;
-            let mut until_look = CHECK_INTERVAL;
-            loop {
-                match tokio::time::timeout(until_look, pushed.recv()).await {
-                    Ok(Ok(notice)) if filter.matches(&notice) => {
-                        if sender.send(notice).await.is_err() {
-                            return;
+                Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
+                Ok(Err(broadcast::error::RecvError::Closed)) => return,
+                Err(_) if session.is_open() => until_look = CHECK_INTERVAL,
+                Err(_) => {
+                    match sender.connections.listen().await {
+                        Ok(opened) => session = opened,
+                        Err(McpErrorKind::Disconnected) => return,
+                        Err(error) => {
+                            tracing::debug!(%error, "No connection for server notifications");
                         }
                     }
-                    Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => {}
-                    Ok(Err(broadcast::error::RecvError::Closed)) => return,
-                    Err(_) if session.is_open() => until_look = CHECK_INTERVAL,
-                    Err(_) => {
-                        match client.shared.connections.listen().await {
-                            Ok(opened) => session = opened,
-                            Err(McpErrorKind::Disconnected) => return,
-                            Err(error) => {
-                                tracing::debug!(%error, "No connection for server notifications");
-                            }
-                        }
-                        // Half to all of the interval, so that clients do not reconnect at the same
-                        // time.
-                        let jitter = rand::rng().random_range(0.5..=1.0);
-                        until_look = MAX_CHECK_INTERVAL
-                            .min(until_look * 2)
-                            .mul_f64(jitter)
-                            .max(CHECK_INTERVAL);
-                    }
+                    // Half to all of the interval, so that clients do not reconnect at the same
+                    // time.
+                    let jitter = rand::rng().random_range(0.5..=1.0);
+                    until_look = MAX_CHECK_INTERVAL
+                        .min(until_look * 2)
+                        .mul_f64(jitter)
+                        .max(CHECK_INTERVAL);
                 }
             }
-        });
-        Ok(Subscription {
-            notices,
-            _task: AbortOnDropHandle::new(task),
-        })
-    }
+        }
+    });
+    Ok(Subscription {
+        notices,
+        _task: AbortOnDropHandle::new(task),
+    })
+}
 
-    async fn subscribe_resource(&self, uri: &str) -> Result<ResourceSubscription, McpErrorKind> {
-        let subscription = ResourceSubscription {
-            client: self.clone(),
-            uri: uri.to_owned(),
-        };
-        self.shared.connections.settings().add(uri);
-        send_resource_request(self, "resources/subscribe", uri).await?;
-        Ok(subscription)
-    }
+async fn subscribe_resource(
+    sender: &Arc<RequestSender>,
+    uri: &str,
+) -> Result<ResourceSubscription, McpErrorKind> {
+    let subscription = ResourceSubscription {
+        sender: Arc::clone(sender),
+        uri: uri.to_owned(),
+    };
+    sender.connections.settings().add(uri);
+    send_resource_request(sender, "resources/subscribe", uri).await?;
+    Ok(subscription)
 }
 
 /// A subscription to one resource, which unsubscribes on drop if it is the last one.
 struct ResourceSubscription {
-    client: McpClient,
+    sender: Arc<RequestSender>,
     uri: String,
 }
 
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
-        let was_last = self.client.shared.connections.settings().remove(&self.uri);
+        let was_last = self.sender.connections.settings().remove(&self.uri);
         if let (true, Ok(runtime)) = (was_last, tokio::runtime::Handle::try_current()) {
-            let client = self.client.clone();
+            let sender = Arc::clone(&self.sender);
             let uri = std::mem::take(&mut self.uri);
             runtime.spawn(tokio::time::timeout(UNSUBSCRIBE_TIMEOUT, async move {
-                if client.shared.connections.settings().has(&uri) {
+                if sender.connections.settings().has(&uri) {
                     return; // There is a new subscriber.
                 }
-                let outcome = send_resource_request(&client, "resources/unsubscribe", &uri).await;
+                let outcome = send_resource_request(&sender, "resources/unsubscribe", &uri).await;
                 if let Err(error) = outcome {
                     tracing::debug!(
                         %error,
@@ -271,12 +266,12 @@ impl Drop for ResourceSubscription {
 }
 
 async fn send_resource_request(
-    client: &McpClient,
+    sender: &RequestSender,
     method: &str,
     uri: &str,
 ) -> Result<(), McpErrorKind> {
     let params = to_raw_value(&json!({ "uri": uri })).map_err(McpErrorKind::Encode)?;
-    let (outcome, _) = client
+    let (outcome, _) = sender
         .exchange(method, &params, &Map::new(), &Delivery::default())
         .await?;
     outcome?;

@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::{IndexMap, IndexSet};
@@ -6,9 +7,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::RequestOptions;
 use super::delivery::Delivery;
-use super::exchange::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
-use super::{McpClient, RequestOptions};
+use super::request_sender::RequestSender;
+use super::rounds::{self, Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use crate::callbacks::ProgressNotification;
 use crate::{McpErrorKind, RpcError};
 
@@ -82,7 +84,7 @@ impl Task {
 
 /// Follows a task to its result.
 struct TaskPoller<'a> {
-    client: &'a McpClient,
+    sender: &'a RequestSender,
     /// Keys of the input requests that are or were being answered.
     answered: IndexSet<String>,
     /// Responses that may not have reached the server.
@@ -93,62 +95,63 @@ struct TaskPoller<'a> {
     retry_after: Duration,
 }
 
-impl McpClient {
-    /// Polls a task until it has finished. Continues while the server is unreachable; the caller
-    /// enforces the deadline.
-    pub(super) async fn follow_task(
-        &self,
-        created: &RawValue,
-        options: &RequestOptions,
-        delivery: &Delivery,
-    ) -> Result<Box<RawValue>, McpErrorKind> {
-        delivery.note_start();
-        let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
-        let id = task.task_id.clone();
-        let guard = CancelTask::new(self, &id);
-        let mut follower = TaskPoller {
-            client: self,
-            answered: IndexSet::new(),
-            unsent: Answers::new(),
-            failures: 0,
-            refusals: 0,
-            retry_after: Duration::ZERO,
-        };
-        let mut polls = 0.0;
-        loop {
-            if let Some(outcome) = task.outcome() {
-                guard.disarm();
-                delivery.note_response();
-                return outcome;
-            }
-            if let (Some(callback), Some(message)) =
-                (&options.on_progress, task.status_message.take())
-            {
-                polls += 1.0;
-                callback(ProgressNotification::message(polls, message));
-            }
-            let questions = task.input_requests.take().unwrap_or_default();
-            follower.answer(&id, questions).await?;
-            let poll = task.poll();
-            task = loop {
-                let pause = tokio::time::sleep(poll.max(follower.pause()));
-                let closed = self.shared.connections.closed();
-                closed.run_until_closed(pause).await?;
-                if let Some(task) = follower.ask(&id).await? {
-                    break task;
-                }
-            };
+/// Polls a task until it has finished. Continues while the server is unreachable; the caller
+/// enforces the deadline.
+pub(super) async fn follow_task(
+    sender: &Arc<RequestSender>,
+    created: &RawValue,
+    options: &RequestOptions,
+    delivery: &Delivery,
+) -> Result<Box<RawValue>, McpErrorKind> {
+    delivery.note_start();
+    let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
+    let id = task.task_id.clone();
+    let guard = CancelTask::new(sender, &id);
+    let mut follower = TaskPoller {
+        sender,
+        answered: IndexSet::new(),
+        unsent: Answers::new(),
+        failures: 0,
+        refusals: 0,
+        retry_after: Duration::ZERO,
+    };
+    let mut polls = 0.0;
+    loop {
+        if let Some(outcome) = task.outcome() {
+            guard.disarm();
+            delivery.note_response();
+            return outcome;
         }
+        if let (Some(callback), Some(message)) = (&options.on_progress, task.status_message.take())
+        {
+            polls += 1.0;
+            callback(ProgressNotification::message(polls, message));
+        }
+        let questions = task.input_requests.take().unwrap_or_default();
+        follower.answer(&id, questions).await?;
+        let poll = task.poll();
+        task = loop {
+            let pause = tokio::time::sleep(poll.max(follower.pause()));
+            let closed = sender.connections.closed();
+            closed.run_until_closed(pause).await?;
+            if let Some(task) = follower.ask(&id).await? {
+                break task;
+            }
+        };
     }
+}
 
-    /// Sends one request about a task.
-    async fn plain(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
-        let (params, delivery) = (raw(params)?, Delivery::default());
-        let meta = Map::new();
-        let exchange = self.exchange(method, &params, &meta, &delivery);
-        let (outcome, _) = exchange.await?;
-        Ok(outcome?)
-    }
+/// Sends one request about a task.
+async fn send_task_request(
+    sender: &RequestSender,
+    method: &str,
+    params: &Value,
+) -> Result<Box<RawValue>, McpErrorKind> {
+    let (params, delivery) = (raw(params)?, Delivery::default());
+    let meta = Map::new();
+    let exchange = sender.exchange(method, &params, &meta, &delivery);
+    let (outcome, _) = exchange.await?;
+    Ok(outcome?)
 }
 
 impl TaskPoller<'_> {
@@ -167,7 +170,7 @@ impl TaskPoller<'_> {
         }
         if !questions.is_empty() {
             let keys: Vec<String> = questions.keys().cloned().collect();
-            answers.extend(self.client.answers(questions).await?);
+            answers.extend(rounds::answers(self.sender, questions).await?);
             self.answered.extend(keys);
         }
         if answers.is_empty() {
@@ -200,7 +203,8 @@ impl TaskPoller<'_> {
 
     async fn about(&self, method: &str, params: &Value) -> Result<Box<RawValue>, McpErrorKind> {
         let outcome =
-            pillion_deadline::timeout(POLL_TIMEOUT, self.client.plain(method, params)).await;
+            pillion_deadline::timeout(POLL_TIMEOUT, send_task_request(self.sender, method, params))
+                .await;
         outcome.unwrap_or(Err(McpErrorKind::timeout(POLL_TIMEOUT)))
     }
 
@@ -268,14 +272,14 @@ where
 
 /// Cancels a task on the server when the caller gives up.
 struct CancelTask {
-    client: McpClient,
+    sender: Arc<RequestSender>,
     id: Option<String>,
 }
 
 impl CancelTask {
-    fn new(client: &McpClient, id: &str) -> Self {
+    fn new(sender: &Arc<RequestSender>, id: &str) -> Self {
         Self {
-            client: client.clone(),
+            sender: Arc::clone(sender),
             id: Some(id.to_owned()),
         }
     }
@@ -289,9 +293,10 @@ impl Drop for CancelTask {
     fn drop(&mut self) {
         const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
         if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
-            let client = self.client.clone();
+            let sender = Arc::clone(&self.sender);
             runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
-                let cancelled = client.plain("tasks/cancel", &json!({"taskId": id})).await;
+                let cancelled =
+                    send_task_request(&sender, "tasks/cancel", &json!({"taskId": id})).await;
                 if let Err(error) = cancelled {
                     tracing::debug!(%error, "The server did not cancel the task");
                 }

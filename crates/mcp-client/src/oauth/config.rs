@@ -2,11 +2,11 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 use serde::Deserialize;
+use url::Url;
 
 use super::client::OAuthClient;
-use super::enterprise::IdentityProvider;
 use super::issuer::Issuer;
-use super::jwt::SigningKey;
+use super::jwt::{SigningAlgorithm, SigningKey};
 use crate::ServerConfigError;
 
 /// How to obtain tokens (`"type": "oauth"`). `Debug` hides all secrets.
@@ -90,25 +90,6 @@ pub enum OAuthGrant {
     Enterprise,
 }
 
-/// Signing algorithm for client assertions (RFC 7518 section 3.1, RFC 8037).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[non_exhaustive]
-pub enum SigningAlgorithm {
-    /// ECDSA on P-256 with SHA-256.
-    #[default]
-    #[serde(rename = "ES256")]
-    Es256,
-    /// ECDSA on P-384 with SHA-384.
-    #[serde(rename = "ES384")]
-    Es384,
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
-    #[serde(rename = "RS256")]
-    Rs256,
-    /// Ed25519.
-    #[serde(rename = "EdDSA")]
-    EdDsa,
-}
-
 /// A grant with everything that it requires.
 pub(super) enum GrantSettings {
     AuthorizationCode,
@@ -121,6 +102,14 @@ pub(super) enum GrantSettings {
         client: OAuthClient,
         provider: IdentityProvider,
     },
+}
+
+/// The enterprise identity provider, and the user's ID token.
+pub(super) struct IdentityProvider {
+    pub(super) token_endpoint: Url,
+    pub(super) client_id: String,
+    pub(super) client_secret: Option<SecretString>,
+    pub(super) id_token: SecretString,
 }
 
 impl GrantSettings {
@@ -144,7 +133,7 @@ impl OAuthConfig {
         let needs = |key| ServerConfigError::OAuth { key };
         if let Some(url) = &self.client_metadata_url {
             // The MCP specification requires a path (client registration).
-            let url = url::Url::parse(url).ok();
+            let url = Url::parse(url).ok();
             url.filter(|url| url.scheme() == "https" && url.path().len() > 1)
                 .ok_or(needs("client_metadata_url"))?;
         }
@@ -169,7 +158,7 @@ impl OAuthConfig {
             OAuthGrant::Enterprise => {
                 let endpoint = self.idp_token_endpoint.as_deref();
                 let endpoint = endpoint.ok_or(needs("idp_token_endpoint"))?;
-                let endpoint = url::Url::parse(endpoint);
+                let endpoint = Url::parse(endpoint);
                 let client_id = self.idp_client_id.clone();
                 GrantSettings::Enterprise {
                     client: self.client()?.ok_or(needs("client_id"))?,

@@ -1,58 +1,52 @@
 use secrecy::{ExposeSecret, SecretString};
-use url::Url;
 
 use super::OAuthError;
 use super::client::{Form, OAuthClient};
+use super::config::IdentityProvider;
 use super::token_request::TokenEndpoint;
 use super::web::Web;
 
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
-/// The enterprise identity provider, and the user's ID token.
-pub(super) struct IdentityProvider {
-    pub(super) token_endpoint: Url,
-    pub(super) client_id: String,
-    pub(super) client_secret: Option<SecretString>,
-    pub(super) id_token: SecretString,
-}
-
-impl IdentityProvider {
-    /// Exchanges the user's ID token for an identity assertion for the authorization server
-    /// `audience` (extension `enterprise-managed-authorization`, section 4).
-    pub(super) async fn identity_assertion(
-        &self,
-        web: &Web,
-        audience: &TokenEndpoint,
-        scopes: &[String],
-    ) -> Result<SecretString, OAuthError> {
-        let endpoint = TokenEndpoint {
-            issuer: self.token_endpoint.to_string(),
-            url: self.token_endpoint.clone(),
-            // As in the extension's example; all providers support it.
-            auth_methods: Some(vec!["client_secret_post".to_owned()]),
-            resource: audience.resource.clone(),
-        };
-        let mut form: Form = vec![
-            (
-                "grant_type",
-                "urn:ietf:params:oauth:grant-type:token-exchange".to_owned(),
-            ),
-            ("requested_token_type", ID_JAG.to_owned()),
-            ("audience", audience.issuer.clone()),
-            ("subject_token", self.id_token.expose_secret().to_owned()),
-            (
-                "subject_token_type",
-                "urn:ietf:params:oauth:token-type:id_token".to_owned(),
-            ),
-        ];
-        if !scopes.is_empty() {
-            form.push(("scope", scopes.join(" ")));
-        }
-        let client = OAuthClient::with_secret(self.client_id.clone(), self.client_secret.clone());
-        let answer = endpoint.request(web, Some(&client), None, &form).await?;
-        if answer.issued_token_type.as_deref() != Some(ID_JAG) {
-            return Err(OAuthError::NoIdentityAssertion);
-        }
-        Ok(answer.access_token)
+/// Exchanges the user's ID token for an identity assertion for the authorization server
+/// `audience` (extension `enterprise-managed-authorization`, section 4).
+pub(super) async fn identity_assertion(
+    provider: &IdentityProvider,
+    web: &Web,
+    audience: &TokenEndpoint,
+    scopes: &[String],
+) -> Result<SecretString, OAuthError> {
+    let endpoint = TokenEndpoint {
+        issuer: provider.token_endpoint.to_string(),
+        url: provider.token_endpoint.clone(),
+        // As in the extension's example; all providers support it.
+        auth_methods: Some(vec!["client_secret_post".to_owned()]),
+        resource: audience.resource.clone(),
+    };
+    let mut form: Form = vec![
+        (
+            "grant_type",
+            "urn:ietf:params:oauth:grant-type:token-exchange".to_owned(),
+        ),
+        ("requested_token_type", ID_JAG.to_owned()),
+        ("audience", audience.issuer.clone()),
+        (
+            "subject_token",
+            provider.id_token.expose_secret().to_owned(),
+        ),
+        (
+            "subject_token_type",
+            "urn:ietf:params:oauth:token-type:id_token".to_owned(),
+        ),
+    ];
+    if !scopes.is_empty() {
+        form.push(("scope", scopes.join(" ")));
     }
+    let client =
+        OAuthClient::with_secret(provider.client_id.clone(), provider.client_secret.clone());
+    let answer = endpoint.request(web, Some(&client), None, &form).await?;
+    if answer.issued_token_type.as_deref() != Some(ID_JAG) {
+        return Err(OAuthError::NoIdentityAssertion);
+    }
+    Ok(answer.access_token)
 }

@@ -8,9 +8,29 @@ use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{OAuthError, SigningAlgorithm};
+use super::OAuthError;
+
+/// Signing algorithm for client assertions (RFC 7518 section 3.1, RFC 8037).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[non_exhaustive]
+pub enum SigningAlgorithm {
+    /// ECDSA on P-256 with SHA-256.
+    #[default]
+    #[serde(rename = "ES256")]
+    Es256,
+    /// ECDSA on P-384 with SHA-384.
+    #[serde(rename = "ES384")]
+    Es384,
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}
 
 /// A private key that signs JSON Web Tokens (RFC 7515), with ring, as for TLS.
 pub(super) struct SigningKey {

@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::token_store::{exposed, exposed_option};
+use super::secret_json::{exposed, exposed_option};
 
 /// The result of an [`AuthorizationPrompt`].
 pub type PromptFuture<'a> =

@@ -1,14 +1,18 @@
+mod error;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
 use parking_lot::Mutex;
-use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize, Serializer};
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::OAuthConfig;
+use super::secret_json::{exposed, exposed_option};
+pub use error::TokenStoreError;
 
 /// The result of a [`TokenStore`] operation.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TokenStoreError>> + Send + 'a>>;
@@ -68,22 +72,6 @@ impl TokenKey {
         server.set_query(None);
         server.set_fragment(None);
         server.into()
-    }
-}
-
-/// An error of a token store.
-#[derive(Debug, thiserror::Error)]
-#[error("the token store failed: {source}")]
-pub struct TokenStoreError {
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl TokenStoreError {
-    /// Creates an error from the store's own error, whose message must not contain secrets.
-    pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self {
-            source: source.into(),
-        }
     }
 }
 
@@ -150,24 +138,6 @@ impl fmt::Debug for OAuthTokens {
     }
 }
 
-pub(super) fn exposed<S: Serializer>(
-    secret: &SecretString,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(secret.expose_secret())
-}
-
-#[expect(clippy::ref_option, reason = "serde gives a reference to the field")]
-pub(super) fn exposed_option<S: Serializer>(
-    secret: &Option<SecretString>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match secret {
-        Some(secret) => serializer.serialize_some(secret.expose_secret()),
-        None => serializer.serialize_none(),
-    }
-}
-
 /// Stores credentials in memory. The default store of a client.
 #[derive(Debug, Default)]
 pub struct InMemoryTokenStore {
@@ -196,6 +166,8 @@ impl TokenStore for InMemoryTokenStore {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     fn credentials() -> OAuthCredentials {

@@ -6,6 +6,7 @@ use super::OAuthError;
 use super::client::{Form, OAuthClient};
 use super::config::{AssertionSource, GrantSettings};
 use super::dpop::Dpop;
+use super::enterprise::identity_assertion;
 use super::flow::Shared;
 use super::token_request::TokenEndpoint;
 use super::tokens::LiveTokens;
@@ -35,7 +36,7 @@ impl Shared {
                 (assertion_form(jwt_bearer, &assertion), client.as_ref())
             }
             GrantSettings::Enterprise { client, provider } => {
-                let assertion = provider.identity_assertion(&self.web, endpoint, scopes);
+                let assertion = identity_assertion(provider, &self.web, endpoint, scopes);
                 (assertion_form(jwt_bearer, &assertion.await?), Some(client))
             }
         };

@@ -7,6 +7,7 @@ pub(super) mod executor_call;
 pub(super) mod list;
 mod once;
 mod parameters;
+mod run;
 pub(super) mod schemas;
 pub(super) mod show;
 

@@ -24,7 +24,7 @@ use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRe
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::batch::{Statements, fitting};
-use super::{closed, query, repeat};
+use super::{UnwrittenCalls, closed, query, repeat};
 use crate::clock::StoreClock;
 use crate::database::Database;
 use contents::SpoolContents;
@@ -40,15 +40,6 @@ const MAX_CALLS: usize = 4_096;
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 type SpooledCalls = IndexMap<CallId, ToolCallRecord>;
-
-/// The current state of calls that wait to be written to the database.
-#[derive(Debug, Default)]
-pub(crate) struct UnwrittenCalls {
-    /// The waiting calls that match a filter.
-    pub(crate) matching: Vec<ToolCallRecord>,
-    /// The ids of all waiting calls, whose rows in the database are outdated.
-    pub(crate) ids: Vec<CallId>,
-}
 
 /// Acknowledges records immediately and writes them to the database later. Until then, the files
 /// contain the current state of the calls.

@@ -19,8 +19,15 @@ CREATE TABLE tool_calls (
     server TEXT,
     tool TEXT NOT NULL,
     user_name TEXT,
+    user_is_verified BIGINT NOT NULL DEFAULT 0,
+    -- Whose limits apply to a call without a verified user.
+    principal TEXT,
     caller TEXT,
     arguments TEXT NOT NULL,
+    -- The arguments after their repair, if a model wrote arguments that did not match the tool's schema.
+    repaired_arguments TEXT,
+    -- The arguments that the approver set in place of the call's own.
+    approved_arguments TEXT,
     status TEXT NOT NULL,
     completed_at BIGINT,
     duration_us BIGINT,
@@ -35,6 +42,12 @@ CREATE INDEX tool_calls_by_tool ON tool_calls (tool, id);
 CREATE INDEX tool_calls_by_user ON tool_calls (user_name, id);
 -- Partial: most calls succeed, and queries for successful calls need no index.
 CREATE INDEX tool_calls_by_status ON tool_calls (status, id) WHERE status <> 'success';
+-- Calls made by another call.
+CREATE INDEX tool_calls_by_parent ON tool_calls (parent, id) WHERE parent IS NOT NULL;
+
+-- The newest id up to which calls may have been removed from the call log, in the only row. A call with a greater id that is
+-- not in the call log was never recorded.
+CREATE TABLE removed_calls (only_row BIGINT PRIMARY KEY NOT NULL, newest BYTEA NOT NULL);
 
 CREATE TABLE approvals (
     id TEXT PRIMARY KEY NOT NULL,
@@ -43,10 +56,17 @@ CREATE TABLE approvals (
     server TEXT,
     arguments_hash TEXT NOT NULL,
     arguments TEXT NOT NULL,
+    approved_arguments TEXT,
     user_name TEXT,
+    user_is_verified BIGINT NOT NULL DEFAULT 0,
+    principal TEXT,
+    -- What else the tool gets from the caller.
+    channel TEXT,
+    forwarded TEXT,
     created_at BIGINT NOT NULL,
     expires_at BIGINT NOT NULL,
     verdict TEXT,
+    reason TEXT,
     decided_by TEXT,
     decided_at BIGINT,
     used_at BIGINT
@@ -66,8 +86,10 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
 
+-- If a server lists its tools per user, a pin belongs to one user; '' means no user.
 CREATE TABLE tool_pins (
     server TEXT NOT NULL,
+    user_name TEXT NOT NULL,
     tool TEXT NOT NULL,
     hash TEXT NOT NULL,
     definition TEXT NOT NULL,
@@ -75,8 +97,16 @@ CREATE TABLE tool_pins (
     pending_hash TEXT,
     pending_definition TEXT,
     pending_seen_at BIGINT,
-    PRIMARY KEY (server, tool)
+    PRIMARY KEY (server, user_name, tool)
 );
+
+-- The results of a composed tool's finished steps while another step waits for approval.
+CREATE TABLE step_checkpoints (
+    name TEXT PRIMARY KEY NOT NULL,
+    json TEXT NOT NULL,
+    expires_at BIGINT NOT NULL
+);
+CREATE INDEX step_checkpoints_by_expiry ON step_checkpoints (expires_at);
 
 CREATE TABLE secrets (
     kind TEXT NOT NULL,
@@ -108,7 +138,56 @@ CREATE TABLE memories (
     created_at BIGINT NOT NULL,
     last_accessed_at BIGINT NOT NULL
 );
-CREATE INDEX memories_by_channel ON memories (channel, importance, last_accessed_at);
+-- A search reads a user's memories and the shared memories of a channel, not the whole channel.
+CREATE INDEX memories_by_reader ON memories (channel, user_name, importance, last_accessed_at);
+
+-- The saved states of chats with models.
+CREATE TABLE chats (
+    id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    json TEXT NOT NULL,
+    revision BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    -- The request that is continuing the chat.
+    claimed_by TEXT,
+    claimed_until BIGINT,
+    -- The chat's entry in lists.
+    summary TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX chats_of_owners ON chats (owner, updated_at);
+CREATE INDEX chats_by_age ON chats (updated_at);
+
+-- The data of packs: documents by name, and append-only logs.
+CREATE TABLE pack_documents (
+    pack TEXT NOT NULL,
+    name TEXT NOT NULL,
+    json TEXT NOT NULL,
+    PRIMARY KEY (pack, name)
+);
+
+-- latest is the number of the newest entry, latest_at the time when it was added.
+CREATE TABLE pack_logs (
+    pack TEXT NOT NULL,
+    name TEXT NOT NULL,
+    latest BIGINT NOT NULL,
+    latest_at BIGINT NOT NULL,
+    PRIMARY KEY (pack, name)
+);
+CREATE INDEX pack_logs_by_age ON pack_logs (pack, latest_at);
+
+CREATE TABLE pack_log_entries (
+    pack TEXT NOT NULL,
+    log TEXT NOT NULL,
+    number BIGINT NOT NULL,
+    at BIGINT NOT NULL,
+    json TEXT NOT NULL,
+    PRIMARY KEY (pack, log, number)
+);
+
+-- How long the store has been in use, and the readings of the system clock during that time, as
+-- JSON in the only row.
+CREATE TABLE clock (id BIGINT PRIMARY KEY NOT NULL, json TEXT NOT NULL);
 
 CREATE TABLE settings (
     name TEXT PRIMARY KEY NOT NULL,

@@ -16,6 +16,7 @@ return new class extends Migration {
                 $table->string('tenant')->nullable()->index();
                 $table->string('tool', 128);
                 $table->longText('arguments');
+                $table->longText('approved_arguments')->nullable();
                 $table->string('user')->nullable()->index();
                 $table->string('status', 16)->index();
                 // Unix times do not depend on the time zone of the database.

@@ -23,10 +23,11 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending, Store
 
     public function add(Approval $approval): bool
     {
-        $row = array_diff_key([
+        $row = [
             'arguments' => json_encode((object) $approval->arguments, JSON_THROW_ON_ERROR),
+            'approved_arguments' => null,
             'storage_key' => Approval::storageKey($approval->tenant, $approval->id),
-        ] + $approval->toArray(), ['approved_arguments' => null]);
+        ] + $approval->toArray();
         // An expired approval with the same key would prevent the insert. Other expired approvals only take space.
         $this->table()->where('expires_at', '<=', now()->getTimestamp())->delete();
         return $this->table()->insertOrIgnore($row) === 1;
@@ -93,7 +94,7 @@ final class DatabaseApprovalStore implements ApprovalStore, CountsPending, Store
     public static function approval(object $row): Approval
     {
         $row = (array) $row;
-        $approved = $row['approved_arguments'] ?? null;
+        $approved = $row['approved_arguments'];
         return Approval::fromArray([
             'arguments' => json_decode($row['arguments'], true),
             'approved_arguments' => $approved === null ? null : json_decode($approved, true),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hashlink::LruCache;
 use tokio::time::Instant;
 
-use super::CacheConfig;
+use super::config::CacheConfig;
 use crate::executor::output::json_len;
 use crate::tool::ToolOutput;
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{CacheRule, CacheScope};
+use super::config::{CacheRule, CacheScope};
 use crate::tool::ToolOutput;
 
 /// Maximum time for which a result is cached, whatever the server's hint says.

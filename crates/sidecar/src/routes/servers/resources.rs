@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{RequestError, RouteError};
 use crate::routes::parameters::Parameters;
-use pillion_gateway::upstream::Reading;
+use pillion_gateway::upstream::resources::{self, Reading};
 
 /// The MCP server failed to read the resource.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ pub(in crate::routes) async fn list(
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
     let seen = app.upstreams().visible_servers(&context, &visibility).await;
     let listed = match seen.has(&server) {
-        true => server.resources(&context).await,
+        true => resources::list(&server, &context).await,
         false => Ok(Vec::new()),
     };
     let (resources, unavailable) = match listed {
@@ -135,7 +135,7 @@ pub(in crate::routes) async fn read(
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
     let seen = app.upstreams().visible_servers(&context, &visibility).await;
     let reading = match seen.has(&server) {
-        true => server.read(&uri, &context).await,
+        true => resources::read(&server, &uri, &context).await,
         false => Err(ToolFailure::new(
             ErrorCode::NotFound,
             format!("MCP server '{}': Resource not found", server.label),

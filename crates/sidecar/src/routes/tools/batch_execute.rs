@@ -1,26 +1,19 @@
-use std::iter::repeat_n;
-use std::time::{Duration, Instant};
+use std::iter::empty;
+use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use pillion_core::compute;
-use pillion_core::executor::{CompletedCall, RESPONSE_ALLOWANCE, ResolvedCall};
-use pillion_core::store::CallId;
-use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
-use pillion_wire::{
-    BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse, MAX_ID_BYTES,
-};
-use serde_json::{Value, json};
+use pillion_core::tool::ErrorCode;
+use pillion_wire::{BatchRequest, BatchResponse, MAX_ID_BYTES};
 
-use super::answer;
-use super::once::{self, Executed, Key, Request};
+use super::once::{self, Key};
+use super::run::{Form, run};
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
 use crate::routes::error::{RequestError, RouteError};
-use pillion_gateway::{NameScope, Resolution};
 
 /// Why a batch is rejected.
 #[derive(Debug, thiserror::Error)]
@@ -80,134 +73,14 @@ pub(in crate::routes) async fn batch_execute(
     }
     match key {
         Some(key) => {
-            let response = once::run(app, key, batch, caller).await?;
-            Ok(response.into_response())
+            let response = once::run(app, key, batch, Form::Batch, caller).await?;
+            Ok(response.into_response(Form::Batch))
         }
         None => {
-            let contexts = repeat_n(caller.context.clone(), batch.calls.len());
             // Boxed: the future is as large as a call and its contexts.
-            let ran = Box::pin(run(&app, batch, &caller, Duration::ZERO, contexts)).await;
-            Ok(Json(ran.answer).into_response())
+            let ran = Box::pin(run(&app, batch, caller, Duration::ZERO, empty())).await;
+            Ok(Form::Batch.respond(&ran.response))
         }
-    }
-}
-
-/// Runs a batch that has waited for `waited` before, each call with its own context.
-async fn run(
-    app: &App,
-    batch: BatchRequest,
-    caller: &Caller,
-    waited: Duration,
-    contexts: impl Iterator<Item = CallContext> + Send,
-) -> Executed<BatchResponse> {
-    let Caller {
-        context,
-        visibility,
-        ..
-    } = caller;
-    let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
-    let resolution = app.resolve(context, visibility, NameScope::Registered, &names);
-    let resolution = resolution.await;
-    let executor = resolution.executor(app);
-    let Resolution {
-        tools,
-        own,
-        unavailable_servers,
-        took,
-    } = resolution;
-    let waited = waited + took;
-
-    // Calls of unknown tools are answered here and do not reach the executor.
-    let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
-    let mut answers = Vec::with_capacity(ids.len());
-    let mut calls = Vec::with_capacity(ids.len());
-    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(tools) {
-        answers.push(match tool {
-            Ok(tool) => {
-                let (call, tool) = (to_core(call), Some(tool));
-                calls.push((ResolvedCall { call, tool, waited }, context));
-                None
-            }
-            Err(missing) => {
-                let (own, unavailable) = (own.as_ref(), &unavailable_servers);
-                let failure =
-                    answer::unknown(app, visibility, own, &call.name, missing, unavailable);
-                Some(ExecuteResponse::NotFound(failure))
-            }
-        });
-    }
-    let all = match batch.mode {
-        BatchMode::Parallel => executor.execute_parallel_resolved(calls).await,
-        BatchMode::Sequential => {
-            let mut all = Vec::with_capacity(calls.len());
-            for (call, context) in calls {
-                all.push(executor.execute_resolved(call, &context).await);
-            }
-            all
-        }
-    };
-    let is_final = all.iter().any(CompletedCall::is_final);
-    let respond_by = all.iter().map(|ended| ended.respond_by).max();
-    let open = answers.iter_mut().filter(|answer| answer.is_none());
-    for (answer, ended) in open.zip(all) {
-        *answer = Some(answer::ran(ended.result));
-    }
-    let answers = answers.into_iter().flatten();
-    Executed {
-        answer: answer_of(ids.into_iter().zip(answers)),
-        is_final,
-        respond_by: respond_by.unwrap_or_else(|| Instant::now() + RESPONSE_ALLOWANCE),
-    }
-}
-
-/// Combines the results with the IDs of their calls.
-fn answer_of(answers: impl Iterator<Item = (String, ExecuteResponse)>) -> BatchResponse {
-    let results: Vec<_> = answers
-        .map(|(id, answer)| BatchResult { id, answer })
-        .collect();
-    BatchResponse {
-        success: true,
-        total: results.len(),
-        results,
-    }
-}
-
-impl Request for BatchRequest {
-    type Response = BatchResponse;
-
-    fn content(&self) -> Value {
-        json!({"batch": self})
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.calls.iter().map(|call| call.name.as_str())
-    }
-
-    async fn run(
-        self,
-        app: App,
-        caller: Caller,
-        waited: Duration,
-        records: impl Iterator<Item = CallId> + Send,
-    ) -> Executed<BatchResponse> {
-        let contexts = records.map(|id| CallContext {
-            record: Some(id),
-            ..caller.context.clone()
-        });
-        run(&app, self, &caller, waited, contexts).await
-    }
-
-    fn not_stored(answer: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {
-        let results = answer.results.iter().zip(records);
-        answer_of(results.map(|(result, record)| {
-            let stands = once::not_stored(&result.answer, Some(record));
-            (result.id.clone(), stands)
-        }))
-    }
-
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> BatchResponse {
-        let calls = self.calls.into_iter().zip(begun);
-        answer_of(calls.map(|(call, begun)| (call.id.clone(), once::cut_off(to_core(call), begun))))
     }
 }
 
@@ -233,8 +106,4 @@ fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
         return Err(RequestError::parameter("id", expected));
     }
     Ok(request)
-}
-
-fn to_core(call: BatchCall) -> ToolCall {
-    ToolCall::new(call.id, call.name, call.arguments)
 }

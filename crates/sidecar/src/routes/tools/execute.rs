@@ -1,23 +1,20 @@
-use std::time::{Duration, Instant};
+use std::iter::empty;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use pillion_core::executor::{RESPONSE_ALLOWANCE, ResolvedCall};
-use pillion_core::store::CallId;
-use pillion_core::tool::ToolCall;
-use pillion_wire::ExecuteResponse;
-use serde_json::{Value, json};
+use axum::response::Response;
+use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse};
 
-use super::once::{self, Executed, Key, Request};
+use super::once::{self, Key};
+use super::run::{Form, run};
 use super::{ToolPathError, answer};
 use crate::app::App;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
-use crate::routes::error::RequestError;
+use crate::routes::error::{InternalError, RequestError};
 use crate::routes::request_log::HttpRequestId;
-use pillion_gateway::NameScope;
 use pillion_gateway::client_text::truncate_input;
 
 /// Runs one tool; the body is its arguments.
@@ -60,90 +57,24 @@ pub(in crate::routes) async fn execute(
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
     tracing::Span::current().record("tool_name", truncate_input(&name));
-    let call = ToolCall::new(&*id, name, arguments);
+    let batch = BatchRequest {
+        calls: vec![BatchCall {
+            id: id.to_string(),
+            name,
+            arguments,
+        }],
+        mode: BatchMode::Sequential,
+    };
     match key {
         Some(key) => {
-            let response = once::run(app, key, call, caller).await?;
-            Ok(response.into_response())
+            let response = once::run(app, key, batch, Form::SingleCall, caller).await?;
+            Ok(response.into_response(Form::SingleCall))
         }
         None => {
-            let ran = run(&app, call, &caller, Duration::ZERO).await;
-            Ok(answer::respond(ran.answer))
+            // Boxed: the future is as large as a call and its context.
+            let mut ran = Box::pin(run(&app, batch, caller, Duration::ZERO, empty())).await;
+            let result = ran.response.results.pop();
+            Ok(answer::respond(result.ok_or(InternalError)?.answer))
         }
-    }
-}
-
-/// Runs a call that has waited for `waited` before.
-pub(super) async fn run(
-    app: &App,
-    call: ToolCall,
-    caller: &Caller,
-    waited: Duration,
-) -> Executed<ExecuteResponse> {
-    let Caller {
-        context,
-        visibility,
-        ..
-    } = caller;
-    let names = [call.name.as_str()];
-    let resolution = app.resolve(context, visibility, NameScope::Registered, &names);
-    let mut resolution = resolution.await;
-    match resolution.take_only() {
-        Ok(tool) => {
-            let tool = Some(tool);
-            let executor = resolution.executor(app);
-            let waited = waited + resolution.took;
-            let call = ResolvedCall { call, tool, waited };
-            let ended = executor.execute_resolved(call, context);
-            let ended = ended.await;
-            Executed {
-                is_final: ended.is_final(),
-                respond_by: ended.respond_by,
-                answer: answer::ran(ended.result),
-            }
-        }
-        Err(missing) => {
-            let (own, unavailable) = (resolution.own.as_ref(), &resolution.unavailable_servers);
-            let failure = answer::unknown(app, visibility, own, &call.name, missing, unavailable);
-            Executed {
-                answer: ExecuteResponse::NotFound(failure),
-                is_final: false,
-                respond_by: Instant::now() + RESPONSE_ALLOWANCE,
-            }
-        }
-    }
-}
-
-impl Request for ToolCall {
-    type Response = ExecuteResponse;
-
-    fn content(&self) -> Value {
-        json!({"tool": self.name, "arguments": self.arguments})
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(self.name.as_str())
-    }
-
-    async fn run(
-        self,
-        app: App,
-        mut caller: Caller,
-        waited: Duration,
-        mut records: impl Iterator<Item = CallId> + Send,
-    ) -> Executed<ExecuteResponse> {
-        caller.context.record = records.next();
-        run(&app, self, &caller, waited).await
-    }
-
-    fn not_stored(
-        answer: &ExecuteResponse,
-        mut records: impl Iterator<Item = CallId>,
-    ) -> ExecuteResponse {
-        once::not_stored(answer, records.next())
-    }
-
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> ExecuteResponse {
-        once::cut_off(self, begun.into_iter().flatten().next())
     }
 }

@@ -1,5 +1,6 @@
 //! Calls of the sidecar's own tools by PHP executors.
 
+use std::iter::empty;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +11,18 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
-use pillion_core::tool::{ErrorCode, JsonObject, ToolCall, ToolFailure, ToolName, ToolOutput};
+use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput};
 use pillion_gateway::access::Peer;
 use pillion_gateway::problem::Reason;
-use pillion_wire::{ExecuteResponse, Failure, ToolOutcome, route};
+use pillion_wire::{
+    BatchCall, BatchMode, BatchRequest, ExecuteResponse, Failure, ToolOutcome, route,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
-use super::execute;
 use super::once::{self, Key, KeyedResponse};
+use super::run::{Form, run};
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
@@ -48,11 +51,11 @@ impl ExecutorCall {
         parts.extensions.insert(self.peer);
         let route = route::EXECUTE_TOOL.path;
         let logged = LoggedRequest::begin(app, &mut parts, route);
-        let call = ToolCall::new(
-            &*logged.id,
-            self.name.as_str(),
-            Value::Object(self.arguments),
-        );
+        let call = BatchCall {
+            id: logged.id.to_string(),
+            name: self.name.as_str().to_owned(),
+            arguments: Value::Object(self.arguments),
+        };
         // Boxed: the future is as large as a call.
         let running = Box::pin(respond(app, &mut parts, call)).instrument(logged.span.clone());
         let responded = AssertUnwindSafe(running).catch_unwind().await;
@@ -77,8 +80,8 @@ impl ExecutorCall {
 async fn respond(
     app: &App,
     parts: &mut Parts,
-    call: ToolCall,
-) -> Result<KeyedResponse<ExecuteResponse>, RequestError> {
+    call: BatchCall,
+) -> Result<KeyedResponse, RequestError> {
     let grant = gate::local_grant(parts.extensions.get());
     tracing::Span::current().record("client", &grant.name);
     tracing::Span::current().record("tool_name", &call.name);
@@ -93,19 +96,27 @@ async fn respond(
     }
     // `memory` holds the charge until the call has ended.
     Body::checked(body, memory.as_ref()).await?;
+    let batch = BatchRequest {
+        calls: vec![call],
+        mode: BatchMode::Sequential,
+    };
     match key {
-        Some(key) => once::run(app.clone(), key, call, caller).await,
+        Some(key) => once::run(app.clone(), key, batch, Form::SingleCall, caller).await,
         None => {
-            let ran = execute::run(app, call, &caller, Duration::ZERO).await;
-            Ok(KeyedResponse::Ran(Arc::new(ran.answer)))
+            let ran = run(app, batch, caller, Duration::ZERO, empty()).await;
+            Ok(KeyedResponse::Ran(Arc::new(ran.response)))
         }
     }
 }
 
 /// Converts the response to a call to the outcome of a tool.
-fn outcome_of(response: KeyedResponse<ExecuteResponse>) -> Result<ToolOutput, ToolFailure> {
+fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
     let response = match response {
-        KeyedResponse::Ran(response) => Arc::unwrap_or_clone(response),
+        KeyedResponse::Ran(response) => Arc::unwrap_or_clone(response)
+            .results
+            .pop()
+            .map(|result| result.answer)
+            .ok_or_else(|| ToolFailure::internal("The sidecar failed unexpectedly"))?,
         KeyedResponse::Replayed(text) => {
             serde_json::from_str(&text).map_err(|error| ToolFailure::internal(error.to_string()))?
         }

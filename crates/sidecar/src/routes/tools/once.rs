@@ -2,9 +2,8 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use axum::Json;
 use axum::extract::OptionalFromRequestParts;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
@@ -13,15 +12,18 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::digest::sha256_hex;
 use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::store::{CallId, IdempotencyKey, StoreError};
-use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
+use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_deadline::{timeout, timeout_at};
-use pillion_wire::{ExecuteResponse, IDEMPOTENCY_KEY_HEADER, IDEMPOTENCY_REPLAYED_HEADER};
-use serde::Serialize;
+use pillion_wire::{
+    BatchCall, BatchRequest, BatchResponse, ExecuteResponse, IDEMPOTENCY_KEY_HEADER,
+    IDEMPOTENCY_REPLAYED_HEADER,
+};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::answer;
+use super::run::{Form, batch_response};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{InternalError, RequestError, RouteError};
@@ -118,64 +120,25 @@ fn unescaped(quoted: &str) -> Option<String> {
     Some(text)
 }
 
-/// A request that runs tools and can have an idempotency key.
-pub(super) trait Request: Send + 'static {
-    type Response: Serialize + Send + Sync + 'static;
-
-    /// Returns the content of the request. Requests with equal content, in any key order, count as
-    /// the same request.
-    fn content(&self) -> Value;
-
-    /// Returns the tool names of the calls.
-    fn names(&self) -> impl Iterator<Item = &str>;
-
-    /// Runs the request for `caller`, after it has waited for `waited`, which counts toward the
-    /// deadlines of its calls. `records` are the call log IDs of its calls, in order.
-    fn run(
-        self,
-        app: App,
-        caller: Caller,
-        waited: Duration,
-        records: impl Iterator<Item = CallId> + Send,
-    ) -> impl Future<Output = Executed<Self::Response>> + Send;
-
-    /// Returns the replacement for a response that is not stored: the outcome of its calls, with
-    /// their ids in the call log from `records`.
-    fn not_stored(answer: &Self::Response, records: impl Iterator<Item = CallId>)
-    -> Self::Response;
-
-    /// Returns the response to a request that a previous sidecar process started and did not
-    /// answer. `begun` has the call log IDs of the calls that started.
-    fn cut_off(self, begun: Vec<Option<CallId>>) -> Self::Response;
-}
-
-/// The outcome of a request.
-pub(super) struct Executed<T> {
-    pub(super) answer: T,
-    /// Whether a repeated request gets this response: a tool was started, or a call succeeded.
-    pub(super) is_final: bool,
-    /// When the response is due at the latest.
-    pub(super) respond_by: Instant,
-}
-
 /// The response to a request with a key.
-pub(super) enum KeyedResponse<T> {
+pub(super) enum KeyedResponse {
     /// The request has run now.
-    Ran(Arc<T>),
+    Ran(Arc<BatchResponse>),
     /// The stored response of an earlier request with the key, as JSON.
     Replayed(String),
 }
 
-impl<T: Serialize> IntoResponse for KeyedResponse<T> {
-    fn into_response(self) -> Response {
+impl KeyedResponse {
+    /// Returns the HTTP response.
+    pub(super) fn into_response(self, form: Form) -> Response {
         match self {
-            Self::Ran(answer) => Json(&*answer).into_response(),
-            Self::Replayed(answer) => {
+            Self::Ran(response) => form.respond(&response),
+            Self::Replayed(json) => {
                 let headers = [
                     (CONTENT_TYPE.as_str(), "application/json"),
                     (IDEMPOTENCY_REPLAYED_HEADER, "true"),
                 ];
-                (headers, answer).into_response()
+                (headers, json).into_response()
             }
         }
     }
@@ -184,12 +147,13 @@ impl<T: Serialize> IntoResponse for KeyedResponse<T> {
 /// Runs the request, unless it already ran with this key. The request continues if its client
 /// disconnects, so that a repeated request gets the response. Storing the response continues if the
 /// response is due.
-pub(super) async fn run<R: Request>(
+pub(super) async fn run(
     app: App,
     Key(key): Key,
-    request: R,
+    batch: BatchRequest,
+    form: Form,
     caller: Caller,
-) -> Result<KeyedResponse<R::Response>, RequestError> {
+) -> Result<KeyedResponse, RequestError> {
     let state = app.state().ok_or(NoStore)?;
     let principal = caller.context.principal.clone();
     let principal = principal.as_deref();
@@ -197,12 +161,12 @@ pub(super) async fn run<R: Request>(
         scope: scope(principal, caller.context.user.as_deref()),
         key,
     };
-    let (content, bytes) = fingerprint(request.content());
+    let (content, bytes) = fingerprint(form.content(&batch));
     let ttl = app.http().idempotency_ttl;
     let keys = state.keys();
     let began = Instant::now();
-    let limit = app.timeout_of_calls(request.names());
-    let claim = keys.claim(&key, &content, request.names().count(), ttl);
+    let limit = app.timeout_of_calls(batch.calls.iter().map(|call| call.name.as_str()));
+    let claim = keys.claim(&key, &content, batch.calls.len(), ttl);
     let claim = timeout(limit, claim).await.unwrap_or_else(|_| {
         let message = "the store did not respond before the deadline of the request";
         Err(StoreError::unavailable(message))
@@ -213,8 +177,9 @@ pub(super) async fn run<R: Request>(
         Claim::InProgress => return Err(IdempotencyKeyError::InProgress.into()),
         Claim::OtherRequest => return Err(IdempotencyKeyError::OtherRequest.into()),
         Claim::CutOff { begun, fingerprint } => {
-            let answer = serde_json::to_string(&request.cut_off(begun));
-            let answer = answer.map_err(|_| InternalError)?;
+            let answer = form
+                .to_json(&cut_off(batch, begun))
+                .map_err(|_| InternalError)?;
             // If this takes longer, a repeated request comes here again.
             let recorded = keys.record(&key, &fingerprint, &answer);
             drop(timeout(RESPONSE_ALLOWANCE, recorded).await);
@@ -234,11 +199,11 @@ pub(super) async fn run<R: Request>(
         let _run = run;
         let principal = caller.context.principal.clone();
         let max_bytes = app.http().idempotency_max_bytes;
-        let ran = request.run(app, caller, waited, held.calls()).await;
-        let answer = Arc::new(ran.answer);
+        let ran = super::run::run(&app, batch, caller, waited, held.calls()).await;
+        let answer = Arc::new(ran.response);
         let mut stored = pin!(async {
             match ran.is_final {
-                true => store::<R>(held, &answer, principal.as_deref(), max_bytes).await,
+                true => store(held, form, &answer, principal.as_deref(), max_bytes).await,
                 false => held.did_not_run().await,
             }
         });
@@ -258,13 +223,14 @@ pub(super) async fn run<R: Request>(
 
 /// Stores the response of a request that has run. If the responses of its principal exceed `max`,
 /// stores only that the request has run.
-async fn store<R: Request>(
+async fn store(
     held: ClaimedKey,
-    answer: &R::Response,
+    form: Form,
+    answer: &BatchResponse,
     principal: Option<&str>,
     max: u64,
 ) {
-    let text = match serde_json::to_string(answer) {
+    let text = match form.to_json(answer) {
         Ok(text) if held.admits(principal, text.len(), max).await => Ok(text),
         Ok(text) => {
             tracing::warn!(
@@ -273,7 +239,7 @@ async fn store<R: Request>(
                 "The response of a request with an Idempotency-Key is not stored: \
                  http.idempotency_max_bytes is reached"
             );
-            serde_json::to_string(&R::not_stored(answer, held.calls()))
+            form.to_json(&not_stored(answer, held.calls()))
         }
         Err(error) => Err(error),
     };
@@ -294,9 +260,16 @@ fn fingerprint(mut content: Value) -> (String, u64) {
     (sha256_hex(&text), json_memory(&text))
 }
 
+/// Returns the response to a request that a previous sidecar process started and did not answer.
+/// `begun` has the call log IDs of the calls that started.
+fn cut_off(batch: BatchRequest, begun: Vec<Option<CallId>>) -> BatchResponse {
+    let calls = batch.calls.into_iter().zip(begun);
+    batch_response(calls.map(|(call, begun)| (call.id.clone(), cut_off_call(call, begun))))
+}
+
 /// Returns the response for a call whose response was not stored before its process stopped, with
 /// the call log ID if the call was started.
-pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> ExecuteResponse {
+fn cut_off_call(call: BatchCall, begun: Option<CallId>) -> ExecuteResponse {
     let error = match begun {
         Some(_) => {
             "The sidecar stopped, or its store failed, before it stored the response of this call. \
@@ -319,8 +292,18 @@ pub(super) fn cut_off(call: ToolCall, begun: Option<CallId>) -> ExecuteResponse 
     answer::ran(result)
 }
 
+/// Returns the replacement for a response that is not stored: the outcome of its calls, with their
+/// IDs in the call log from `records`.
+fn not_stored(answer: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {
+    let results = answer.results.iter().zip(records);
+    batch_response(results.map(|(result, record)| {
+        let replacement = not_stored_call(&result.answer, record);
+        (result.id.clone(), replacement)
+    }))
+}
+
 /// Returns the replacement for a call's response that is not stored.
-pub(super) fn not_stored(answer: &ExecuteResponse, record: Option<CallId>) -> ExecuteResponse {
+fn not_stored_call(answer: &ExecuteResponse, record: CallId) -> ExecuteResponse {
     let ExecuteResponse::Executed(execution) = answer else {
         return answer.clone();
     };
@@ -338,15 +321,15 @@ pub(super) fn not_stored(answer: &ExecuteResponse, record: Option<CallId>) -> Ex
     result
         .metadata
         .insert("response_stored".to_owned(), json!(false));
-    if let Some(id) = record {
-        let id = json!(id.to_string());
-        result.metadata.insert("record_id".to_owned(), id);
-    }
+    let id = json!(record.to_string());
+    result.metadata.insert("record_id".to_owned(), id);
     answer::ran(result)
 }
 
 #[cfg(test)]
 mod tests {
+    use pillion_wire::BatchMode;
+
     use super::*;
 
     #[test]
@@ -373,8 +356,16 @@ mod tests {
     #[test]
     fn the_fingerprint_depends_on_tool_and_arguments_in_any_order() {
         let of = |name: &str, arguments: &str| {
-            let arguments = serde_json::from_str(arguments).unwrap();
-            fingerprint(ToolCall::new("x", name, arguments).content()).0
+            let call = BatchCall {
+                id: "x".to_owned(),
+                name: name.to_owned(),
+                arguments: serde_json::from_str(arguments).unwrap(),
+            };
+            let batch = BatchRequest {
+                calls: vec![call],
+                mode: BatchMode::Sequential,
+            };
+            fingerprint(Form::SingleCall.content(&batch)).0
         };
         let request = of("t", r#"{"a": {"c": 1, "d": 2}, "b": 3}"#);
         assert_eq!(request, of("t", r#"{"b": 3, "a": {"d": 2, "c": 1}}"#));

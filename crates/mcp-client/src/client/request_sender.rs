@@ -1,192 +1,26 @@
-//! Sends a request: once, or several times where a repetition is harmless, and follows its input
-//! requests to the final result.
+//! Sends a request: once, or several times where a repetition is harmless.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
-use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::connection::ClientConnection;
 use super::delivery::Delivery;
-use super::known_tools::KnownTool;
-use super::result_type::result_type;
-use super::{McpClient, RequestOptions};
+use super::known_tools::{KnownTool, KnownTools};
+use super::listing::learn_tools;
+use crate::callbacks::Callbacks;
 use crate::connect::{HEADER_MISMATCH, UNSUPPORTED_VERSION, newest_common_revision};
 use crate::jsonrpc::RpcOutcome;
-use crate::metadata::{CLIENT_CAPABILITIES, RESERVED_PREFIX, with_tasks};
-use crate::peer::ProgressGuard;
+use crate::metadata::RESERVED_PREFIX;
+use crate::peer::Peer;
 use crate::repeat::{Repeat, is_first_break};
 use crate::result_cache::McpResultCache;
 use crate::session::{RequestExtras, Session, rpc_outcome};
-use crate::{Feature, McpErrorKind};
+use crate::{Feature, McpErrorKind, ServerConfig};
 use pillion_egress::MAX_REPEATS;
-
-/// Maximum number of rounds in which a server may request input for one request.
-pub(super) const MAX_ROUNDS: u32 = 16;
-
-/// Maximum number of input requests in one round.
-pub(super) const MAX_QUESTIONS: usize = 32;
-
-/// Maximum size of the key of an input request, in bytes.
-const MAX_KEY_LEN: usize = 1024;
-
-/// An intermediate result: the server requests input first (MCP 2026-07-28, "Multi Round-Trip
-/// Requests").
-#[derive(Deserialize)]
-struct InputRequired<'a> {
-    #[serde(rename = "inputRequests", default)]
-    requests: Option<IndexMap<String, Question>>,
-    #[serde(rename = "requestState", borrow, default)]
-    state: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Question {
-    method: String,
-    #[serde(default)]
-    params: Option<Box<RawValue>>,
-}
-
-pub(super) type Answers = IndexMap<String, Value>;
-
-impl McpClient {
-    /// Sends a request and follows it to its final result, through input requests and tasks. The
-    /// caller enforces the deadline.
-    pub(super) async fn run(
-        &self,
-        method: &str,
-        params: &RawValue,
-        options: &RequestOptions,
-        delivery: &Delivery,
-    ) -> Result<Box<RawValue>, McpErrorKind> {
-        let (meta, _following) = self.meta(options);
-        let mut sent = Cow::Borrowed(params);
-        for round in 0..MAX_ROUNDS {
-            let (outcome, session) = match round {
-                0 => self.cached_exchange(method, &sent, &meta, delivery).await?,
-                _ => self.exchange(method, &sent, &meta, delivery).await?,
-            };
-            let result = outcome?;
-            if !session.has(Feature::RequestMetadata) {
-                return Ok(result);
-            }
-            match &*result_type(&result) {
-                "complete" => return Ok(result),
-                "input_required" if options.return_input_requests => return Ok(result),
-                "input_required" => {
-                    let more = Box::pin(self.answer_questions(&result)).await?;
-                    sent = Cow::Owned(with_entries(params, more)?);
-                }
-                "task" if method == "tools/call" => {
-                    return Box::pin(self.follow_task(&result, options, delivery)).await;
-                }
-                other => {
-                    return Err(McpErrorKind::UnknownResultType {
-                        result_type: other.chars().take(100).collect(),
-                    });
-                }
-            }
-        }
-        Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS })
-    }
-
-    /// Returns the `_meta` of a request, with a progress token if there is a progress handler.
-    fn meta(&self, options: &RequestOptions) -> (Map<String, Value>, Option<ProgressGuard>) {
-        let mut meta = options.meta.clone();
-        if let Some(capabilities) = &options.capabilities {
-            let capabilities = with_tasks(capabilities.clone());
-            meta.insert(CLIENT_CAPABILITIES.to_owned(), capabilities.into());
-        }
-        let callback = options.on_progress.clone();
-        let following = callback.map(|callback| self.shared.peer.follow(callback));
-        if let Some(following) = &following {
-            meta.insert("progressToken".to_owned(), json!(following.token));
-        }
-        (meta, following)
-    }
-
-    /// Returns the entries to add to the repeated request: the responses to the server's input
-    /// requests, and the server's state, unchanged.
-    async fn answer_questions(
-        &self,
-        result: &RawValue,
-    ) -> Result<Vec<(&'static str, Box<RawValue>)>, McpErrorKind> {
-        let asked: InputRequired<'_> = serde_json::from_str(result.get()).map_err(unexpected)?;
-        let mut more = Vec::new();
-        if asked.requests.is_none() && asked.state.is_none() {
-            let reason = "neither `inputRequests` nor `requestState`";
-            return Err(unexpected(serde::de::Error::custom(reason)));
-        }
-        if let Some(questions) = asked.requests {
-            let answers = self.answers(questions).await?;
-            more.push(("inputResponses", raw(&answers)?));
-        }
-        if let Some(state) = asked.state {
-            more.push(("requestState", state.to_owned()));
-        }
-        Ok(more)
-    }
-
-    /// Returns the responses to the input requests of one round.
-    pub(super) async fn answers(
-        &self,
-        questions: IndexMap<String, Question>,
-    ) -> Result<Answers, McpErrorKind> {
-        if questions.len() > MAX_QUESTIONS {
-            return Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS });
-        }
-        if questions.keys().any(|key| key.len() > MAX_KEY_LEN) {
-            let reason = "a key of `inputRequests` is too long";
-            return Err(unexpected(serde::de::Error::custom(reason)));
-        }
-        let answers = questions.into_iter().map(async |(key, question)| {
-            let Question { method, params } = question;
-            let answer = self.shared.peer.callbacks().answer(&method, params).await;
-            match answer {
-                Ok(answer) => Ok((key, answer)),
-                Err(error) => Err(McpErrorKind::InputRequired {
-                    method,
-                    reason: error.message,
-                }),
-            }
-        });
-        // A user may take a while, and the client may be disconnected meanwhile.
-        let closed = self.shared.connections.closed();
-        let answers = closed.run_until_closed(try_join_all(answers)).await??;
-        Ok(answers.into_iter().collect())
-    }
-}
-
-/// Returns `params` with additional entries.
-fn with_entries(
-    params: &RawValue,
-    entries: Vec<(&'static str, Box<RawValue>)>,
-) -> Result<Box<RawValue>, McpErrorKind> {
-    let mut all: IndexMap<Cow<'_, str>, Cow<'_, RawValue>> =
-        serde_json::from_str::<IndexMap<Cow<'_, str>, &RawValue>>(params.get())
-            .map_err(McpErrorKind::Encode)?
-            .into_iter()
-            .map(|(key, value)| (key, Cow::Borrowed(value)))
-            .collect();
-    for (key, value) in entries {
-        all.insert(Cow::Borrowed(key), Cow::Owned(value));
-    }
-    raw(&all)
-}
-
-pub(super) fn raw(value: &impl Serialize) -> Result<Box<RawValue>, McpErrorKind> {
-    to_raw_value(value).map_err(McpErrorKind::Encode)
-}
-
-pub(super) fn unexpected(source: serde_json::Error) -> McpErrorKind {
-    McpErrorKind::UnexpectedResult {
-        method: "tools/call",
-        source,
-    }
-}
 
 /// Maximum number of connections that may end before a byte of one request has been sent.
 const MAX_CHANNELS: usize = 8;
@@ -206,7 +40,32 @@ enum RetryReason {
     HeadersChanged,
 }
 
-impl McpClient {
+/// Sends requests to one server, over its current session.
+pub(super) struct RequestSender {
+    pub(super) config: Arc<ServerConfig>,
+    /// The server's URL or command, for logs.
+    display_url: String,
+    pub(super) peer: Arc<Peer>,
+    pub(super) connections: ClientConnection,
+    pub(super) tools: KnownTools,
+    results: Arc<McpResultCache>,
+}
+
+impl RequestSender {
+    pub(super) fn new(config: ServerConfig, callbacks: Callbacks) -> Self {
+        let config = Arc::new(config);
+        let results = Arc::new(McpResultCache::default());
+        let peer = Arc::new(Peer::new(callbacks, Arc::clone(&results)));
+        Self {
+            connections: ClientConnection::new(Arc::clone(&config), Arc::clone(&peer)),
+            display_url: config.display_url(),
+            config,
+            peer,
+            tools: KnownTools::default(),
+            results,
+        }
+    }
+
     /// Sends a request, or answers it from the result cache if the server allows that.
     pub(super) async fn cached_exchange(
         &self,
@@ -217,18 +76,18 @@ impl McpClient {
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
         let may_be_kept = McpResultCache::covers(method);
         if may_be_kept {
-            let session = self.shared.connections.session().await?;
-            if let Some(result) = self.shared.results.get(method, params) {
+            let session = self.connections.session().await?;
+            if let Some(result) = self.results.get(method, params) {
                 return Ok((Ok(result), session));
             }
         }
-        let sent = may_be_kept.then(|| self.shared.results.generation(method));
+        let sent = may_be_kept.then(|| self.results.generation(method));
         let (outcome, session) = self.exchange(method, params, meta, delivery).await?;
         if let Ok(result) = &outcome
             && let Some(sent) = sent
             && session.has(Feature::RequestMetadata)
         {
-            self.shared.results.put(method, params, result, sent);
+            self.results.put(method, params, result, sent);
         }
         Ok((outcome, session))
     }
@@ -242,17 +101,17 @@ impl McpClient {
         meta: &Map<String, Value>,
         delivery: &Delivery,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
-        let url = &self.shared.display_url;
+        let url = &self.display_url;
         let mut tried = Vec::new();
         loop {
-            let session = self.shared.connections.session().await?;
+            let session = self.connections.session().await?;
             tracing::debug!(mcp.url = url, mcp.method = method, "MCP request");
             let extras = self.extras(&session, method, params, meta);
             let exchange = session.exchange_unconverted(method, params, extras);
             let received = delivery.track(exchange).await;
             let was_answered = received.is_ok();
             let outcome = rpc_outcome(received);
-            self.shared.connections.learn(&outcome);
+            self.connections.learn(&outcome);
             tracing::debug!(
                 mcp.url = url,
                 mcp.method = method,
@@ -268,16 +127,16 @@ impl McpClient {
                 // An HTTP session outlives its connections.
                 RetryReason::ConnectionBroken if session.is_open() => {}
                 RetryReason::SessionExpired | RetryReason::ConnectionBroken => {
-                    self.shared.connections.forget(&session).await;
+                    self.connections.forget(&session).await;
                 }
                 RetryReason::RevisionRefused => {}
                 RetryReason::DialectChanged => {
                     let before = session.version();
-                    self.shared.connections.forget_dialect(&session).await;
-                    let now = self.shared.connections.session().await;
+                    self.connections.forget_dialect(&session).await;
+                    let now = self.connections.session().await;
                     let now = now.map(|now| now.version());
                     if now.as_ref().is_ok_and(|now| *now == before) {
-                        self.shared.connections.confirmed().note(&outcome);
+                        self.connections.confirmed().note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
                     let may_have_run =
@@ -288,8 +147,8 @@ impl McpClient {
                     }
                 }
                 RetryReason::HeadersChanged => {
-                    self.shared.results.forget("tools/list");
-                    Box::pin(self.learn_tools(&session)).await?;
+                    self.results.forget("tools/list");
+                    Box::pin(learn_tools(self, &session)).await?;
                 }
             }
             tried.push(again);
@@ -302,7 +161,7 @@ impl McpClient {
     fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
         let most = match reason {
-            RetryReason::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
+            RetryReason::SessionExpired if self.connections.is_channel() => MAX_CHANNELS,
             RetryReason::ConnectionBroken => MAX_REPEATS as usize,
             _ => 1,
         };
@@ -327,11 +186,11 @@ impl McpClient {
                 .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
             return extras;
         }
-        if let Some(level) = self.shared.connections.settings().log_level() {
+        if let Some(level) = self.connections.settings().log_level() {
             let key = "io.modelcontextprotocol/logLevel".to_owned();
             extras.meta.insert(key, json!(level));
         }
-        if self.shared.tools.has_param_headers()
+        if self.tools.has_param_headers()
             && let Some((tool, arguments)) = self.called_tool(method, params)
         {
             extras.mirrored = tool.headers(arguments);
@@ -356,7 +215,7 @@ impl McpClient {
             return None;
         }
         let call: Call<'a> = serde_json::from_str(params.get()).ok()?;
-        let tool = self.shared.tools.get(&call.name)?;
+        let tool = self.tools.get(&call.name)?;
         Some((tool, call.arguments.unwrap_or(RawValue::NULL)))
     }
 
@@ -401,7 +260,7 @@ impl McpClient {
                     .then_some(RetryReason::DialectChanged)
             }
             outcome => {
-                let misfit = !self.shared.connections.is_channel()
+                let misfit = !self.connections.is_channel()
                     && is_foreign_response(session, outcome)
                     && self.may_have_changed(outcome);
                 misfit.then_some(RetryReason::DialectChanged)
@@ -411,7 +270,7 @@ impl McpClient {
 
     /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
-        let connections = &self.shared.connections;
+        let connections = &self.connections;
         connections.detects_dialect() && !connections.confirmed().covers(outcome)
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::{NoContext, Uuid};
 
-use super::Timestamp;
+use crate::timestamp::Timestamp;
 
 /// A smaller step back of the system clock counts as a correction and keeps ids in order.
 const MAX_CLOCK_STEP_BACK: Duration = Duration::from_secs(10);

@@ -1,0 +1,45 @@
+use pillion_core::provider::{Provider, refusal};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Finish, LimitReached};
+
+/// A model's final answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatAnswer {
+    /// The text of the answer. Text that came with earlier calls is in the messages of the state.
+    pub text: String,
+    /// Why the answer ended.
+    pub finish: Finish,
+    /// The limit that forced the answer, if there was one.
+    pub limit_reached: Option<LimitReached>,
+    /// Details about the end of the answer.
+    #[serde(default, flatten)]
+    pub ending: AnswerEnd,
+}
+
+/// Details of a provider about the end of an answer, in addition to [`Finish`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnswerEnd {
+    /// Whether the text is a refusal that the provider marks as such (OpenAI's `refusal`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_refusal: bool,
+    /// The entry of [`TurnOptions::stop`](crate::TurnOptions::stop) that ended the answer, if the provider reports it
+    /// (Anthropic).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_sequence: Option<String>,
+}
+
+impl AnswerEnd {
+    pub(crate) fn of(provider: Provider, response: &Value) -> Self {
+        let stop_sequence = match provider {
+            Provider::Anthropic => response["stop_sequence"].as_str().map(str::to_owned),
+            _ => None,
+        };
+        Self {
+            is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
+            stop_sequence,
+        }
+    }
+}

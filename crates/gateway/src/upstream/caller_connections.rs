@@ -1,0 +1,259 @@
+//! Connections with a server under its own credential or under the credential of the calling user.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pillion_core::tool::{ActingIdentity, CallContext, ErrorCode, Link, ToolFailure};
+use pillion_mcp_client::ServerConfig;
+
+use super::connection::UpstreamConnection;
+use super::user_connections::UserConnections;
+use crate::credentials::{UserCredential, UserCredentials, file_id, origin_of};
+use pillion_config::{CredentialPolicy, McpServerSection};
+
+/// Interval at which unused user connections, and those whose credential was changed or removed,
+/// are closed.
+pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The error message for a server that was disconnected manually.
+pub(super) const NOT_CONNECTED_MESSAGE: &str = "Not connected to server";
+
+/// The connections with one server. Chooses the connection of each call.
+#[derive(Debug)]
+pub struct CallerConnections {
+    /// The server's id in the store, or an id derived from the label for a server of the
+    /// configuration file.
+    server_id: String,
+    section: Arc<McpServerSection>,
+    /// The connection under the server's own credential.
+    shared: Arc<UpstreamConnection>,
+    /// Whether the server was disconnected manually and must not be used.
+    is_closed: AtomicBool,
+    users: UserConnections,
+}
+
+/// The identity under which a call is sent.
+enum Acting<'a> {
+    Server,
+    User(&'a str, Box<UserCredential>),
+}
+
+impl Acting<'_> {
+    /// Returns the kind of identity, which stays the same when a credential is renewed.
+    fn identity(&self) -> &'static str {
+        match self {
+            Self::Server => "the server itself",
+            Self::User(..) => "the user",
+        }
+    }
+}
+
+impl CallerConnections {
+    pub(super) fn new(
+        section: &Arc<McpServerSection>,
+        shared: &Arc<UpstreamConnection>,
+        credentials: &UserCredentials,
+    ) -> Self {
+        let id = section.id.clone();
+        Self {
+            server_id: id.unwrap_or_else(|| file_id(section.label())),
+            section: Arc::clone(section),
+            shared: Arc::clone(shared),
+            is_closed: AtomicBool::new(false),
+            users: UserConnections::new(credentials),
+        }
+    }
+
+    /// Returns whether the server was disconnected manually and not connected since.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    /// Marks the server as disconnected manually. Returns `true` if the server was open.
+    pub(super) fn close(&self) -> bool {
+        !self.is_closed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Marks the server as usable again.
+    pub(super) fn open(&self) {
+        self.is_closed.store(false, Ordering::Release);
+    }
+
+    /// Removes and returns all connections of users.
+    pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
+        self.users.take_all()
+    }
+
+    /// Closes a user's connection after its running calls.
+    pub(super) fn forget(&self, user: &str) {
+        self.users.forget(&self.server_id, user, None);
+    }
+
+    /// Returns the connection for a call of this caller: the one for which
+    /// `acting_identity` read the credential, if the call still has it.
+    ///
+    /// # Errors
+    /// If the server was disconnected; if the call names no user, a user that the caller may not
+    /// act for, or a user without a credential; or if the call was admitted, and possibly approved,
+    /// under another identity.
+    pub async fn for_caller(
+        &self,
+        context: &CallContext,
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        if self.is_closed() {
+            return Err(ToolFailure::new(
+                ErrorCode::Unavailable,
+                NOT_CONNECTED_MESSAGE,
+            ));
+        }
+        let acting_identity = context.acting_identity.as_ref();
+        if let Some(connection) =
+            acting_identity.and_then(|acting_identity| acting_identity.connection.as_ref()?.get())
+        {
+            return Ok(Arc::clone(connection));
+        }
+        let acting = self.acting(context).await?;
+        self.check_identity(context, &acting)?;
+        self.for_identity(&acting)
+    }
+
+    fn for_identity(&self, acting: &Acting<'_>) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        match acting {
+            Acting::Server => Ok(Arc::clone(&self.shared)),
+            Acting::User(user, credential) => {
+                let server = || self.server_for(user, credential);
+                self.users.connection(user, credential, server)
+            }
+        }
+    }
+
+    /// Closes user connections that are idle or have an outdated credential, after their calls.
+    pub(super) async fn sweep(&self) {
+        self.users.sweep(&self.server_id).await;
+    }
+
+    /// Returns the identity under which a call of this caller is sent, with the connection.
+    ///
+    /// # Errors
+    /// As for [`for_caller`](Self::for_caller).
+    pub(super) async fn acting_identity(
+        &self,
+        context: &CallContext,
+    ) -> Result<ActingIdentity, ToolFailure> {
+        let acting = self.acting(context).await?;
+        let connection = self.for_identity(&acting)?;
+        let identity = acting.identity();
+        let credential = match acting {
+            Acting::Server => identity.to_owned(),
+            Acting::User(_, credential) => credential.version,
+        };
+        Ok(ActingIdentity {
+            connection: Some(Link::new(connection)),
+            ..ActingIdentity::new(identity, credential)
+        })
+    }
+
+    /// Rejects a call whose identity has changed since the call was admitted. A renewed credential
+    /// of the same user does not change the identity.
+    fn check_identity(
+        &self,
+        context: &CallContext,
+        acting: &Acting<'_>,
+    ) -> Result<(), ToolFailure> {
+        let Some(before) = &context.acting_identity else {
+            return Ok(());
+        };
+        if before.identity == acting.identity() {
+            return Ok(());
+        }
+        let label = self.section.label();
+        let user = context.user.as_deref().unwrap_or_default();
+        let what = match acting {
+            Acting::Server => "no longer has a credential",
+            Acting::User(..) => "has a credential now",
+        };
+        let message = format!(
+            "The credential for MCP server '{label}' changed after the call was admitted: '{user}' \
+             {what}. Send the call again"
+        );
+        Err(ToolFailure::new(ErrorCode::Denied, message))
+    }
+
+    async fn acting<'a>(&self, context: &'a CallContext) -> Result<Acting<'a>, ToolFailure> {
+        let policy = self.section.settings.credential;
+        if policy == CredentialPolicy::Shared {
+            return Ok(Acting::Server);
+        }
+        let label = self.section.label();
+        let without = |why: String| match policy {
+            CredentialPolicy::PerUser => Err(ToolFailure::new(
+                ErrorCode::Denied,
+                format!("MCP server '{label}' needs a credential of the user: {why}"),
+            )),
+            _ => Ok(Acting::Server),
+        };
+        let Some(user) = context.user.as_deref() else {
+            return without("the call names no user".to_owned());
+        };
+        let Some(user) = context.verified_user().filter(|verified| *verified == user) else {
+            return without(format!(
+                "the caller may not act for '{user}' (see `pillion tokens create --user`)"
+            ));
+        };
+        let found = self.users.credentials.get(&self.server_id, user).await;
+        let found = found.map_err(|error| {
+            tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
+            ToolFailure::new(
+                ErrorCode::Unavailable,
+                format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
+            )
+        })?;
+        let place = self.section.server.url().map(origin_of);
+        match found {
+            Some(credential) if place.as_ref() == Some(&credential.place) => {
+                Ok(Acting::User(user, Box::new(credential)))
+            }
+            Some(credential) => {
+                let good = Some(credential.version.as_str());
+                self.users.forget(&self.server_id, user, good);
+                without(format!(
+                    "the credential of '{user}' was set for another URL; set it again with \
+                     `pillion servers credentials set`"
+                ))
+            }
+            None => {
+                self.forget(user);
+                without(format!(
+                    "'{user}' has no credential (see `pillion servers credentials set`)"
+                ))
+            }
+        }
+    }
+
+    /// Returns the server's configuration with the user's credential.
+    fn server_for(
+        &self,
+        user: &str,
+        credential: &UserCredential,
+    ) -> Result<ServerConfig, ToolFailure> {
+        let unusable = || {
+            let label = self.section.label();
+            let message = format!(
+                "The credential of '{user}' cannot be used for MCP server '{label}': set it again"
+            );
+            ToolFailure::new(ErrorCode::Denied, message)
+        };
+        let mut server = self.section.server.clone();
+        if credential.is_oauth() {
+            let credentials = &self.users.credentials;
+            let tokens =
+                credentials.tokens_of_user(&server, &self.server_id, user, &credential.version);
+            server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
+        } else {
+            server.authentication = credential.authentication().map_err(|_| unusable())?;
+        }
+        server.validate().map_err(|_| unusable())?;
+        Ok(server)
+    }
+}

@@ -1,0 +1,29 @@
+use pillion_mcp_client::EntryKind;
+
+/// A list of a server, except its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Kind {
+    /// The member of the result that holds the list.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// Returns the kind of the list's entries.
+    pub(super) fn of_entries(self) -> EntryKind {
+        match self {
+            Self::Prompts => EntryKind::Prompt,
+            Self::Resources => EntryKind::Resource,
+            Self::Templates => EntryKind::ResourceTemplate,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+use pillion_core::pack::{ChangeListener, Packs, ResourceChange};
+use pillion_gateway::visibility::Visibility;
+use tokio::sync::watch;
+
+/// Receives changes of the resource lists of the visible packs.
+#[derive(Debug)]
+pub(super) struct PackChangeReceiver {
+    packs: watch::Receiver<Packs>,
+    visibility: Visibility,
+    changes: Vec<ChangeListener>,
+}
+
+impl PackChangeReceiver {
+    pub(super) fn new(packs: watch::Receiver<Packs>, visibility: Visibility) -> Self {
+        let mut receiver = Self {
+            packs,
+            visibility,
+            changes: Vec::new(),
+        };
+        receiver.watch_packs();
+        receiver
+    }
+
+    fn watch_packs(&mut self) {
+        let packs = self.visibility.packs(&self.packs.borrow_and_update());
+        let changes = packs.providers().filter_map(|provider| provider.changes());
+        self.changes = changes.collect();
+    }
+
+    /// Waits until a list of resources has changed. Cancel-safe.
+    pub(super) async fn next(&mut self) {
+        loop {
+            let next = self
+                .changes
+                .iter_mut()
+                .map(|changes| Box::pin(changes.next()));
+            let next: Vec<_> = next.collect();
+            let next = async {
+                match next.is_empty() {
+                    true => std::future::pending().await,
+                    false => futures_util::future::select_all(next).await,
+                }
+            };
+            let received = tokio::select! {
+                (change, place, _) = next => Some((change, place)),
+                // The sender lives as long as the sidecar.
+                Ok(()) = self.packs.changed() => None,
+            };
+            let Some((change, place)) = received else {
+                self.watch_packs();
+                return;
+            };
+            match change {
+                Some(ResourceChange::ListChanged | ResourceChange::Missed) => {
+                    return;
+                }
+                Some(_) => {}
+                None => drop(self.changes.swap_remove(place)),
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Runs the calls of a request. A request of a single call is a batch of one.
+
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use pillion_core::executor::{CompletedCall, RESPONSE_ALLOWANCE, ResolvedCall};
+use pillion_core::store::CallId;
+use pillion_core::tool::{CallContext, ToolCall};
+use pillion_wire::{BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse};
+use serde_json::{Value, json};
+
+use super::answer;
+use crate::app::App;
+use crate::routes::caller::Caller;
+use pillion_gateway::{NameScope, Resolution};
+
+/// How a request and its response represent the calls.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Form {
+    /// The request has one call; the response is the response to this call.
+    SingleCall,
+    /// The request and the response are lists.
+    Batch,
+}
+
+impl Form {
+    /// Returns the content of a request. Requests with equal content, in any key order, count as
+    /// the same request.
+    pub(super) fn content(self, batch: &BatchRequest) -> Value {
+        match (self, &batch.calls[..]) {
+            (Self::SingleCall, [call]) => json!({"tool": call.name, "arguments": call.arguments}),
+            _ => json!({"batch": batch}),
+        }
+    }
+
+    /// Serializes the response to a request.
+    ///
+    /// # Errors
+    /// A value of the response is not valid JSON.
+    pub(super) fn to_json(self, response: &BatchResponse) -> serde_json::Result<String> {
+        match (self, &response.results[..]) {
+            (Self::SingleCall, [result]) => serde_json::to_string(&result.answer),
+            _ => serde_json::to_string(response),
+        }
+    }
+
+    /// Returns the HTTP response.
+    pub(super) fn respond(self, response: &BatchResponse) -> Response {
+        match (self, &response.results[..]) {
+            (Self::SingleCall, [result]) => Json(&result.answer).into_response(),
+            _ => Json(response).into_response(),
+        }
+    }
+}
+
+/// The outcome of a request.
+pub(super) struct Executed {
+    pub(super) response: BatchResponse,
+    /// Whether a repeated request gets this response: a tool was started, or a call succeeded.
+    pub(super) is_final: bool,
+    /// When the response is due at the latest.
+    pub(super) respond_by: Instant,
+}
+
+/// Runs a batch that has waited for `waited`, which counts toward the deadlines of its calls.
+/// `records` are the call log IDs of the calls, in order; the call log chooses missing IDs.
+pub(super) async fn run(
+    app: &App,
+    batch: BatchRequest,
+    caller: Caller,
+    waited: Duration,
+    mut records: impl Iterator<Item = CallId> + Send,
+) -> Executed {
+    let Caller {
+        context,
+        visibility,
+        ..
+    } = caller;
+    let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
+    let resolution = app
+        .resolve(&context, &visibility, NameScope::Registered, &names)
+        .await;
+    let executor = resolution.executor(app);
+    let Resolution {
+        tools,
+        own,
+        unavailable_servers,
+        took,
+    } = resolution;
+    let waited = waited + took;
+    let contexts = std::iter::repeat_n(context, batch.calls.len());
+
+    // Calls of unknown tools are answered here and do not reach the executor.
+    let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
+    let mut answers = Vec::with_capacity(ids.len());
+    let mut calls = Vec::with_capacity(ids.len());
+    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(tools) {
+        let record = records.next().or(context.record);
+        answers.push(match tool {
+            Ok(tool) => {
+                let resolved = ResolvedCall {
+                    call: ToolCall::new(call.id, call.name, call.arguments),
+                    tool: Some(tool),
+                    waited,
+                };
+                calls.push((resolved, CallContext { record, ..context }));
+                None
+            }
+            Err(missing) => {
+                let (own, unavailable) = (own.as_ref(), &unavailable_servers);
+                let failure =
+                    answer::unknown(app, &visibility, own, &call.name, missing, unavailable);
+                Some(ExecuteResponse::NotFound(failure))
+            }
+        });
+    }
+    let all = match batch.mode {
+        BatchMode::Parallel => executor.execute_parallel_resolved(calls).await,
+        BatchMode::Sequential => {
+            let mut all = Vec::with_capacity(calls.len());
+            for (call, context) in calls {
+                all.push(executor.execute_resolved(call, &context).await);
+            }
+            all
+        }
+    };
+    let is_final = all.iter().any(CompletedCall::is_final);
+    let respond_by = all.iter().map(|ended| ended.respond_by).max();
+    let open = answers.iter_mut().filter(|answer| answer.is_none());
+    for (answer, ended) in open.zip(all) {
+        *answer = Some(answer::ran(ended.result));
+    }
+    let answers = answers.into_iter().flatten();
+    Executed {
+        response: batch_response(ids.into_iter().zip(answers)),
+        is_final,
+        respond_by: respond_by.unwrap_or_else(|| Instant::now() + RESPONSE_ALLOWANCE),
+    }
+}
+
+/// Combines the results with the IDs of their calls.
+pub(super) fn batch_response(
+    answers: impl Iterator<Item = (String, ExecuteResponse)>,
+) -> BatchResponse {
+    let results: Vec<_> = answers
+        .map(|(id, answer)| BatchResult { id, answer })
+        .collect();
+    BatchResponse {
+        success: true,
+        total: results.len(),
+        results,
+    }
+}

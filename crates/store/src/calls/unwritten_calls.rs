@@ -1,0 +1,10 @@
+use pillion_core::store::{CallId, ToolCallRecord};
+
+/// The current state of calls that wait to be written to the database.
+#[derive(Debug, Default)]
+pub(crate) struct UnwrittenCalls {
+    /// The waiting calls that match a filter.
+    pub(crate) matching: Vec<ToolCallRecord>,
+    /// The ids of all waiting calls, whose rows in the database are outdated.
+    pub(crate) ids: Vec<CallId>,
+}

@@ -1,0 +1,82 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore};
+
+use super::router::MessageRouter;
+
+/// The tokens of one connection, between the engine and the `TokenStore` of PHP. The store is read
+/// before the connection is created, and written on PHP's thread after the tokens have changed.
+#[derive(Default)]
+pub struct TokenSlot {
+    credentials: Mutex<Option<OAuthCredentials>>,
+    has_changed: AtomicBool,
+    router: OnceLock<Arc<MessageRouter>>,
+}
+
+impl TokenSlot {
+    /// Creates the slot with the tokens from the store.
+    pub fn new(credentials: Option<OAuthCredentials>) -> Self {
+        Self {
+            credentials: Mutex::new(credentials),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the change that is not stored yet, if there is one. The inner `None` means that the
+    /// entry must be removed.
+    pub fn take_change(&self) -> Option<Option<OAuthCredentials>> {
+        let has_changed = self.has_changed.swap(false, Ordering::AcqRel);
+        has_changed.then(|| self.credentials().clone())
+    }
+
+    /// Returns the credentials as JSON, if there are any.
+    pub fn text(&self) -> Option<String> {
+        let credentials = self.credentials();
+        credentials
+            .as_ref()
+            .and_then(|credentials| serde_json::to_string(credentials).ok())
+    }
+
+    /// Marks the tokens as changed, so that they are stored later.
+    pub fn mark_changed(&self) {
+        self.has_changed.store(true, Ordering::Release);
+    }
+
+    /// Attaches the router, whose waiting thread is woken up after a change.
+    pub(super) fn attach(&self, router: &Arc<MessageRouter>) {
+        let _ = self.router.set(Arc::clone(router));
+    }
+
+    fn credentials(&self) -> MutexGuard<'_, Option<OAuthCredentials>> {
+        // A panic while the lock is held leaves a valid value behind.
+        self.credentials
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, credentials: Option<OAuthCredentials>) {
+        *self.credentials() = credentials;
+        self.mark_changed();
+        if let Some(router) = self.router.get() {
+            // If no thread waits, the tokens are stored after the next call.
+            router.wake();
+        }
+    }
+}
+
+impl TokenStore for TokenSlot {
+    fn load<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, Option<OAuthCredentials>> {
+        Box::pin(async { Ok(self.credentials().clone()) })
+    }
+
+    fn save<'a>(&'a self, _: &'a TokenKey, credentials: OAuthCredentials) -> StoreFuture<'a, ()> {
+        self.set(Some(credentials));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn clear<'a>(&'a self, _: &'a TokenKey) -> StoreFuture<'a, ()> {
+        self.set(None);
+        Box::pin(async { Ok(()) })
+    }
+}
