@@ -227,3 +227,6 @@ fn link_of<P: JobPeer>(context: &CallContext) -> Option<&ChannelLink<P>> {
 fn cancelled(what: &str) -> ToolFailure {
     ToolFailure::new(ErrorCode::Cancelled, format!("{what} was cancelled"))
 }
+
+#[cfg(test)]
+mod tests;
