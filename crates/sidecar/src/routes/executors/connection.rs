@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::consume_budget;
 
 use super::PhpExecutor;
-use super::execution::{Execution, HeaderLimits};
+use super::execution::Execution;
 use super::executions::{ExecutionSize, Executions};
 use super::message::{self, ExecuteParams, PhpMessage};
 use super::php_process::PhpProcess;
@@ -152,8 +152,8 @@ impl PhpExecutor {
             let applied = self.apply(changes).await;
             applied.map_err(|error| error.to_string())?;
         }
-        let limits = HeaderLimits::of(self.current_app.app().http());
-        let execution = Execution::new(id, Arc::clone(php), &mut params, limits);
+        let (php, current_app) = (Arc::clone(php), self.current_app.clone());
+        let execution = Execution::new(id, php, current_app, self.peer, &mut params);
         let run = execution.run(self.executor.clone(), params);
         executions.start(id, size, Box::pin(run));
         Ok(())
