@@ -2,7 +2,7 @@
 //! decisions on approvals, its checks before calls, and its notifications of calls.
 //!
 //! An interface implements [`JobPeer`] for the thread or process, opens a [`JobChannel`] for each
-//! execution, and runs the calls of the execution with [`JobChannel::run`]. The [`hooks`] of the
+//! execution, and runs the calls of the execution with [`JobChannel::run`]. The [`hooks()`] of the
 //! executor and the [`PeerTool`]s find the channel in the context of each call.
 
 mod hooks;

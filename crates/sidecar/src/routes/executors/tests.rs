@@ -128,7 +128,7 @@ fn definitions() -> Value {
 fn executor() -> PhpExecutor {
     let config = Config::default();
     let app = App::build(&config, Arc::new(ToolRegistry::new()), None);
-    let current_app = CurrentApp::new(app, |_| axum::Router::new());
+    let current_app = CurrentApp::new(app);
     let peer = Peer::Process {
         uid: 0,
         gid: 0,
