@@ -204,7 +204,11 @@ impl Execution {
         let Self { id, php, .. } = channel.peer();
         let send_result = |index: usize, result: ToolResult| async move {
             let params = json!({"execution": id, "index": index, "result": result});
-            php.notify("notifications/result", &params).await;
+            php.send(rpc_connection::notification(
+                "notifications/result",
+                &params,
+            ))
+            .await;
         };
         channel
             .run(&executor, calls.collect(), &context, send_result)
