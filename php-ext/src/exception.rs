@@ -16,7 +16,7 @@ use crate::zend::{
     Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
     member, runtime_exception, string_of,
 };
-pub use caught::{as_internal, into_tool_failure, run_during_failure};
+pub use caught::{Caught, as_internal, catch, into_tool_failure, run_during_failure};
 
 /// The base class of all exceptions that the extension throws.
 static PILLION: ClassSlot = ClassSlot::new();

@@ -1,8 +1,6 @@
 //! Runs calls from PHP with the engine's executor.
 
-mod approval;
-mod callback;
-mod gate;
+mod callables;
 mod notices;
 mod php_thread;
 mod run;
@@ -154,9 +152,11 @@ pub fn serve(
     match job {
         ExecutionJob::Run(job) => job.serve(|run| run::run(participants.object, run))?,
         ExecutionJob::Approve(job) => {
-            job.serve(|request| approval::ask(participants.hooks, request))?;
+            job.serve(|request| callables::approve(participants.hooks, request))?;
         }
-        ExecutionJob::Enter(job) => job.serve(|call| gate::ask(participants.hooks, call))?,
+        ExecutionJob::Enter(job) => {
+            job.serve(|call| callables::before(participants.hooks, call))?
+        }
         ExecutionJob::Mcp(index, job) => mcp(index, job)?,
         ExecutionJob::Notice(notice) => {
             if let Some(hooks) = participants.hooks {

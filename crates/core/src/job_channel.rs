@@ -2,7 +2,7 @@
 //! decisions on approvals, its checks before calls, and its notifications of calls.
 //!
 //! An interface implements [`JobPeer`] for the thread or process, opens a [`JobChannel`] for each
-//! execution, and runs the calls of the execution with [`JobChannel::run`]. The [`hooks`] of the
+//! execution, and runs the calls of the execution with [`JobChannel::run`]. The [`hooks()`] of the
 //! executor and the [`PeerTool`]s find the channel in the context of each call.
 
 mod hooks;
@@ -227,3 +227,6 @@ fn link_of<P: JobPeer>(context: &CallContext) -> Option<&ChannelLink<P>> {
 fn cancelled(what: &str) -> ToolFailure {
     ToolFailure::new(ErrorCode::Cancelled, format!("{what} was cancelled"))
 }
+
+#[cfg(test)]
+mod tests;

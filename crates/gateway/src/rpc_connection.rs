@@ -20,49 +20,36 @@ pub const INTERNAL_ERROR: i32 = -32603;
 
 /// Why the connection of a process ended.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "`text` says what each variant means")]
 pub enum ConnectionEnd {
-    /// The process closed its connection.
     Closed,
-    /// The sidecar is stopping.
     Stopping,
-    /// The process has ended.
     Died,
-    /// The rules of the socket no longer allow the process.
     NotAllowed,
-    /// The process sent an invalid message.
     InvalidMessage(serde_json::Error),
-    /// The process sent a message longer than `workers.max_message_bytes`.
     TooLong,
-    /// The process sent a response to an unknown request.
     UnknownRequest,
-    /// The process did not read a request before its caller gave up.
     Unread,
-    /// The connection broke.
     Broke(io::Error),
 }
 
 impl ConnectionEnd {
     /// Returns the reason as text. `process` is what the process is, such as `worker`.
     pub fn text(&self, process: &str) -> String {
-        match self {
-            Self::Closed => format!("the {process} closed its connection"),
-            Self::Stopping => "the sidecar is stopping".to_owned(),
-            Self::Died => format!("the {process}'s process has ended"),
+        let reason = match self {
+            Self::Closed => " closed its connection",
+            Self::Stopping => return "the sidecar is stopping".to_owned(),
+            Self::Died => "'s process has ended",
             Self::NotAllowed => {
-                format!("the socket rules no longer allow the {process}'s process")
+                return format!("the socket rules no longer allow the {process}'s process");
             }
-            Self::InvalidMessage(error) => {
-                format!("the {process} sent an invalid message: {error}")
-            }
-            Self::TooLong => {
-                format!("the {process} sent a message longer than workers.max_message_bytes")
-            }
-            Self::UnknownRequest => format!("the {process} sent a response to an unknown call"),
-            Self::Unread => {
-                format!("the {process} did not read its call before the caller gave up")
-            }
-            Self::Broke(error) => format!("the {process}'s connection broke: {error}"),
-        }
+            Self::InvalidMessage(error) => &format!(" sent an invalid message: {error}"),
+            Self::TooLong => " sent a message longer than workers.max_message_bytes",
+            Self::UnknownRequest => " sent a response to an unknown call",
+            Self::Unread => " did not read its call before the caller gave up",
+            Self::Broke(error) => &format!("'s connection broke: {error}"),
+        };
+        format!("the {process}{reason}")
     }
 }
 

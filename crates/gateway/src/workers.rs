@@ -269,7 +269,7 @@ impl Workers {
     }
 
     /// Marks a worker as idle, and gives it the call that has waited for the longest time.
-    fn is_free(&self, id: u64) {
+    fn mark_idle(&self, id: u64) {
         let mut state = self.state.lock();
         if let Some(worker) = state.workers.get_mut(&id) {
             worker.idle_since = (!worker.is_draining).then(Instant::now);
@@ -278,7 +278,7 @@ impl Workers {
     }
 
     /// Marks a worker as draining, so that it gets no more calls.
-    fn drains(&self, id: u64) {
+    fn mark_draining(&self, id: u64) {
         if let Some(worker) = self.state.lock().workers.get_mut(&id) {
             worker.is_draining = true;
             worker.idle_since = None;
@@ -286,7 +286,7 @@ impl Workers {
     }
 
     /// Removes a worker. Tools that no other worker has stay registered for a grace period.
-    fn is_gone(&self, id: u64) {
+    fn remove_worker(&self, id: u64) {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.shift_remove(&id) else {
             return;
@@ -425,7 +425,7 @@ impl WorkerRegistration {
 
 impl Drop for WorkerRegistration {
     fn drop(&mut self) {
-        self.workers.is_gone(self.id);
+        self.workers.remove_worker(self.id);
     }
 }
 

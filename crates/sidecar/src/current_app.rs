@@ -1,6 +1,6 @@
 //! The current [`App`], and its replacement.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
@@ -25,33 +25,25 @@ pub struct CurrentApp {
 #[derive(Debug)]
 struct Current(ArcSwap<RoutedApp>);
 
-/// A function that builds the routes for an [`App`].
-pub type Routes = fn(App) -> Router;
-
-/// An [`App`] with its routes.
+/// An [`App`] with its routes, which the first request builds.
 #[derive(Debug)]
 struct RoutedApp {
     app: App,
-    router: Router,
-    routes: Routes,
+    router: OnceLock<Router>,
 }
 
 impl RoutedApp {
-    fn of(app: App, routes: Routes) -> Arc<Self> {
-        let router = routes(app.clone());
-        Arc::new(Self {
-            app,
-            router,
-            routes,
-        })
+    fn new(app: App) -> Arc<Self> {
+        let router = OnceLock::new();
+        Arc::new(Self { app, router })
     }
 }
 
 impl CurrentApp {
-    /// Creates the holder of `app`. `routes` builds the routes for `app` and all its replacements.
+    /// Creates the holder of `app`.
     #[must_use]
-    pub fn new(app: App, routes: Routes) -> Self {
-        let current = ArcSwap::new(RoutedApp::of(app, routes));
+    pub fn new(app: App) -> Self {
+        let current = ArcSwap::new(RoutedApp::new(app));
         Self {
             current: Arc::new(Current(current)),
         }
@@ -63,9 +55,11 @@ impl CurrentApp {
         self.current.0.load().app.clone()
     }
 
-    /// Returns the current routes.
-    pub(crate) fn router(&self) -> Router {
-        self.current.0.load().router.clone()
+    /// Returns the routes of the current [`App`], which `build` builds once.
+    pub(crate) fn router(&self, build: fn(App) -> Router) -> Router {
+        let current = self.current.0.load();
+        let router = current.router.get_or_init(|| build(current.app.clone()));
+        router.clone()
     }
 
     /// Returns a weak reference.
@@ -89,7 +83,7 @@ impl Application for Current {
     async fn apply(&self, config: &Config, access: Option<Access>) {
         let before = self.0.load_full();
         let app = before.app.reload(config, access).await;
-        let old = self.0.swap(RoutedApp::of(app.clone(), before.routes));
+        let old = self.0.swap(RoutedApp::new(app.clone()));
         app.process().set_peer_rules(&app.access().peers);
         let clients = app.mcp().state();
         clients.servers_changed(&app);

@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use crate::routes;
 use connection::{Connection, ConnectionPermit};
 use listener::Listener;
 use pillion_gateway::access::{Admission, ConnectionPermits, Peer};
@@ -99,7 +98,7 @@ pub async fn run(
         shutdown.await;
         Stop::Ending
     };
-    let current_app = CurrentApp::new(app, routes::router);
+    let current_app = CurrentApp::new(app);
     Ok(serve(listeners, &current_app, &mut threads, grace, ending).await)
 }
 

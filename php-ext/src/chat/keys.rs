@@ -7,9 +7,9 @@ use pillion_core::tool::ToolFailure;
 use secrecy::SecretString;
 
 use super::job::{ChatJob, current_job_sender};
-use crate::exception;
+use crate::exception::{self, Caught};
 use crate::wait::Job;
-use crate::zend::{Failure, call_callable, should_stop, type_name};
+use crate::zend::{call_callable, type_name};
 
 /// Requests the key from the PHP thread of the chat.
 pub(super) struct PhpKeySource;
@@ -41,22 +41,15 @@ impl KeySource for PhpKeySource {
 ///
 /// # Errors
 /// Failures that must end the PHP request.
-pub(super) fn call_key_callable(
-    callable: &Zval,
-) -> Result<Result<SecretString, ToolFailure>, Failure> {
+pub(super) fn call_key_callable(callable: &Zval) -> Caught<SecretString> {
     if callable.is_null() {
         return Ok(Err(ToolFailure::internal("no callable is set")));
     }
-    match call_callable(callable, []) {
-        // A destructor of a discarded value may have thrown.
-        Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
-        Ok(key) => Ok(match key.str() {
-            Some(key) => Ok(SecretString::from(key.to_owned())),
-            None => Err(ToolFailure::internal(format!(
-                "it must return a string, not {}",
-                type_name(&key)
-            ))),
-        }),
-        Err(failure) => exception::into_tool_failure(failure).map(Err),
-    }
+    exception::catch(call_callable(callable, []).map(|key| match key.str() {
+        Some(key) => Ok(SecretString::from(key.to_owned())),
+        None => Err(ToolFailure::internal(format!(
+            "it must return a string, not {}",
+            type_name(&key)
+        ))),
+    }))
 }

@@ -14,12 +14,10 @@ use tokio::task::yield_now;
 use super::job::{ChatJob, current_job_sender};
 use crate::classes::tool_call;
 use crate::classes::tool_result::result_of;
-use crate::exception;
+use crate::exception::{self, Caught};
 use crate::execution::PhpThread;
 use crate::wait::Job;
-use crate::zend::{
-    Failure, Object, entries, list_of, member, should_stop, string_of, type_name, with_entry,
-};
+use crate::zend::{Failure, Object, entries, list_of, member, string_of, type_name, with_entry};
 
 /// Runs the calls of a PHP executor: native and MCP tools run concurrently; at the same time PHP
 /// tools run one after the other. A PHP tool's timeout starts when its turn comes.
@@ -68,11 +66,7 @@ impl CallBatch {
     ///
     /// # Errors
     /// Failures that must end the PHP request.
-    pub(super) fn run(
-        &self,
-        executor: Object<'_>,
-        context: &Zval,
-    ) -> Result<Result<Vec<ToolResult>, ToolFailure>, Failure> {
+    pub(super) fn run(&self, executor: Object<'_>, context: &Zval) -> Caught<Vec<ToolResult>> {
         let context = match context.is_null() {
             true => list_of([]),
             false if member(context, "approved").is_some() => {
@@ -94,12 +88,7 @@ impl CallBatch {
             });
             results.collect::<Result<Vec<_>, _>>()
         });
-        match results {
-            // A destructor of a discarded value may have thrown.
-            Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
-            Ok(results) => Ok(Ok(results)),
-            Err(failure) => exception::into_tool_failure(failure).map(Err),
-        }
+        exception::catch(results.map(Ok))
     }
 }
 

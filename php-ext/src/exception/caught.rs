@@ -3,7 +3,7 @@ use std::time::Duration;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
 use super::{PILLION, RATE_LIMITED, error_code, of_code};
-use crate::zend::{Failure, Object, Thrown, escape_bytes, rethrow, take_exception};
+use crate::zend::{Failure, Object, Thrown, escape_bytes, rethrow, should_stop, take_exception};
 
 /// Converts a failure inside a tool to a failed call, unless the failure must end the request.
 ///
@@ -17,6 +17,23 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
             Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), read_exception),
             None => Err(Failure::Pending),
         },
+    }
+}
+
+/// The outcome of PHP code that runs for a call: a failure ends only the call, unless it must end
+/// the request.
+pub type Caught<T> = Result<Result<T, ToolFailure>, Failure>;
+
+/// Converts an exception of PHP code to the failure of its call.
+///
+/// # Errors
+/// Failures that must end the request.
+pub fn catch<T>(called: Caught<T>) -> Caught<T> {
+    match called {
+        // A destructor of a discarded value may have thrown.
+        Ok(_) if should_stop() => into_tool_failure(Failure::Pending).map(Err),
+        Ok(outcome) => Ok(outcome),
+        Err(failure) => into_tool_failure(failure).map(Err),
     }
 }
 

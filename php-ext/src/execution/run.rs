@@ -5,15 +5,12 @@ use serde_json::Value;
 use crate::classes::callable_tool;
 use crate::classes::tool_registry::{self, Registry};
 use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
-use crate::exception;
+use crate::exception::{self, Caught};
 use crate::json::{EmptyObject, decode_value, to_value};
-use crate::zend::{Failure, Object, should_stop, state_of, string_of};
+use crate::zend::{Object, state_of, string_of};
 
 /// Runs one PHP tool.
-pub(super) fn run(
-    registry: Object<'_>,
-    run: &ToolRun<u64>,
-) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
+pub(super) fn run(registry: Object<'_>, run: &ToolRun<u64>) -> Caught<ToolOutput> {
     // An approval may refer to this tool, so a tool that has replaced it must not run.
     let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.name) == Some(run.tool);
     let found = tool_registry::find_tool(registry, &run.name)?;
@@ -24,15 +21,10 @@ pub(super) fn run(
     let Some(object) = Object::of(&tool) else {
         return Ok(Err(ToolFailure::internal("The tool is not an object")));
     };
-    match call(object, run) {
-        // A destructor of a discarded value may have thrown.
-        Ok(_) if should_stop() => exception::into_tool_failure(Failure::Pending).map(Err),
-        Ok(outcome) => Ok(outcome),
-        Err(failure) => exception::into_tool_failure(failure).map(Err),
-    }
+    exception::catch(call(object, run))
 }
 
-fn call(tool: Object<'_>, run: &ToolRun<u64>) -> Result<Result<ToolOutput, ToolFailure>, Failure> {
+fn call(tool: Object<'_>, run: &ToolRun<u64>) -> Caught<ToolOutput> {
     let arguments = decode_value(&Value::Object(run.arguments.clone()), EmptyObject::Array)?;
     let is_callable = callable_tool::is_callable_tool(tool);
     let value = if is_callable {

@@ -30,20 +30,22 @@ impl<S: AsyncRead + AsyncWrite> WorkerStream<S> {
 
 impl WorkerRegistration {
     /// Sends calls to the worker until its connection ends or `died` resolves, or, between calls,
-    /// until `stopping` resolves or `welcome` ends.
+    /// until `stopping` resolves or `admission` ends.
     pub async fn work<S>(
         mut self,
         stream: S,
         stopping: impl Future<Output = ()>,
         died: impl Future<Output = ()>,
-        mut welcome: AdmissionWatch,
+        mut admission: AdmissionWatch,
     ) where
         S: AsyncRead + AsyncWrite,
     {
         let (lines, writer) = rpc_connection::split(stream, self.workers.max_message_bytes());
-        let mut wire = WorkerStream { lines, writer };
+        let mut connection = WorkerStream { lines, writer };
         let died = std::pin::pin!(died);
-        let end = self.serve(&mut wire, stopping, died, &mut welcome).await;
+        let end = self
+            .serve(&mut connection, stopping, died, &mut admission)
+            .await;
         let reason = end.text("worker");
         tracing::debug!(
             worker.id = self.id,
@@ -54,24 +56,24 @@ impl WorkerRegistration {
 
     async fn serve<S>(
         &mut self,
-        wire: &mut WorkerStream<S>,
+        connection: &mut WorkerStream<S>,
         stopping: impl Future<Output = ()>,
         mut died: Pin<&mut impl Future<Output = ()>>,
-        welcome: &mut AdmissionWatch,
+        admission: &mut AdmissionWatch,
     ) -> ConnectionEnd
     where
         S: AsyncRead + AsyncWrite,
     {
         let mut stopping = std::pin::pin!(stopping);
-        self.workers.is_free(self.id);
+        self.workers.mark_idle(self.id);
         for number in 1.. {
             let (tool, job) = loop {
                 tokio::select! {
                     biased;
-                    () = welcome.ended() => return ConnectionEnd::NotAllowed,
+                    () = admission.ended() => return ConnectionEnd::NotAllowed,
                     Some(call) = self.calls.recv() => break call,
-                    said = wire.read() => {
-                        if let Err(end) = self.handle(wire, said).await {
+                    received = connection.read() => {
+                        if let Err(end) = self.handle(connection, received).await {
                             return end;
                         }
                     }
@@ -79,11 +81,11 @@ impl WorkerRegistration {
                     () = &mut died => return ConnectionEnd::Died,
                 }
             };
-            let run = self.run(wire, number, &tool, job, died.as_mut(), welcome);
+            let run = self.run(connection, number, &tool, job, died.as_mut(), admission);
             if let Err(end) = run.await {
                 return end;
             }
-            self.workers.is_free(self.id);
+            self.workers.mark_idle(self.id);
         }
         ConnectionEnd::Closed
     }
@@ -91,16 +93,21 @@ impl WorkerRegistration {
     /// Handles a message of a worker outside of a call.
     async fn handle<S>(
         &self,
-        wire: &mut WorkerStream<S>,
-        said: Result<WorkerMessage, ConnectionEnd>,
+        connection: &mut WorkerStream<S>,
+        received: Result<WorkerMessage, ConnectionEnd>,
     ) -> Result<(), ConnectionEnd>
     where
         S: AsyncRead + AsyncWrite,
     {
-        match said? {
-            WorkerMessage::Ping(id) => wire.writer.send(&rpc_connection::empty_response(&id)).await,
+        match received? {
+            WorkerMessage::Ping(id) => {
+                connection
+                    .writer
+                    .send(&rpc_connection::empty_response(&id))
+                    .await
+            }
             WorkerMessage::Draining => {
-                self.workers.drains(self.id);
+                self.workers.mark_draining(self.id);
                 Ok(())
             }
             WorkerMessage::Response(..) => Err(ConnectionEnd::UnknownRequest),
@@ -111,12 +118,12 @@ impl WorkerRegistration {
     /// Runs one call on the worker.
     async fn run<S>(
         &self,
-        wire: &mut WorkerStream<S>,
+        connection: &mut WorkerStream<S>,
         id: u64,
         tool: &WorkerTool,
         mut job: Box<WorkerJob>,
         mut died: Pin<&mut impl Future<Output = ()>>,
-        welcome: &mut AdmissionWatch,
+        admission: &mut AdmissionWatch,
     ) -> Result<(), ConnectionEnd>
     where
         S: AsyncRead + AsyncWrite,
@@ -128,7 +135,7 @@ impl WorkerRegistration {
         let call = message::call(id, tool.name().as_str(), &job);
         let outcome = tokio::select! {
             biased;
-            written = wire.writer.send(&call) => written,
+            written = connection.writer.send(&call) => written,
             // A partially written call cannot be taken back.
             () = job.reply.closed() => return Err(ConnectionEnd::Unread),
             () = &mut died => Err(ConnectionEnd::Died),
@@ -136,19 +143,19 @@ impl WorkerRegistration {
         let mut is_cancelled = false;
         let mut outcome = outcome.map(|()| None);
         while let Ok(None) = outcome {
-            let said = tokio::select! {
+            let received = tokio::select! {
                 biased;
-                said = wire.read() => said,
+                received = connection.read() => received,
                 () = &mut died => Err(ConnectionEnd::Died),
                 // A cancelled call need not be answered, so the connection ends now.
-                () = welcome.ended(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
+                () = admission.ended(), if is_cancelled => Err(ConnectionEnd::NotAllowed),
                 () = job.reply.closed(), if !is_cancelled => {
                     is_cancelled = true;
-                    outcome = wire.writer.send(&message::cancelled(id)).await.map(|()| None);
+                    outcome = connection.writer.send(&message::cancelled(id)).await.map(|()| None);
                     continue;
                 }
             };
-            outcome = match said {
+            outcome = match received {
                 Ok(WorkerMessage::Response(to, answer)) if to == id => Ok(Some(answer)),
                 Ok(WorkerMessage::Progress(of, progress)) => {
                     if let Some(link) = job.link.as_ref().filter(|_| of == id) {
@@ -156,7 +163,7 @@ impl WorkerRegistration {
                     }
                     Ok(None)
                 }
-                said => self.handle(wire, said).await.map(|()| None),
+                received => self.handle(connection, received).await.map(|()| None),
             };
         }
         match outcome {

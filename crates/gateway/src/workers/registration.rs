@@ -175,7 +175,7 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
     let definition = definition
         .build()
         .map_err(|source| RegistrationError::Definition { index, source })?;
-    let said = listed.clone();
+    let sent = listed.clone();
     listed.retain(|key, _| !SIDECAR_MEMBERS.contains(&key.as_str()));
     let form = |source| RegistrationError::Form { index, source };
     let listed = to_raw_value(&listed).map_err(form)?;
@@ -183,5 +183,5 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
     let checked = checked.map_err(|source| RegistrationError::Entry { index, source })?;
     let listed = ListedTool::new(&checked.entry).map_err(form)?;
     let timeout = entry.timeout_ms.map(Duration::from_millis);
-    Ok(WorkerTool::new(definition, said, listed, timeout))
+    Ok(WorkerTool::new(definition, sent, listed, timeout))
 }

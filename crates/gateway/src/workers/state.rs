@@ -69,7 +69,7 @@ impl State {
                 offered
                     .waiting
                     .front()
-                    .map_or(u64::MAX, |(place, _)| *place)
+                    .map_or(u64::MAX, |(position, _)| *position)
             });
             let Some((offered, (_, job))) = oldest.and_then(|offered| {
                 let job = offered.waiting.pop_front()?;

@@ -34,8 +34,9 @@ fn registration(tools: impl IntoIterator<Item = String>) -> CheckedRegistration 
 async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     let registry = Arc::new(ToolRegistry::new());
     let workers = workers(&registry);
-    let place = workers.admit(registration(["echo".to_owned()]), None);
-    let place = place.unwrap();
+    let worker = workers
+        .admit(registration(["echo".to_owned()]), None)
+        .unwrap();
     let tool = registry.get("echo").unwrap();
     let call = || {
         let tool = Arc::clone(tool.tool());
@@ -43,7 +44,7 @@ async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     };
     // Repeated, because a single attempt may succeed by chance.
     for _ in 0..20 {
-        workers.is_free(place.id());
+        workers.mark_idle(worker.id());
         let mut given_up = call();
         assert!(
             (&mut given_up).now_or_never().is_none(),
@@ -52,12 +53,12 @@ async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
     }
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let process = Process::default();
-    let welcome = process.watch(None);
-    let working = place.work(
+    let admission = process.watch(None);
+    let working = worker.work(
         theirs,
         std::future::pending(),
         std::future::pending(),
-        welcome,
+        admission,
     );
     let working = tokio::spawn(working);
     let answer = tokio::spawn(call());

@@ -19,7 +19,7 @@ use crate::calling_client::listed_tool::ListedTool;
 pub struct WorkerTool {
     definition: ToolDefinition,
     /// The tool's entry as the worker sent it. Tools with equal entries are the same.
-    said: Map<String, Value>,
+    entry: Map<String, Value>,
     /// The entry of `tools/list`.
     listed: ListedTool,
     timeout: Option<Duration>,
@@ -29,13 +29,13 @@ pub struct WorkerTool {
 impl WorkerTool {
     pub(super) fn new(
         definition: ToolDefinition,
-        said: Map<String, Value>,
+        entry: Map<String, Value>,
         listed: ListedTool,
         timeout: Option<Duration>,
     ) -> Self {
         Self {
             definition,
-            said,
+            entry,
             listed,
             timeout,
             workers: OnceLock::new(),
@@ -76,7 +76,7 @@ impl WorkerTool {
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.said == other.said
+        self.entry == other.entry
     }
 
     async fn run(

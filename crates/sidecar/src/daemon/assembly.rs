@@ -4,7 +4,6 @@ use super::DaemonError;
 use crate::app::App;
 use crate::current_app::CurrentApp;
 use crate::limits::PredecessorCalls;
-use crate::routes;
 use crate::servers::Servers;
 use pillion_config::Config;
 use pillion_gateway::access::Access;
@@ -39,7 +38,7 @@ impl Assembly {
             access,
         );
         tools::log_count(&registry);
-        let current_app = CurrentApp::new(app, routes::router);
+        let current_app = CurrentApp::new(app);
         servers.attach(current_app.application());
         current_app.app().wasm_tools().start().await;
         let past_calls = PredecessorCalls::begin(state.clone(), current_app.clone()).await?;

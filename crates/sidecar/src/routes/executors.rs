@@ -129,11 +129,11 @@ pub(super) async fn open(
     let executor = PhpExecutor::new(request, current_app, peer)?;
     let process = app.process();
     let (stopping, died) = (process.draining(), workers::ended(pid));
-    let welcome = process.watch(Some(peer));
+    let admission = process.watch(Some(peer));
     let response = upgrade.response();
     process.clients.spawn(async move {
         if let Some(stream) = upgrade.stream().await {
-            executor.serve(stream, stopping, died, welcome).await;
+            executor.serve(stream, stopping, died, admission).await;
         }
     });
     Ok(response)

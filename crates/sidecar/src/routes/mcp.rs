@@ -119,7 +119,7 @@ pub(super) async fn stdio(
         draining.await;
         stdio::draining()
     };
-    let mut welcome = process.watch(peer);
+    let mut admission = process.watch(peer);
     let response = upgrade.response();
     process.clients.spawn(async move {
         let Some(stream) = upgrade.stream().await else {
@@ -130,7 +130,7 @@ pub(super) async fn stdio(
             // After the client has disconnected, running calls get no grace period.
             grace: Duration::ZERO,
             announcement,
-            unwelcome: async move { welcome.ended().await },
+            unwelcome: async move { admission.ended().await },
         };
         let served = client.serve(BufReader::new(input), output, endings).await;
         if let Err(error) = served {

@@ -75,14 +75,14 @@ pub(super) async fn connect(
     // The size counts as large, because small schemas may take long, too.
     let checked = compute::run(&account, usize::MAX, move || registration.check());
     let registration = checked.await.map_err(WorkerRefusal::Registration)?;
-    let place = app.workers().admit(registration, pid)?;
-    let id = place.id();
+    let worker = app.workers().admit(registration, pid)?;
+    let id = worker.id();
     let (stopping, died) = (app.process().draining(), workers::ended(pid));
-    let welcome = app.process().watch(Some(peer));
+    let admission = app.process().watch(Some(peer));
     let mut response = upgrade.response();
     tokio::spawn(async move {
         if let Some(stream) = upgrade.stream().await {
-            place.work(stream, stopping, died, welcome).await;
+            worker.work(stream, stopping, died, admission).await;
         }
     });
     response

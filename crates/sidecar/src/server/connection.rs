@@ -27,6 +27,7 @@ use super::timer::StopTolerantTimer;
 use super::unread::UnreadBytes;
 use super::waiting_room::PendingConnection;
 use crate::current_app::CurrentApp;
+use crate::routes;
 use pillion_gateway::access::{Admission, Peer};
 use pillion_gateway::problem::Problem;
 use pillion_gateway::waiting_bytes::ConnectionBytes;
@@ -252,7 +253,7 @@ impl Service<Request<Incoming>> for Requests {
         let current_app = self.current_app.clone();
         request.extensions_mut().insert(current_app.clone());
         let method = request.method().clone();
-        let answer = TowerToHyperService::new(current_app.router()).call(request);
+        let answer = TowerToHyperService::new(current_app.router(routes::router)).call(request);
         Box::pin(async move {
             let mut response = answer.await?;
             let mut is_last = current_app.app().process().is_draining();

@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::consume_budget;
 
 use super::PhpExecutor;
-use super::execution::{Execution, HeaderLimits};
+use super::execution::Execution;
 use super::executions::{ExecutionSize, Executions};
 use super::message::{self, ExecuteParams, PhpMessage};
 use super::php_process::PhpProcess;
@@ -15,17 +15,17 @@ use pillion_gateway::process::AdmissionWatch;
 use pillion_gateway::rpc_connection::{self, ConnectionEnd, LineWriter};
 
 /// Time in which the last messages are sent before the connection closes.
-const FAREWELL: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl PhpExecutor {
-    /// Runs the calls of the PHP process until its connection ends, `died` resolves or `welcome`
+    /// Runs the calls of the PHP process until its connection ends, `died` resolves or `admission`
     /// ends; or, between executions, until `stopping` resolves.
     pub(super) async fn serve<S>(
         self,
         stream: S,
         stopping: impl Future<Output = ()>,
         died: impl Future<Output = ()>,
-        mut welcome: AdmissionWatch,
+        mut admission: AdmissionWatch,
     ) where
         S: AsyncRead + AsyncWrite,
     {
@@ -47,7 +47,7 @@ impl PhpExecutor {
             consume_budget().await;
             let handled = tokio::select! {
                 biased;
-                () = welcome.ended() => Err(ConnectionEnd::NotAllowed),
+                () = admission.ended() => Err(ConnectionEnd::NotAllowed),
                 end = &mut writing => Err(end),
                 Some(ended) = executions.next_ended() => {
                     if let Err(id) = ended {
@@ -86,7 +86,7 @@ impl PhpExecutor {
         executions.shutdown().await;
         php.outbox().close();
         if matches!(end, ConnectionEnd::Stopping) {
-            drop(tokio::time::timeout(FAREWELL, writing).await);
+            drop(tokio::time::timeout(CLOSE_TIMEOUT, writing).await);
         }
     }
 
@@ -152,8 +152,8 @@ impl PhpExecutor {
             let applied = self.apply(changes).await;
             applied.map_err(|error| error.to_string())?;
         }
-        let limits = HeaderLimits::of(self.current_app.app().http());
-        let execution = Execution::new(id, Arc::clone(php), &mut params, limits);
+        let (php, current_app) = (Arc::clone(php), self.current_app.clone());
+        let execution = Execution::new(id, php, current_app, self.peer, &mut params);
         let run = execution.run(self.executor.clone(), params);
         executions.start(id, size, Box::pin(run));
         Ok(())

@@ -144,14 +144,8 @@ impl PhpExecutor {
             }
         };
         let handler = match sidecar_name {
-            Some(name) => Handler::Sidecar {
-                name,
-                current_app: self.current_app.downgrade(),
-                peer: self.peer,
-            },
-            None => Handler::Php {
-                number: entry.number,
-            },
+            Some(name) => Handler::Sidecar(name),
+            None => Handler::Php(entry.number),
         };
         let policy = entry.approval_policy;
         Ok(PeerTool::new(definition, origin, policy, handler))

@@ -7,37 +7,33 @@ use pillion_core::job_channel::{
     CallNotification, HandledJobs, JobChannel, JobOutcome, JobPeer, PeerCall, PeerGone, ToolRun,
 };
 use pillion_core::registry::RegisteredTool;
-use pillion_core::tool::{
-    CallContext, ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult,
-};
+use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult};
 use pillion_gateway::access::Peer;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::message::{Callbacks, ExecuteParams, PhpCall, Response};
 use super::php_process::{BusyGuard, PhpProcess};
-use crate::current_app::WeakCurrentApp;
+use crate::current_app::CurrentApp;
 use crate::routes::tools::executor_call::ExecutorCall;
 use pillion_config::HttpSection;
 use pillion_gateway::rpc_connection;
 
-/// How a tool of a PHP registry runs.
+/// What runs a tool of a PHP registry.
 #[derive(Clone)]
 pub(super) enum Handler {
     /// The PHP process runs the tool with this number.
-    Php { number: u64 },
+    Php(u64),
     /// The sidecar runs its own tool with this name, like a request to the REST API.
-    Sidecar {
-        name: ToolName,
-        current_app: WeakCurrentApp,
-        peer: Peer,
-    },
+    Sidecar(ToolName),
 }
 
 /// A request `tools/execute`, for as long as its calls run.
 pub(super) struct Execution {
     id: u64,
     php: Arc<PhpProcess>,
+    current_app: CurrentApp,
+    peer: Peer,
     callbacks: Callbacks,
     /// The headers for calls of the sidecar's own tools.
     headers: Result<HeaderMap, ToolFailure>,
@@ -60,20 +56,8 @@ impl JobPeer for Execution {
 
     async fn run_tool(&self, run: ToolRun<Handler>) -> JobOutcome<ToolOutput> {
         let number = match run.tool {
-            Handler::Php { number } => number,
-            Handler::Sidecar {
-                name,
-                current_app,
-                peer,
-            } => {
-                let call = self.headers.clone().map(|headers| ExecutorCall {
-                    name,
-                    arguments: run.arguments,
-                    headers,
-                    peer,
-                });
-                return Ok(run_in_sidecar(call, &current_app).await);
-            }
+            Handler::Php(number) => number,
+            Handler::Sidecar(name) => return Ok(self.run_in_sidecar(name, run.arguments).await),
         };
         let params = json!({
             "name": run.name, "tool": number, "callId": run.call_id, "arguments": run.arguments,
@@ -145,21 +129,42 @@ impl Execution {
     pub(super) fn new(
         id: u64,
         php: Arc<PhpProcess>,
+        current_app: CurrentApp,
+        peer: Peer,
         params: &mut ExecuteParams,
-        limits: HeaderLimits,
     ) -> Self {
         let failure = params.header_failure.take();
         let headers = match failure.map(ToolResult::into_output) {
             Some(Err(failure)) => Err(failure),
-            _ => limits.read(std::mem::take(&mut params.headers)),
+            _ => read_headers(
+                std::mem::take(&mut params.headers),
+                current_app.app().http(),
+            ),
         };
         Self {
             id,
             php,
+            current_app,
+            peer,
             callbacks: params.callbacks,
             headers,
             busy: Arc::new(watch::Sender::new(0)),
         }
+    }
+
+    /// Runs one of the sidecar's own tools.
+    async fn run_in_sidecar(
+        &self,
+        name: ToolName,
+        arguments: JsonObject,
+    ) -> Result<ToolOutput, ToolFailure> {
+        let call = ExecutorCall {
+            name,
+            arguments,
+            headers: self.headers.clone()?,
+            peer: self.peer,
+        };
+        call.run(&self.current_app.app()).await
     }
 
     /// Sends a request about a call to the PHP process and waits for the response.
@@ -199,7 +204,11 @@ impl Execution {
         let Self { id, php, .. } = channel.peer();
         let send_result = |index: usize, result: ToolResult| async move {
             let params = json!({"execution": id, "index": index, "result": result});
-            php.notify("notifications/result", &params).await;
+            php.send(rpc_connection::notification(
+                "notifications/result",
+                &params,
+            ))
+            .await;
         };
         channel
             .run(&executor, calls.collect(), &context, send_result)
@@ -208,66 +217,41 @@ impl Execution {
     }
 }
 
-async fn run_in_sidecar(
-    call: Result<ExecutorCall, ToolFailure>,
-    current_app: &WeakCurrentApp,
-) -> Result<ToolOutput, ToolFailure> {
-    let call = call?;
-    let current_app = current_app
-        .upgrade()
-        .ok_or_else(|| ToolFailure::new(ErrorCode::Unavailable, "The sidecar is stopping"))?;
-    let app = current_app.app();
-    drop(current_app);
-    call.run(&app).await
-}
-
 fn params_of(tool: &RegisteredTool, arguments: &JsonObject, context: &CallContext) -> Value {
     json!({"name": tool.name(), "callId": context.call_id, "arguments": arguments})
 }
 
-/// The limits of the headers for calls of the sidecar's own tools, as for requests to the REST API.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct HeaderLimits {
-    count: usize,
-    bytes: usize,
-}
-
-impl HeaderLimits {
-    pub(super) fn of(http: &HttpSection) -> Self {
-        Self {
-            count: http.max_headers.get(),
-            bytes: http.max_header_bytes,
-        }
+/// Reads the headers for calls of the sidecar's own tools, with the limits of requests to the REST
+/// API.
+///
+/// # Errors
+/// `invalid_input` if there are too many headers, or one of them is invalid.
+fn read_headers(
+    headers: HashMap<String, String>,
+    limits: &HttpSection,
+) -> Result<HeaderMap, ToolFailure> {
+    let too_many = |what: &str| {
+        let message = format!("The context has more headers than {what} allows");
+        ToolFailure::invalid_input(message)
+    };
+    let bytes = headers.iter().map(|(name, value)| name.len() + value.len());
+    if headers.len() > limits.max_headers.get() {
+        return Err(too_many("http.max_headers"));
     }
-
-    /// Reads the headers of a context.
-    ///
-    /// # Errors
-    /// `invalid_input` if there are too many headers, or one of them is invalid.
-    fn read(self, headers: HashMap<String, String>) -> Result<HeaderMap, ToolFailure> {
-        let too_many = |what: &str| {
-            let message = format!("The context has more headers than {what} allows");
-            ToolFailure::invalid_input(message)
-        };
-        let bytes = headers.iter().map(|(name, value)| name.len() + value.len());
-        if headers.len() > self.count {
-            return Err(too_many("http.max_headers"));
-        }
-        if bytes.sum::<usize>() > self.bytes {
-            return Err(too_many("http.max_header_bytes"));
-        }
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            let header = HeaderName::try_from(&name).ok();
-            let header = header.zip(HeaderValue::try_from(value).ok());
-            let (header, value) = header.ok_or_else(|| {
-                ToolFailure::invalid_input(format!(
-                    "The value of the header {name} has characters that are not allowed in a header"
-                ))
-            })?;
-            map.try_insert(header, value)
-                .map_err(|_| too_many("HTTP"))?;
-        }
-        Ok(map)
+    if bytes.sum::<usize>() > limits.max_header_bytes {
+        return Err(too_many("http.max_header_bytes"));
     }
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let header = HeaderName::try_from(&name).ok();
+        let header = header.zip(HeaderValue::try_from(value).ok());
+        let (header, value) = header.ok_or_else(|| {
+            ToolFailure::invalid_input(format!(
+                "The value of the header {name} has characters that are not allowed in a header"
+            ))
+        })?;
+        map.try_insert(header, value)
+            .map_err(|_| too_many("HTTP"))?;
+    }
+    Ok(map)
 }

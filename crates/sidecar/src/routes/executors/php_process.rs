@@ -115,12 +115,6 @@ impl PhpProcess {
         is_known
     }
 
-    /// Sends a notification as soon as there is room.
-    pub(super) async fn notify(&self, method: &str, params: &Value) {
-        self.send(rpc_connection::notification(method, params))
-            .await;
-    }
-
     /// Sends a line as soon as there is room. After the end of the connection nothing reads it.
     pub(super) async fn send(&self, line: String) {
         self.outbox.send(line, || ()).await;

@@ -128,7 +128,7 @@ fn definitions() -> Value {
 fn executor() -> PhpExecutor {
     let config = Config::default();
     let app = App::build(&config, Arc::new(ToolRegistry::new()), None);
-    let current_app = CurrentApp::new(app, |_| axum::Router::new());
+    let current_app = CurrentApp::new(app);
     let peer = Peer::Process {
         uid: 0,
         gid: 0,
@@ -210,12 +210,12 @@ async fn every_request_is_answered_once_whatever_the_order_the_ids_and_the_sizes
     for seed in 1..=12 {
         // Small buffers, so that both sides often wait for each other.
         let (php, sidecar) = tokio::io::duplex(4096);
-        let welcome = Process::default().watch(None);
+        let admission = Process::default().watch(None);
         let serving = executor().serve(
             sidecar,
             std::future::pending(),
             std::future::pending(),
-            welcome,
+            admission,
         );
         let serving = tokio::spawn(serving);
         converse(php, seed).await;

@@ -11,7 +11,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
-use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput};
+use pillion_core::tool::{
+    ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult,
+};
 use pillion_gateway::access::Peer;
 use pillion_gateway::problem::Reason;
 use pillion_wire::{
@@ -140,21 +142,21 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         Some(result) => (result, Some(data)),
         None => (data, None),
     };
-    if success {
-        return Ok(ToolOutput {
-            result,
-            data,
-            metadata,
-            response: None,
-        });
+    if !success {
+        // The executor of the PHP process measures the time.
+        metadata.shift_remove("execution_time");
     }
-    // The executor of the PHP process measures the time.
-    metadata.shift_remove("execution_time");
-    let code = error_code.map_or(ErrorCode::InternalError, |code| code_of(&code));
-    let error = error.unwrap_or_else(|| "The tool failed".to_owned());
-    let mut failure = ToolFailure::new(code, error).with_result(result);
-    *failure.metadata = metadata;
-    Err(failure)
+    let result = ToolResult {
+        tool_call_id: String::new(),
+        tool_name: execution.tool,
+        success,
+        result,
+        data,
+        error,
+        error_code: error_code.map(|code| code_of(&code)),
+        metadata,
+    };
+    result.into_output()
 }
 
 fn code_of(code: &str) -> ErrorCode {

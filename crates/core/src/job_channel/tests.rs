@@ -1,0 +1,192 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::executor::{ApprovalPolicy, ApprovalRules, ExecutorConfig};
+use crate::registry::ToolRegistry;
+use crate::tool::{FnTool, ToolDefinition, ToolOrigin};
+
+/// A peer that records its jobs. It is busy until `free` is notified.
+struct FakePeer {
+    jobs: Mutex<Vec<String>>,
+    free: Option<Notify>,
+    handled_jobs: HandledJobs,
+    is_gone: bool,
+}
+
+impl FakePeer {
+    fn new(handles_all: bool) -> Self {
+        Self {
+            jobs: Mutex::default(),
+            free: None,
+            handled_jobs: HandledJobs {
+                approvals: handles_all,
+                gate: handles_all,
+                notifications: handles_all,
+            },
+            is_gone: false,
+        }
+    }
+
+    fn record<T>(&self, job: String, output: T) -> JobOutcome<T> {
+        self.jobs.lock().push(job);
+        if self.is_gone {
+            return Err(PeerGone);
+        }
+        Ok(Ok(output))
+    }
+}
+
+impl JobPeer for FakePeer {
+    type Tool = u64;
+
+    const NAME: &'static str = "fake thread";
+
+    fn handled_jobs(&self) -> HandledJobs {
+        self.handled_jobs
+    }
+
+    async fn run_tool(&self, run: ToolRun<u64>) -> JobOutcome<ToolOutput> {
+        let job = format!("run {} {} {}", run.tool, run.name, run.call_id);
+        self.record(job, ToolOutput::value(Value::Object(run.arguments)))
+    }
+
+    async fn approve(&self, request: Box<ApprovalRequest>) -> JobOutcome<Decision> {
+        let job = format!("approve {}", request.context.call_id);
+        self.record(job, Decision::Approved)
+    }
+
+    async fn enter(&self, call: Box<ReadyCall>) -> JobOutcome<Option<ToolOutput>> {
+        self.record(format!("enter {}", call.context.call_id), None)
+    }
+
+    fn notify(&self, notification: CallNotification) {
+        let state = notification.end.map_or("started", |_| "ended");
+        let job = format!("{state} {}", notification.call_id);
+        self.jobs.lock().push(job);
+    }
+
+    async fn idle(&self) {
+        if let Some(free) = &self.free {
+            free.notified().await;
+        }
+    }
+}
+
+fn executor() -> Executor {
+    let registry = Arc::new(ToolRegistry::new());
+    let definition = |name: &str| ToolDefinition::builder(name, "a tool").build().unwrap();
+    let tool = PeerTool::<FakePeer>::new(definition("greet"), ToolOrigin::Native, None, 7);
+    registry.register(Arc::new(tool)).unwrap();
+    let native = FnTool::new(definition("native"), |_, _| async {
+        Ok(ToolOutput::text("native"))
+    });
+    registry.register(Arc::new(native)).unwrap();
+    let config = ExecutorConfig {
+        approvals: ApprovalRules {
+            tools: [("greet".to_owned(), ApprovalPolicy::AlwaysAsk)].into(),
+            ..ApprovalRules::default()
+        },
+        ..ExecutorConfig::default()
+    };
+    Executor::with_hooks(registry, config, hooks::<FakePeer>())
+}
+
+async fn run(peer: FakePeer, calls: &[(&str, &str)]) -> (Vec<Option<ToolResult>>, Vec<String>) {
+    let channel = JobChannel::new(peer);
+    let results = Mutex::new(vec![None; calls.len()]);
+    let calls = calls.iter().map(|(id, name)| PeerCall {
+        call: ToolCall::new(*id, *name, json!({})),
+        is_by_peer: *name == "greet",
+    });
+    let finished = |index: usize, result| {
+        results.lock()[index] = Some(result);
+        std::future::ready(())
+    };
+    let context = CallContext::default();
+    let executor = executor();
+    channel
+        .run(&executor, calls.collect(), &context, finished)
+        .await;
+    let jobs = channel.peer().jobs.lock().clone();
+    (results.into_inner(), jobs)
+}
+
+#[tokio::test]
+async fn the_peer_approves_checks_and_runs_its_calls_in_order() {
+    let calls = [("1", "greet"), ("2", "native"), ("3", "greet")];
+    let (results, jobs) = run(FakePeer::new(true), &calls).await;
+    assert!(results.iter().flatten().all(|result| result.success));
+    assert_eq!(results.iter().flatten().count(), 3);
+    let of_greet = jobs.into_iter().filter(|job| !job.ends_with('2'));
+    assert_eq!(
+        of_greet.collect::<Vec<_>>(),
+        [
+            "started 1",
+            "approve 1",
+            "enter 1",
+            "run 7 greet 1",
+            "ended 1",
+            "started 3",
+            "approve 3",
+            "enter 3",
+            "run 7 greet 3",
+            "ended 3",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_peer_gets_only_the_jobs_that_it_handles() {
+    let (results, jobs) = run(FakePeer::new(false), &[("1", "greet"), ("2", "native")]).await;
+    let code = results[0].as_ref().unwrap().error_code;
+    assert_eq!(code, Some(ErrorCode::ApprovalRequired));
+    assert!(results[1].as_ref().unwrap().success);
+    assert!(jobs.is_empty());
+}
+
+#[tokio::test]
+async fn a_job_of_a_peer_that_is_gone_is_cancelled() {
+    let mut peer = FakePeer::new(true);
+    peer.is_gone = true;
+    let (results, _) = run(peer, &[("1", "greet"), ("2", "native")]).await;
+    let errors = results.into_iter().map(|result| result.unwrap());
+    let errors: Vec<_> = errors.map(|it| (it.error_code, it.error)).collect();
+    let cancelled = |what: &str| {
+        let message = format!("{what} was cancelled");
+        (Some(ErrorCode::Cancelled), Some(message))
+    };
+    assert_eq!(
+        errors,
+        [
+            cancelled("The approval request"),
+            cancelled("The check before the call")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_call_of_the_peer_waits_until_the_peer_is_free() {
+    let mut peer = FakePeer::new(false);
+    peer.free = Some(Notify::new());
+    let channel = JobChannel::new(peer);
+    let mut turn = Box::pin(channel.acquire_turn());
+    assert!(futures_util::poll!(&mut turn).is_pending());
+    channel.peer().free.as_ref().unwrap().notify_one();
+    drop(turn.await);
+}
+
+#[tokio::test]
+async fn a_tool_without_a_peer_is_unavailable() {
+    let context = CallContext::default();
+    let tool = Arc::clone(executor().registry().get("greet").unwrap().tool());
+    let failure = tool.call(JsonObject::new(), context).await.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::Unavailable);
+    assert_eq!(
+        failure.message,
+        "Tool 'greet' is PHP code, and no fake thread waits for this call"
+    );
+}
