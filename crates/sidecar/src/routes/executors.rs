@@ -5,6 +5,7 @@ use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use pillion_core::executor::OptionError;
 use pillion_core::tool::ErrorCode;
+use pillion_wire::route;
 
 use super::body::{Body, BodyError};
 use super::error::{RequestError, RouteError};
@@ -27,7 +28,7 @@ impl RouteError for OptionError {
 /// Upgrades the connection to the connection of a PHP executor.
 #[utoipa::path(
     post,
-    path = "/api/v1/executors/",
+    path = route::OPEN_EXECUTOR.path,
     tag = "workers",
     summary = "Open the executor of a PHP process",
     description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-executor`. After the response, the connection carries newline-delimited JSON-RPC: the calls of the PHP process, and the sidecar's requests to run PHP tools.",

@@ -8,6 +8,7 @@ use pillion_core::provider::{
     format_results, format_tools_with, parse_tool_calls,
 };
 use pillion_core::tool::{DefinitionError, ErrorCode, ToolCall, ToolDefinition, ToolResult};
+use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -83,7 +84,7 @@ pub(super) struct FormattedTools {
 /// Converts definitions of tools to the format of a provider.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/tools",
+    path = route::FORMAT_TOOLS.path,
     tag = "formats",
     summary = "Convert tool definitions",
     params(ProviderQuery),
@@ -139,7 +140,7 @@ pub(super) struct ParsedCalls {
 /// Returns the tool calls in a complete response of a provider.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/tool-calls",
+    path = route::PARSE_TOOL_CALLS.path,
     tag = "formats",
     summary = "Read the tool calls of a response",
     params(ProviderQuery),
@@ -172,7 +173,7 @@ pub(super) struct ResponseText {
 /// Returns the text in a complete response of a provider.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/text",
+    path = route::PARSE_TEXT.path,
     tag = "formats",
     summary = "Read the text of a response",
     params(ProviderQuery),
@@ -207,7 +208,7 @@ pub(super) struct Messages {
 /// calls follow them.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/messages",
+    path = route::PARSE_MESSAGES.path,
     tag = "formats",
     summary = "Read the messages of a response",
     params(ProviderQuery),
@@ -251,7 +252,7 @@ struct CallResult {
 /// Converts results to the messages that a provider expects after those of its response.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/results",
+    path = route::FORMAT_RESULTS.path,
     tag = "formats",
     summary = "Convert results of tool calls",
     params(ProviderQuery),

@@ -10,7 +10,7 @@ use pillion_core::store::SecretKind;
 use pillion_core::tool::ErrorCode;
 use pillion_core::variable;
 use pillion_store::Vault;
-use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
+use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 use secrecy::SecretString;
 
 use super::body::Object;
@@ -56,7 +56,7 @@ impl RouteError for CredentialError {
 /// Lists the language model providers.
 #[utoipa::path(
     get,
-    path = "/api/v1/providers/",
+    path = route::LIST_PROVIDERS.path,
     tag = "models",
     operation_id = "providers_list",
     summary = "List the language model providers",
@@ -73,7 +73,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
 /// Stores a provider's API key in the vault.
 #[utoipa::path(
     put,
-    path = "/api/v1/providers/{name}/key",
+    path = route::SET_PROVIDER_KEY.path,
     tag = "models",
     operation_id = "providers_set_key",
     summary = "Store a provider's API key in the vault",
@@ -105,7 +105,7 @@ pub(super) async fn set_key(
 /// Removes a provider's API key from the vault.
 #[utoipa::path(
     delete,
-    path = "/api/v1/providers/{name}/key",
+    path = route::REMOVE_PROVIDER_KEY.path,
     tag = "models",
     operation_id = "providers_remove_key",
     summary = "Remove a provider's API key from the vault",

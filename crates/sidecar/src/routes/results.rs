@@ -14,6 +14,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
+use pillion_wire::route;
 
 use super::caller::Caller;
 use super::error::{RequestError, RouteError};
@@ -45,7 +46,7 @@ impl RouteError for ResultError {
 /// with the scope `admin`.
 #[utoipa::path(
     get,
-    path = "/api/v1/results/{id}",
+    path = route::FETCH_RESULT.path,
     tag = "tools",
     summary = "Fetch a stored large result",
     description = "The ID is in `metadata.stored_result` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",

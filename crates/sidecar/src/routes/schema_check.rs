@@ -3,6 +3,7 @@ use axum::http::StatusCode;
 use pillion_core::compute;
 use pillion_core::tool::ErrorCode;
 use pillion_schema::{CompiledSchema, SchemaError, repair};
+use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -44,7 +45,7 @@ impl RouteError for RejectedSchema {
 /// a tool does.
 #[utoipa::path(
     post,
-    path = "/api/v1/schemas/check",
+    path = route::CHECK_SCHEMAS.path,
     tag = "tools",
     summary = "Check JSON Schemas of tools",
     request_body(content = SchemaCheck, content_type = "application/json"),

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
 use pillion_core::tool::ErrorCode;
-use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList};
+use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
 use super::body::Object;
 use super::error::{RequestError, RouteError};
@@ -53,7 +53,7 @@ impl RouteError for ToolKeyError {
 /// Lists the built-in tools whose service needs an API key.
 #[utoipa::path(
     get,
-    path = "/api/v1/tool-keys/",
+    path = route::LIST_TOOL_KEYS.path,
     tag = "tools",
     operation_id = "tool_keys_list",
     summary = "List the built-in tools whose service uses an API key",
@@ -70,7 +70,7 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
 /// Stores the API key of a tool's service in the vault.
 #[utoipa::path(
     put,
-    path = "/api/v1/tool-keys/{tool}",
+    path = route::SET_TOOL_KEY.path,
     tag = "tools",
     operation_id = "tool_keys_set",
     summary = "Store the API key of a tool in the vault",
@@ -101,7 +101,7 @@ pub(super) async fn set(
 /// Removes the API keys of a tool's services from the vault.
 #[utoipa::path(
     delete,
-    path = "/api/v1/tool-keys/{tool}",
+    path = route::REMOVE_TOOL_KEY.path,
     tag = "tools",
     operation_id = "tool_keys_remove",
     summary = "Remove the API key of a tool from the vault",

@@ -5,7 +5,7 @@ use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use pillion_core::compute;
 use pillion_core::tool::ErrorCode;
-use pillion_wire::{WorkerEntry, WorkerList};
+use pillion_wire::{WorkerEntry, WorkerList, route};
 
 use super::body::Body;
 use super::error::{RequestError, RouteError};
@@ -47,7 +47,7 @@ impl RouteError for WorkerRefusal {
 /// then use this connection.
 #[utoipa::path(
     post,
-    path = "/api/v1/workers/",
+    path = route::CONNECT_WORKER.path,
     tag = "workers",
     summary = "Register a worker and its tools",
     description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-worker`. After the response, the connection carries newline-delimited JSON-RPC: tool calls from the sidecar, and the worker's responses.",
@@ -103,7 +103,7 @@ pub(super) async fn connect(
 /// Lists the connected workers.
 #[utoipa::path(
     get,
-    path = "/api/v1/workers/",
+    path = route::LIST_WORKERS.path,
     tag = "workers",
     summary = "List the connected workers",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),

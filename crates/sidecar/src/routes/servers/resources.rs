@@ -3,7 +3,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_mcp_client::MAX_IDENTIFIER_BYTES;
-use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer};
+use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer, route};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ impl RouteError for ReadError {
 /// Lists the resources of one MCP server, which is queried now.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}/resources",
+    path = route::LIST_SERVER_RESOURCES.path,
     tag = "servers",
     operation_id = "resources_list",
     summary = "List the resources of an MCP server",
@@ -95,7 +95,7 @@ pub(in crate::routes) struct ResourceQuery {
 /// Reads a resource of one MCP server.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}/resources/read",
+    path = route::READ_SERVER_RESOURCE.path,
     tag = "servers",
     operation_id = "resources_read",
     summary = "Read a resource of an MCP server",

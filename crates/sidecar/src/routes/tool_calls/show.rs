@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use pillion_core::store::CallId;
 use pillion_core::tool::ErrorCode;
-use pillion_wire::ToolCallResponse;
+use pillion_wire::{ToolCallResponse, route};
 
 use super::{ServerIds, entry};
 use crate::app::App;
@@ -26,7 +26,7 @@ impl RouteError for UnknownCall {
 /// Shows one recorded call.
 #[utoipa::path(
     get,
-    path = "/api/v1/tool-calls/{id}",
+    path = route::SHOW_TOOL_CALL.path,
     tag = "tool-calls",
     summary = "Show a recorded call",
     description = "A token for one user sees only the calls in which that user is verified.",

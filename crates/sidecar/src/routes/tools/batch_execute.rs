@@ -11,6 +11,7 @@ use pillion_core::store::CallId;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
 use pillion_wire::{
     BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse, MAX_ID_BYTES,
+    route,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ impl RouteError for BatchError {
 /// each is the result that the call alone would have.
 #[utoipa::path(
     post,
-    path = "/api/v1/tools/batch-execute",
+    path = route::EXECUTE_BATCH.path,
     tag = "tools",
     summary = "Call several tools",
     description = "The calls run in parallel or in sequence. The results have the order of the calls; each result is the same as for a single call.",

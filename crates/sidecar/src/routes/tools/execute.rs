@@ -7,7 +7,7 @@ use axum::response::Response;
 use pillion_core::executor::{RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
 use pillion_core::tool::ToolCall;
-use pillion_wire::ExecuteResponse;
+use pillion_wire::{ExecuteResponse, route};
 use serde_json::{Value, json};
 
 use super::once::{self, Executed, Key, Request};
@@ -26,7 +26,7 @@ use pillion_gateway::client_text::truncate_input;
 /// `success` false.
 #[utoipa::path(
     post,
-    path = "/api/v1/tools/execute/{tool_name}",
+    path = route::EXECUTE_TOOL.path,
     tag = "tools",
     summary = "Call a tool",
     description = "The request body has the arguments. The status is 200 even if the call fails: `result.success` has the outcome. For an unknown tool, `success` is false.",

@@ -5,7 +5,7 @@ use axum::response::Response;
 use pillion_core::compute;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{InvalidTool, ToolList, ToolSummary};
+use pillion_wire::{InvalidTool, ToolList, ToolSummary, route};
 
 use super::{Filter, parameters};
 use crate::app::App;
@@ -23,7 +23,7 @@ const MAX_INLINE_TOOLS: usize = 200;
 /// response names servers that could not be queried.
 #[utoipa::path(
     get,
-    path = "/api/v1/tools/",
+    path = route::LIST_TOOLS.path,
     tag = "tools",
     summary = "List the tools with their parameters",
     description = "This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers that fail.",

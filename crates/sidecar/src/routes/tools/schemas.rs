@@ -1,6 +1,6 @@
 use axum::extract::State;
 use axum::response::Response;
-use pillion_wire::SchemaList;
+use pillion_wire::{SchemaList, route};
 
 use super::Filter;
 use super::list::{ListSize, write_list};
@@ -13,7 +13,7 @@ use crate::routes::tagged::EntityTags;
 /// Lists the schemas of all tools in OpenAI's format. MCP servers are queried as for the tool list.
 #[utoipa::path(
     get,
-    path = "/api/v1/tools/schemas",
+    path = route::LIST_SCHEMAS.path,
     tag = "tools",
     summary = "List the tools' schemas in OpenAI's format",
     description = "Like the list of tools, this request contacts MCP servers whose tools are unknown.",
