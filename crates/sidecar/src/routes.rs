@@ -40,6 +40,7 @@ mod tool_calls;
 mod tool_keys;
 mod tools;
 mod upgrade;
+mod vault_keys;
 mod workers;
 
 use axum::Router;

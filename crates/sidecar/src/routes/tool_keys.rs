@@ -10,7 +10,7 @@ use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
 use super::body::Object;
 use super::error::{RequestError, RouteError};
-use super::providers::{key_of, vault};
+use super::vault_keys::{list_keys, remove_key, store_key, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
 use pillion_gateway::credentials::CredentialError;
@@ -64,7 +64,7 @@ impl RouteError for ToolKeyError {
     )
 )]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, RequestError> {
-    Ok(Json(all(&app).await?))
+    Ok(Json(list_tools(&app).await?))
 }
 
 /// Stores the API key of a tool's service in the vault.
@@ -92,10 +92,8 @@ pub(super) async fn set(
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     let id = vault_id(find_key(&app, path)?);
-    let key = key_of(&input)?;
-    let stored = vault(&app)?.put(SecretKind::ToolKey, &id, &key).await;
-    stored.map_err(CredentialError::from)?;
-    Ok(Json(all(&app).await?))
+    store_key(&app, SecretKind::ToolKey, &id, &input).await?;
+    Ok(Json(list_tools(&app).await?))
 }
 
 /// Removes the API keys of a tool's services from the vault.
@@ -119,27 +117,21 @@ pub(super) async fn remove(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
-    let vault = vault(&app)?;
+    vault(&app)?;
     // Includes keys of services that the tool used before.
-    let ids = vault.ids(SecretKind::ToolKey).await;
-    let ids = ids.map_err(CredentialError::from)?.into_iter();
-    let ids: Vec<_> = ids.filter(|id| is_of(id, &name)).collect();
+    let mut ids = list_keys(&app, SecretKind::ToolKey).await?;
+    ids.retain(|id| is_of(id, &name));
     if ids.is_empty() {
         find_key(&app, Ok(Path(name)))?;
     }
     for id in ids {
-        let removed = vault.remove(SecretKind::ToolKey, &id).await;
-        removed.map_err(CredentialError::from)?;
+        remove_key(&app, SecretKind::ToolKey, &id).await?;
     }
-    Ok(Json(all(&app).await?))
+    Ok(Json(list_tools(&app).await?))
 }
 
-async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
-    let in_vault = match vault(app) {
-        Ok(vault) => vault.ids(SecretKind::ToolKey).await,
-        Err(_) => Ok(Vec::new()),
-    };
-    let in_vault = in_vault.map_err(CredentialError::from)?;
+async fn list_tools(app: &App) -> Result<ToolKeyList, CredentialError> {
+    let in_vault = list_keys(app, SecretKind::ToolKey).await?;
     let entry = |key: &ServiceKey| ToolKeyEntry {
         tool: key.tool.to_owned(),
         service: key.service.to_owned(),
