@@ -5,22 +5,20 @@ mod stream;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pillion_chat::TurnOptions;
-use pillion_core::tool::ErrorCode;
 use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript, route};
 use serde_json::{Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{RequestError, RouteError, Status};
 use crate::app::App;
 use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput, ChatRefusal};
 use pillion_gateway::problem::Problem;
 
 impl RouteError for ChatRefusal {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         self.translate()
     }
 

@@ -1,14 +1,12 @@
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use pillion_core::executor::OptionError;
-use pillion_core::tool::ErrorCode;
 use pillion_wire::route;
 
 use super::body::{Body, BodyError};
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use super::upgrade::{self, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
@@ -20,8 +18,8 @@ use pillion_gateway::workers;
 const PROTOCOL: &str = "pillion-executor";
 
 impl RouteError for OptionError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 

@@ -1,20 +1,19 @@
 //! The formats of model providers, for clients that talk to a provider themselves.
 
 use axum::Json;
-use axum::http::StatusCode;
 use pillion_core::compute;
 use pillion_core::provider::{
     Provider, ProviderError, StrictFlag, UnknownProvider, assistant_messages, assistant_text,
     format_results, format_tools_with, parse_tool_calls,
 };
-use pillion_core::tool::{DefinitionError, ErrorCode, ToolCall, ToolDefinition, ToolResult};
+use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
 use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::body::{AnyJson, Object};
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use super::parameters::Parameters;
 
 /// Why a conversion is rejected.
@@ -29,8 +28,8 @@ enum FormatError {
 }
 
 impl RouteError for FormatError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 

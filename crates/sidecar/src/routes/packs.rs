@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::{Extension, Json};
 use pillion_core::pack::{PackContents, StoredItems};
-use pillion_core::tool::{ErrorCode, ToolOrigin};
+use pillion_core::tool::ToolOrigin;
 use pillion_wire::{
     PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved, route,
 };
 
-use super::error::{InternalError, RequestError, RouteError};
+use super::error::{InternalError, NOT_FOUND, RequestError, RouteError, Status};
 use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
@@ -29,8 +28,8 @@ enum PackError {
 }
 
 impl RouteError for PackError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    fn status(&self) -> Status {
+        NOT_FOUND
     }
 }
 

@@ -2,18 +2,16 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_core::compute;
 use pillion_core::store::{PinOwner, Store, ToolPin};
-use pillion_core::tool::ErrorCode;
 use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse, route};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::{Body, BodyError};
-use super::error::{RequestError, RouteError};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
 use super::parameters::{Parameters, parsed};
 use super::store::store_of;
 use super::tagged::EntityTags;
@@ -32,10 +30,10 @@ enum PinError {
 }
 
 impl RouteError for PinError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::Conflict { .. } => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::Unknown => NOT_FOUND,
+            Self::Conflict { .. } => CONFLICT,
         }
     }
 }

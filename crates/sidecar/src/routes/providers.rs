@@ -3,14 +3,12 @@
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
-use pillion_core::tool::ErrorCode;
 use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
 use super::body::Object;
-use super::error::{RequestError, RouteError};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
 use super::vault_keys::{self, list_keys, store_key};
 use crate::app::App;
 use pillion_config::ProviderSection;
@@ -28,10 +26,10 @@ enum ProviderKeyError {
 }
 
 impl RouteError for ProviderKeyError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown { .. } => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::KeyInVariable(_) => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::Unknown { .. } => NOT_FOUND,
+            Self::KeyInVariable(_) => CONFLICT,
         }
     }
 }

@@ -13,11 +13,10 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use pillion_core::tool::ErrorCode;
 use pillion_wire::route;
 
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{NOT_FOUND, RequestError, RouteError, Status, UNAVAILABLE};
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 
@@ -34,10 +33,10 @@ enum ResultError {
 }
 
 impl RouteError for ResultError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::Unreadable => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+            Self::Unknown => NOT_FOUND,
+            Self::Unreadable => UNAVAILABLE,
         }
     }
 }

@@ -1,7 +1,5 @@
 use axum::Json;
-use axum::http::StatusCode;
 use pillion_core::compute;
-use pillion_core::tool::ErrorCode;
 use pillion_schema::{CompiledSchema, SchemaError, repair};
 use pillion_wire::route;
 use serde::Deserialize;
@@ -9,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 
 /// The tools whose schemas are checked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -36,8 +34,8 @@ struct RejectedSchema {
 }
 
 impl RouteError for RejectedSchema {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 

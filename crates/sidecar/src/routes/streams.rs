@@ -5,13 +5,12 @@ use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use pillion_core::pack::{StreamListener, StreamMessage};
-use pillion_core::tool::ErrorCode;
 use pillion_wire::{StreamEntry, StreamList, route};
 
-use super::error::{RequestError, RouteError};
+use super::error::{NOT_FOUND, RequestError, RouteError, Status};
 use super::event_stream;
 use super::tagged::EntityTags;
 use crate::app::App;
@@ -24,8 +23,8 @@ use pillion_gateway::visibility::Visibility;
 struct UnknownStream;
 
 impl RouteError for UnknownStream {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    fn status(&self) -> Status {
+        NOT_FOUND
     }
 }
 

@@ -3,13 +3,11 @@
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
-use pillion_core::tool::ErrorCode;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
 use super::body::Object;
-use super::error::{RequestError, RouteError};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
 use super::vault_keys::{list_keys, remove_key, store_key, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
@@ -40,12 +38,10 @@ enum ToolKeyError {
 }
 
 impl RouteError for ToolKeyError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::UnknownTool | Self::NoKeyedProvider { .. } => {
-                (StatusCode::NOT_FOUND, ErrorCode::NotFound)
-            }
-            Self::KeyInVariable => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::UnknownTool | Self::NoKeyedProvider { .. } => NOT_FOUND,
+            Self::KeyInVariable => CONFLICT,
         }
     }
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 
-use super::error::RouteError;
+use super::error::{DENIED, RouteError, Status, UNAVAILABLE};
 use crate::app::App;
 
 /// Why a connection is not upgraded.
@@ -22,13 +22,11 @@ pub(super) enum UpgradeError {
 }
 
 impl RouteError for UpgradeError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::NotUnixSocket { .. } => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::NotUnixSocket { .. } => DENIED,
             Self::MissingHeaders { .. } => (StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput),
-            Self::Draining | Self::TooManyClients => {
-                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
-            }
+            Self::Draining | Self::TooManyClients => UNAVAILABLE,
         }
     }
 }

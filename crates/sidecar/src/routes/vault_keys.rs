@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
-use pillion_core::tool::ErrorCode;
 use pillion_store::Vault;
 use pillion_wire::ProviderKeyInput;
 use secrecy::SecretString;
 
-use super::error::{RequestError, RouteError};
+use super::error::{RequestError, RouteError, Status};
 use crate::app::App;
 use pillion_gateway::credentials::CredentialError;
 
@@ -17,7 +15,7 @@ use pillion_gateway::credentials::CredentialError;
 const MAX_KEY_BYTES: usize = 4096;
 
 impl RouteError for CredentialError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         self.translate()
     }
 }

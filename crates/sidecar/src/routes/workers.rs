@@ -1,14 +1,15 @@
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::HeaderValue;
 use axum::response::Response;
 use hyper_util::rt::TokioIo;
 use pillion_core::compute;
-use pillion_core::tool::ErrorCode;
 use pillion_wire::{WorkerEntry, WorkerList, route};
 
 use super::body::Body;
-use super::error::{RequestError, RouteError};
+use super::error::{
+    CONFLICT, DENIED, INVALID_INPUT, RequestError, RouteError, Status, UNAVAILABLE,
+};
 use super::tagged::EntityTags;
 use super::upgrade::{self, UpgradeError};
 use crate::app::App;
@@ -27,18 +28,18 @@ const WORKER_ID_HEADER: &str = "pillion-worker";
 struct InvalidRegistration(#[source] serde_json::Error);
 
 impl RouteError for InvalidRegistration {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
 impl RouteError for WorkerRefusal {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Registration(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
-            Self::NameTaken(_) => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
-            Self::TooMany { .. } => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
-            Self::Disabled => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::Registration(_) => INVALID_INPUT,
+            Self::NameTaken(_) => CONFLICT,
+            Self::TooMany { .. } => UNAVAILABLE,
+            Self::Disabled => DENIED,
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{ServerKey, in_use, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
-use crate::routes::error::{RequestError, RouteError};
+use crate::routes::error::{RequestError, RouteError, Status};
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::Reading;
 
@@ -20,7 +20,7 @@ use pillion_gateway::upstream::Reading;
 struct ReadError(ToolFailure);
 
 impl RouteError for ReadError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         let status = match self.0.code {
             ErrorCode::NotFound => StatusCode::NOT_FOUND,
             ErrorCode::Denied => StatusCode::FORBIDDEN,

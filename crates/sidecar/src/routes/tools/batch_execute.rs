@@ -3,12 +3,11 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pillion_core::compute;
 use pillion_core::executor::{CompletedCall, RESPONSE_ALLOWANCE, ResolvedCall};
 use pillion_core::store::CallId;
-use pillion_core::tool::{CallContext, ErrorCode, ToolCall};
+use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{
     BatchCall, BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse, MAX_ID_BYTES,
     route,
@@ -20,7 +19,7 @@ use super::once::{self, Executed, Key, Request};
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
-use crate::routes::error::{RequestError, RouteError};
+use crate::routes::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use pillion_gateway::{NameScope, Resolution};
 
 /// Why a batch is rejected.
@@ -33,8 +32,8 @@ enum BatchError {
 }
 
 impl RouteError for BatchError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
