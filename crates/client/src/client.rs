@@ -111,7 +111,7 @@ impl Client {
         method: &str,
         target: &str,
         body: Option<&[u8]>,
-        caller: &Caller,
+        caller: Option<&Caller>,
     ) -> Result<(u16, Vec<u8>), ClientError> {
         let mut response = self.ask(method, target, body, caller)?;
         let body = response
@@ -129,7 +129,7 @@ impl Client {
         method: &str,
         target: &str,
         body: &[u8],
-        caller: &Caller,
+        caller: Option<&Caller>,
     ) -> Result<(u16, Stream), ClientError> {
         let response = self.ask(method, target, Some(body), caller)?;
         let status = response.status().as_u16();
@@ -144,13 +144,13 @@ impl Client {
         method: &str,
         target: &str,
         body: Option<&[u8]>,
-        caller: &Caller,
+        caller: Option<&Caller>,
     ) -> Result<http::Response<Body>, ClientError> {
         let agent = self.agent();
         let mut request = http::Request::builder()
             .method(method)
             .uri(format!("{HOST}{target}"));
-        for (header, value) in caller.headers() {
+        for (header, value) in caller.into_iter().flat_map(Caller::headers) {
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| ClientError::InvalidHeader { header })?;
             request = request.header(header, value);

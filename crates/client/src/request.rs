@@ -112,9 +112,8 @@ impl<'a, R> Request<'a, R> {
     /// # Errors
     /// See [`Request`].
     pub fn send_for_stream(self, body: &[u8]) -> Result<Stream, ClientError> {
-        let caller = self.caller.cloned().unwrap_or_default();
         let client = self.client;
-        let (status, mut stream) = client.stream(self.method, &self.target, body, &caller)?;
+        let (status, mut stream) = client.stream(self.method, &self.target, body, self.caller)?;
         if is_success(status) {
             return Ok(stream);
         }
@@ -129,10 +128,9 @@ impl<'a, R> Request<'a, R> {
     }
 
     fn exchange(self, body: Option<&[u8]>) -> Result<Response<R>, ClientError> {
-        let caller = self.caller.cloned().unwrap_or_default();
         let client = self.client;
         let (status, body) = client
-            .exchange(self.method, &self.target, body, &caller)
+            .exchange(self.method, &self.target, body, self.caller)
             .map_err(|error| error.into_tool_timeout(self.tools))?;
         if is_success(status) {
             return Ok(Response::new(body));

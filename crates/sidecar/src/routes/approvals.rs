@@ -4,12 +4,10 @@ pub(super) mod decide;
 pub(super) mod list;
 pub(super) mod show;
 
-use axum::http::StatusCode;
 use pillion_core::store::{ApprovalRecord, Timestamp};
-use pillion_core::tool::ErrorCode;
 use pillion_wire::ApprovalEntry;
 
-use crate::routes::error::RouteError;
+use crate::routes::error::{CONFLICT, NOT_FOUND, RouteError, Status};
 use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
 
@@ -23,10 +21,10 @@ enum ApprovalError {
 }
 
 impl RouteError for ApprovalError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::Conflict { .. } => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::Unknown => NOT_FOUND,
+            Self::Conflict { .. } => CONFLICT,
         }
     }
 }

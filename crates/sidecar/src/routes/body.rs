@@ -15,7 +15,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use super::request_memory::RequestMemory;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
@@ -40,10 +40,10 @@ pub(super) enum BodyError {
 }
 
 impl RouteError for BodyError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
             Self::MalformedJson(_) | Self::Invalid(_) | Self::NotAnObject | Self::Broken(_) => {
-                (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+                INVALID_INPUT
             }
             Self::TooLong { .. } | Self::TooManyValues(_) => {
                 (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidInput)

@@ -1,13 +1,12 @@
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
-use pillion_core::tool::{ApprovalRequestOptions, CallContext, ErrorCode, ResultMemory};
+use pillion_core::tool::{ApprovalRequestOptions, CallContext, ResultMemory};
 use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
 use serde::Deserialize;
 
-use super::error::{RequestError, RouteError};
+use super::error::{DENIED, INVALID_INPUT, RequestError, RouteError, Status};
 use super::parameters::{Parameters, parsed};
 use crate::app::App;
 use pillion_config::ElicitFrom;
@@ -34,10 +33,10 @@ pub(super) enum CallerError {
 }
 
 impl RouteError for CallerError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::InvalidHeader { .. } => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
-            Self::OtherUser => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::InvalidHeader { .. } => INVALID_INPUT,
+            Self::OtherUser => DENIED,
         }
     }
 }

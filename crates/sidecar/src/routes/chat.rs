@@ -5,22 +5,20 @@ mod stream;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use pillion_chat::TurnOptions;
-use pillion_core::tool::ErrorCode;
-use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript};
+use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript, route};
 use serde_json::{Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{RequestError, RouteError, Status};
 use crate::app::App;
 use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput, ChatRefusal};
 use pillion_gateway::problem::Problem;
 
 impl RouteError for ChatRefusal {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         self.translate()
     }
 
@@ -37,7 +35,7 @@ impl RouteError for ChatRefusal {
 /// Starts a chat.
 #[utoipa::path(
     post,
-    path = "/api/v1/chat/",
+    path = route::BEGIN_CHAT.path,
     tag = "chat",
     operation_id = "chat_begin",
     summary = "Start a chat",
@@ -89,7 +87,7 @@ pub(super) async fn begin(
 /// Continues a chat: with a new message, after decisions on pending calls, or after a failure.
 #[utoipa::path(
     post,
-    path = "/api/v1/chat/{id}",
+    path = route::CONTINUE_CHAT.path,
     tag = "chat",
     operation_id = "chat_go_on",
     summary = "Continue a chat",
@@ -138,7 +136,7 @@ pub(super) async fn go_on(
 /// Lists the caller's chats.
 #[utoipa::path(
     get,
-    path = "/api/v1/chat/",
+    path = route::LIST_CHATS.path,
     tag = "chat",
     operation_id = "chat_list",
     summary = "List the caller's chats",
@@ -163,7 +161,7 @@ pub(super) async fn list(
 /// Shows a chat with its messages.
 #[utoipa::path(
     get,
-    path = "/api/v1/chat/{id}",
+    path = route::SHOW_CHAT.path,
     tag = "chat",
     operation_id = "chat_show",
     summary = "Show a chat with its messages",
@@ -191,7 +189,7 @@ pub(super) async fn show(
 /// Deletes a chat.
 #[utoipa::path(
     delete,
-    path = "/api/v1/chat/{id}",
+    path = route::REMOVE_CHAT.path,
     tag = "chat",
     operation_id = "chat_forget",
     summary = "Delete a chat",

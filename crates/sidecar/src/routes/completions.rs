@@ -20,13 +20,14 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::chat::{self, ChatRefusal, Ended};
 use pillion_gateway::models::Model;
+use pillion_wire::route;
 use request::Completion;
 use stream::CompletionChunks;
 
 /// Creates a chat completion.
 #[utoipa::path(
     post,
-    path = "/v1/chat/completions",
+    path = route::CHAT_COMPLETIONS.path,
     tag = "chat",
     operation_id = "chat_completions",
     summary = "Create a chat completion (OpenAI-compatible)",
@@ -81,7 +82,7 @@ impl Shape for Completions {
 /// Lists the language models in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
-    path = "/v1/models",
+    path = route::OPENAI_MODELS.path,
     tag = "chat",
     operation_id = "chat_completions_models",
     summary = "List the language models in the formats of OpenAI and Anthropic",
@@ -102,7 +103,7 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
 /// Shows a language model in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
-    path = "/v1/models/{id}",
+    path = route::OPENAI_MODEL.path,
     tag = "chat",
     operation_id = "chat_completions_model",
     summary = "Show a language model in the formats of OpenAI and Anthropic",

@@ -9,10 +9,20 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 use pillion_gateway::problem::Problem;
 
+/// The HTTP status and the error code of an error.
+pub(super) type Status = (StatusCode, ErrorCode);
+
+pub(super) const INVALID_INPUT: Status = (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput);
+pub(super) const DENIED: Status = (StatusCode::FORBIDDEN, ErrorCode::Denied);
+pub(super) const NOT_FOUND: Status = (StatusCode::NOT_FOUND, ErrorCode::NotFound);
+pub(super) const CONFLICT: Status = (StatusCode::CONFLICT, ErrorCode::InvalidInput);
+pub(super) const RATE_LIMITED: Status = (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited);
+pub(super) const UNAVAILABLE: Status = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable);
+
 /// The error of one kind of routes. `?` converts the error to a [`RequestError`].
 pub(super) trait RouteError: Display {
     /// Returns the HTTP status and the error code.
-    fn status(&self) -> (StatusCode, ErrorCode);
+    fn status(&self) -> Status;
 
     /// Returns the body of the response.
     fn problem(&self) -> Problem {
@@ -77,8 +87,8 @@ struct InvalidParameter {
 }
 
 impl RouteError for InvalidParameter {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
@@ -88,7 +98,7 @@ impl RouteError for InvalidParameter {
 pub(super) struct InternalError;
 
 impl RouteError for InternalError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError)
     }
 }

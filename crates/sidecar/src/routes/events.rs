@@ -3,6 +3,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use pillion_wire::route;
 use serde::Deserialize;
 
 use super::error::RequestError;
@@ -28,7 +29,7 @@ pub(super) struct EventQuery {
 /// Streams events as they happen.
 #[utoipa::path(
     get,
-    path = "/api/v1/events",
+    path = route::WATCH_EVENTS.path,
     tag = "events",
     summary = "Stream events",
     description = "Returns server-sent events. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only the calls and approvals in which that user is verified.",

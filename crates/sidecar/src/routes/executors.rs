@@ -16,18 +16,17 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use parking_lot::Mutex;
 use pillion_core::executor::{Executor, ExecutorConfig, OptionError};
 use pillion_core::job_channel;
 use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::ErrorCode;
+use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::{Body, BodyError};
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
@@ -51,8 +50,8 @@ pub(super) struct ExecutorRequest {
 }
 
 impl RouteError for OptionError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
@@ -100,7 +99,7 @@ impl PhpExecutor {
 /// Upgrades the connection to the connection of a PHP executor.
 #[utoipa::path(
     post,
-    path = "/api/v1/executors/",
+    path = route::OPEN_EXECUTOR.path,
     tag = "workers",
     summary = "Open the executor of a PHP process",
     description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-executor`. After the response, the connection carries newline-delimited JSON-RPC: the calls of the PHP process, and the sidecar's requests to run PHP tools.",

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_core::tool::ErrorCode;
 
 use super::body::Body;
-use super::error::{InternalError, RequestError, RouteError};
+use super::error::{InternalError, NOT_FOUND, RequestError, RouteError, Status};
 use pillion_gateway::client_text::truncate_input;
 
 /// Why no route handles a request.
@@ -20,9 +20,9 @@ enum FallbackError {
 }
 
 impl RouteError for FallbackError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::UnknownRoute { .. } => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::UnknownRoute { .. } => NOT_FOUND,
             Self::MethodNotAllowed { .. } => {
                 (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidInput)
             }

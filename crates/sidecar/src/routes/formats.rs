@@ -1,19 +1,19 @@
 //! The formats of model providers, for clients that talk to a provider themselves.
 
 use axum::Json;
-use axum::http::StatusCode;
 use pillion_core::compute;
 use pillion_core::provider::{
     Provider, ProviderError, StrictFlag, UnknownProvider, assistant_messages, assistant_text,
     format_results, format_tools_with, parse_tool_calls,
 };
-use pillion_core::tool::{DefinitionError, ErrorCode, ToolCall, ToolDefinition, ToolResult};
+use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
+use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::body::{AnyJson, Object};
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use super::parameters::Parameters;
 
 /// Why a conversion is rejected.
@@ -28,8 +28,8 @@ enum FormatError {
 }
 
 impl RouteError for FormatError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) struct FormattedTools {
 /// Converts definitions of tools to the format of a provider.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/tools",
+    path = route::FORMAT_TOOLS.path,
     tag = "formats",
     summary = "Convert tool definitions",
     params(ProviderQuery),
@@ -139,7 +139,7 @@ pub(super) struct ParsedCalls {
 /// Returns the tool calls in a complete response of a provider.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/tool-calls",
+    path = route::PARSE_TOOL_CALLS.path,
     tag = "formats",
     summary = "Read the tool calls of a response",
     params(ProviderQuery),
@@ -172,7 +172,7 @@ pub(super) struct ResponseText {
 /// Returns the text in a complete response of a provider.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/text",
+    path = route::PARSE_TEXT.path,
     tag = "formats",
     summary = "Read the text of a response",
     params(ProviderQuery),
@@ -207,7 +207,7 @@ pub(super) struct Messages {
 /// calls follow them.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/messages",
+    path = route::PARSE_MESSAGES.path,
     tag = "formats",
     summary = "Read the messages of a response",
     params(ProviderQuery),
@@ -251,7 +251,7 @@ struct CallResult {
 /// Converts results to the messages that a provider expects after those of its response.
 #[utoipa::path(
     post,
-    path = "/api/v1/formats/results",
+    path = route::FORMAT_RESULTS.path,
     tag = "formats",
     summary = "Convert results of tool calls",
     params(ProviderQuery),

@@ -1,13 +1,13 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::Health;
+use pillion_wire::{Health, route};
 
 use crate::app::App;
 
 /// Reports that the sidecar is running. Sends no request to MCP servers.
 #[utoipa::path(
     get,
-    path = "/healthz",
+    path = route::HEALTH.path,
     tag = "operations",
     summary = "Check whether the sidecar is up",
     description = "This request contacts no MCP server.",

@@ -11,12 +11,12 @@ use tokio::io::BufReader;
 
 use super::body::Body;
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use super::parameters::Parameters;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use crate::current_app::CurrentApp;
-use pillion_core::tool::{CallContext, ErrorCode};
+use pillion_core::tool::CallContext;
 use pillion_gateway::access::{Peer, TokenValidity};
 use pillion_mcp_server::http::Exchange;
 use pillion_mcp_server::stdio;
@@ -33,8 +33,8 @@ pub(super) struct McpQuery {
 struct UnknownModel(String);
 
 impl RouteError for UnknownModel {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 

@@ -17,13 +17,14 @@ use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
 use crate::app::App;
 use crate::chat::{self, Ended};
+use pillion_wire::route;
 use request::Request;
 use stream::Events;
 
 /// Creates a message.
 #[utoipa::path(
     post,
-    path = "/v1/messages",
+    path = route::ANTHROPIC_MESSAGES.path,
     tag = "chat",
     operation_id = "chat_messages",
     summary = "Create a message (Anthropic-compatible)",

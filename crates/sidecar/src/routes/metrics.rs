@@ -1,6 +1,7 @@
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use pillion_wire::route;
 
 use super::error::{InternalError, RequestError};
 use crate::app::App;
@@ -10,7 +11,7 @@ use pillion_gateway::metrics;
 /// servers.
 #[utoipa::path(
     get,
-    path = "/metrics",
+    path = route::METRICS.path,
     tag = "operations",
     summary = "Return the metrics, for Prometheus",
     description = "The format is OpenMetrics text. This request contacts no MCP server.",

@@ -7,7 +7,7 @@ use axum::response::Response;
 use pillion_core::capability::DropReason;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool};
+use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool, route};
 
 use super::caller::Caller;
 use super::error::RequestError;
@@ -19,7 +19,7 @@ use pillion_gateway::models::{Model, NativeTools};
 /// Lists the language models.
 #[utoipa::path(
     get,
-    path = "/api/v1/models/",
+    path = route::LIST_MODELS.path,
     tag = "models",
     operation_id = "models_list",
     summary = "List the language models",
@@ -43,7 +43,7 @@ pub(super) async fn list(
 /// Shows which tools a model may use, and why it may not use the others.
 #[utoipa::path(
     get,
-    path = "/api/v1/models/{id}",
+    path = route::SHOW_MODEL.path,
     tag = "models",
     operation_id = "models_show",
     summary = "Show a language model, and which tools it may use",

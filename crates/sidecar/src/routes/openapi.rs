@@ -9,11 +9,7 @@ use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
 use utoipa::{Modify, OpenApi};
 
 use super::error::{InternalError, RequestError};
-use super::{
-    approvals, chat, completions, events, executors, formats, health, messages, metrics, models,
-    packs, pins, providers, ready, results, schema_check, servers, status, streams, tool_calls,
-    tool_keys, tools, workers,
-};
+use super::table::documented_routes;
 use pillion_gateway::problem::Problem;
 
 /// The OpenAPI document of the API.
@@ -23,83 +19,7 @@ use pillion_gateway::problem::Problem;
         title = "Pillion sidecar",
         description = "Runs tools for applications that talk to language models. The API is HTTP/1.1 over a Unix socket, and optionally over TCP."
     ),
-    paths(
-        tools::list::list,
-        tools::schemas::schemas,
-        tools::show::show,
-        tools::execute::execute,
-        tools::batch_execute::batch_execute,
-        tool_calls::list::list,
-        tool_calls::statistics::statistics,
-        tool_calls::show::show,
-        schema_check::check,
-        formats::tools,
-        formats::tool_calls,
-        formats::text,
-        formats::messages,
-        formats::results,
-        executors::open,
-        workers::connect,
-        workers::list,
-        results::fetch,
-        approvals::list::list,
-        approvals::show::show,
-        approvals::decide::approve,
-        approvals::decide::deny,
-        chat::begin,
-        chat::list,
-        chat::go_on,
-        chat::show,
-        chat::forget,
-        completions::complete,
-        completions::models,
-        completions::model,
-        messages::create,
-        models::list,
-        models::show,
-        providers::list,
-        providers::set_key,
-        providers::remove_key,
-        tool_keys::list,
-        tool_keys::set,
-        tool_keys::remove,
-        events::events,
-        streams::list,
-        streams::listen,
-        packs::list,
-        packs::list_items,
-        packs::remove,
-        pins::list,
-        pins::show,
-        pins::accept,
-        servers::list::list,
-        servers::add::add,
-        servers::test::test_unsaved,
-        servers::refresh::refresh,
-        servers::show::show,
-        servers::change::replace,
-        servers::change::patch,
-        servers::remove::remove,
-        servers::change::enable,
-        servers::change::disable,
-        servers::change::reconnect,
-        servers::connection::connect,
-        servers::connection::disconnect,
-        servers::credentials::list,
-        servers::credentials::set,
-        servers::credentials::remove,
-        servers::tools::tools,
-        servers::resources::list,
-        servers::resources::read,
-        servers::test::test,
-        servers::refresh::rotate,
-        health::health,
-        ready::ready,
-        metrics::metrics,
-        status::status
-    ),
     components(schemas(Problem)),
-    modifiers(&Names, &Headers, &Refusals, &Tokens),
     tags(
         (name = "tools", description = "Listing and calling tools"),
         (name = "tool-calls", description = "The call log: recorded calls and their outcomes"),
@@ -239,7 +159,22 @@ impl Modify for Tokens {
 }
 
 static DOCUMENT: LazyLock<Result<String, serde_json::Error>> =
-    LazyLock::new(|| ApiDocument::openapi().to_json());
+    LazyLock::new(|| document().to_json());
+
+/// Returns the document with the documented routes.
+fn document() -> utoipa::openapi::OpenApi {
+    let mut document = ApiDocument::openapi();
+    let components = document.components.get_or_insert_default();
+    for (schemas, paths, _) in documented_routes() {
+        components.schemas.extend(schemas);
+        document.paths.merge(paths);
+    }
+    let modifiers: [&dyn Modify; 4] = [&Names, &Headers, &Refusals, &Tokens];
+    for modifier in modifiers {
+        modifier.modify(&mut document);
+    }
+    document
+}
 
 /// Returns the OpenAPI document.
 pub(super) async fn openapi() -> Response {

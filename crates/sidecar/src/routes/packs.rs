@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::{Extension, Json};
 use pillion_core::pack::{PackContents, StoredItems};
-use pillion_core::tool::{ErrorCode, ToolOrigin};
+use pillion_core::tool::ToolOrigin;
 use pillion_wire::{
-    PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved,
+    PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved, route,
 };
 
-use super::error::{InternalError, RequestError, RouteError};
+use super::error::{InternalError, NOT_FOUND, RequestError, RouteError, Status};
 use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
@@ -29,15 +28,15 @@ enum PackError {
 }
 
 impl RouteError for PackError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    fn status(&self) -> Status {
+        NOT_FOUND
     }
 }
 
 /// Lists the packs and the amount of data that each pack stores.
 #[utoipa::path(
     get,
-    path = "/api/v1/packs/",
+    path = route::LIST_PACKS.path,
     tag = "packs",
     summary = "List the packs and the number of their stored entries",
     description = "A token sees the packs that have a tool the token may call.",
@@ -64,7 +63,7 @@ pub(super) async fn list(
 /// Lists the stored entries of one kind.
 #[utoipa::path(
     get,
-    path = "/api/v1/packs/{pack}/{kind}",
+    path = route::LIST_PACK_ITEMS.path,
     tag = "packs",
     operation_id = "kept",
     summary = "List the stored entries of a pack, by kind",
@@ -111,7 +110,7 @@ pub(super) async fn list_items(
 /// Deletes a stored entry of a pack.
 #[utoipa::path(
     delete,
-    path = "/api/v1/packs/{pack}/{kind}/{name}",
+    path = route::REMOVE_PACK_ITEM.path,
     tag = "packs",
     summary = "Remove a stored entry of a pack",
     description = "Notifies subscribers of the resources that come from the entry. Requests over TCP need a token with the scope `admin`.",

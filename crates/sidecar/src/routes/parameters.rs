@@ -2,12 +2,11 @@ use std::error::Error as _;
 use std::str::FromStr;
 
 use axum::extract::{FromRequestParts, Query};
+use axum::http::Uri;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, Uri};
-use pillion_core::tool::ErrorCode;
 use serde::de::DeserializeOwned;
 
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use crate::app::App;
 
 /// The query of a URI cannot be parsed.
@@ -16,8 +15,8 @@ use crate::app::App;
 pub(super) struct MalformedQuery(String);
 
 impl RouteError for MalformedQuery {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 

@@ -2,18 +2,16 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_core::compute;
 use pillion_core::store::{PinOwner, Store, ToolPin};
-use pillion_core::tool::ErrorCode;
-use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse};
+use pillion_wire::{AcceptPin, PinEntry, PinList, PinResponse, route};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::{Body, BodyError};
-use super::error::{RequestError, RouteError};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
 use super::parameters::{Parameters, parsed};
 use super::store::store_of;
 use super::tagged::EntityTags;
@@ -32,10 +30,10 @@ enum PinError {
 }
 
 impl RouteError for PinError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::Conflict { .. } => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::Unknown => NOT_FOUND,
+            Self::Conflict { .. } => CONFLICT,
         }
     }
 }
@@ -80,7 +78,7 @@ fn may_see(grant: &AccessGrant, user: Option<&str>) -> bool {
 /// Lists the accepted tool definitions of the configured servers.
 #[utoipa::path(
     get,
-    path = "/api/v1/pins/",
+    path = route::LIST_PINS.path,
     tag = "pins",
     summary = "List the pinned tool definitions of MCP servers",
     description = "Pins of a user's personal tools are visible only to clients that may act for that user.",
@@ -138,7 +136,7 @@ pub(super) async fn list(
 /// Shows one pin, and how the server's current definition differs from the accepted one.
 #[utoipa::path(
     get,
-    path = "/api/v1/pins/{server}/{tool}",
+    path = route::SHOW_PIN.path,
     tag = "pins",
     summary = "Show the accepted definition of a tool, and the changes since then",
     params(
@@ -166,7 +164,7 @@ pub(super) async fn show(
 /// Accepts the server's current definition, so that the tool can be called again.
 #[utoipa::path(
     post,
-    path = "/api/v1/pins/{server}/{tool}/accept",
+    path = route::ACCEPT_PIN.path,
     tag = "pins",
     summary = "Accept the current definition of a tool",
     description = "Requests over TCP need a token with the scope `admin`.",

@@ -1,20 +1,15 @@
 //! Routes under `/api/v1/providers`: the language model providers and their API keys.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
-use pillion_core::tool::ErrorCode;
 use pillion_core::variable;
-use pillion_store::Vault;
-use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
-use secrecy::SecretString;
+use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
 use super::body::Object;
-use super::error::{RequestError, RouteError};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
+use super::vault_keys::{self, list_keys, store_key};
 use crate::app::App;
 use pillion_config::ProviderSection;
 use pillion_gateway::client_text::truncate_input;
@@ -31,10 +26,10 @@ enum ProviderKeyError {
 }
 
 impl RouteError for ProviderKeyError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown { .. } => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::KeyInVariable(_) => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::Unknown { .. } => NOT_FOUND,
+            Self::KeyInVariable(_) => CONFLICT,
         }
     }
 }
@@ -47,16 +42,10 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-impl RouteError for CredentialError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        self.translate()
-    }
-}
-
 /// Lists the language model providers.
 #[utoipa::path(
     get,
-    path = "/api/v1/providers/",
+    path = route::LIST_PROVIDERS.path,
     tag = "models",
     operation_id = "providers_list",
     summary = "List the language model providers",
@@ -67,13 +56,13 @@ impl RouteError for CredentialError {
     )
 )]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, RequestError> {
-    Ok(Json(all(&app).await?))
+    Ok(Json(list_providers(&app).await?))
 }
 
 /// Stores a provider's API key in the vault.
 #[utoipa::path(
     put,
-    path = "/api/v1/providers/{name}/key",
+    path = route::SET_PROVIDER_KEY.path,
     tag = "models",
     operation_id = "providers_set_key",
     summary = "Store a provider's API key in the vault",
@@ -95,17 +84,14 @@ pub(super) async fn set_key(
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ProviderList>, RequestError> {
     let name = provider(&app, path)?.name.clone();
-    let key = key_of(&input)?;
-    let vault = vault(&app)?;
-    let stored = vault.put(SecretKind::ProviderKey, &name, &key).await;
-    stored.map_err(CredentialError::from)?;
-    Ok(Json(all(&app).await?))
+    store_key(&app, SecretKind::ProviderKey, &name, &input).await?;
+    Ok(Json(list_providers(&app).await?))
 }
 
 /// Removes a provider's API key from the vault.
 #[utoipa::path(
     delete,
-    path = "/api/v1/providers/{name}/key",
+    path = route::REMOVE_PROVIDER_KEY.path,
     tag = "models",
     operation_id = "providers_remove_key",
     summary = "Remove a provider's API key from the vault",
@@ -123,28 +109,12 @@ pub(super) async fn remove_key(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ProviderList>, RequestError> {
     let name = provider(&app, path)?.name.clone();
-    let removed = vault(&app)?.remove(SecretKind::ProviderKey, &name).await;
-    removed.map_err(CredentialError::from)?;
-    Ok(Json(all(&app).await?))
+    vault_keys::remove_key(&app, SecretKind::ProviderKey, &name).await?;
+    Ok(Json(list_providers(&app).await?))
 }
 
-/// Validates an API key of a request.
-pub(super) fn key_of(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
-    let key = input.key.trim();
-    // Every provider takes the key as a header value.
-    if key.is_empty() || key.len() > 4096 || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let expected = "1 to 4096 visible ASCII characters";
-        return Err(RequestError::parameter("key", expected));
-    }
-    Ok(key.into())
-}
-
-async fn all(app: &App) -> Result<ProviderList, RequestError> {
-    let in_vault = match vault(app) {
-        Ok(vault) => vault.ids(SecretKind::ProviderKey).await,
-        Err(_) => Ok(Vec::new()),
-    };
-    let in_vault = in_vault.map_err(CredentialError::from)?;
+async fn list_providers(app: &App) -> Result<ProviderList, CredentialError> {
+    let in_vault = list_keys(app, SecretKind::ProviderKey).await?;
     let entry = |provider: &ProviderSection| ProviderEntry {
         name: provider.name.clone(),
         api: provider.api().to_string(),
@@ -181,10 +151,4 @@ fn provider(
         None => Ok(provider),
         Some(name) => Err(ProviderKeyError::KeyInVariable(name.clone())),
     }
-}
-
-pub(super) fn vault(app: &App) -> Result<Arc<Vault>, CredentialError> {
-    let servers = app.servers();
-    let vault = servers.and_then(|servers| servers.user_credentials().vault());
-    vault.ok_or(CredentialError::NoKey)
 }

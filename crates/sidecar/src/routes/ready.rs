@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, response::IntoResponse, response::Response};
-use pillion_wire::{Readiness, ReloadReport, UnavailableServer};
+use pillion_wire::{Readiness, ReloadReport, UnavailableServer, route};
 
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
@@ -17,7 +17,7 @@ use pillion_gateway::timestamp::format_timestamp;
 /// The first request starts the discovery of tools without waiting for it.
 #[utoipa::path(
     get,
-    path = "/readyz",
+    path = route::READY.path,
     tag = "operations",
     summary = "Check whether the sidecar is ready for requests",
     description = "Returns 503 until the sidecar has tried to list the tools of every MCP server, while it drains, and while its store cannot be written. The first readiness check starts the discovery of MCP tools in the background.",

@@ -8,15 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::StatusCode;
 use axum::response::Response;
 use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, count_with_strings, count_with_texts};
-use pillion_core::tool::ErrorCode;
 
-use super::error::RouteError;
+use super::error::{RATE_LIMITED, RouteError, Status};
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory};
@@ -35,8 +33,8 @@ const FREE_VALUES: usize = 1_000;
 pub(super) struct TooManyRunningValues;
 
 impl RouteError for TooManyRunningValues {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited)
+    fn status(&self) -> Status {
+        RATE_LIMITED
     }
 
     fn is_temporary(&self) -> bool {

@@ -13,10 +13,10 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use pillion_core::tool::ErrorCode;
+use pillion_wire::route;
 
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{NOT_FOUND, RequestError, RouteError, Status, UNAVAILABLE};
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 
@@ -33,10 +33,10 @@ enum ResultError {
 }
 
 impl RouteError for ResultError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Unknown => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
-            Self::Unreadable => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
+            Self::Unknown => NOT_FOUND,
+            Self::Unreadable => UNAVAILABLE,
         }
     }
 }
@@ -45,7 +45,7 @@ impl RouteError for ResultError {
 /// with the scope `admin`.
 #[utoipa::path(
     get,
-    path = "/api/v1/results/{id}",
+    path = route::FETCH_RESULT.path,
     tag = "tools",
     summary = "Fetch a stored large result",
     description = "The ID is in `metadata.stored_result` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",

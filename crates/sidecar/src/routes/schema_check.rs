@@ -1,14 +1,13 @@
 use axum::Json;
-use axum::http::StatusCode;
 use pillion_core::compute;
-use pillion_core::tool::ErrorCode;
 use pillion_schema::{CompiledSchema, SchemaError, repair};
+use pillion_wire::route;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::{RequestError, RouteError};
+use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
 
 /// The tools whose schemas are checked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -35,8 +34,8 @@ struct RejectedSchema {
 }
 
 impl RouteError for RejectedSchema {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
@@ -44,7 +43,7 @@ impl RouteError for RejectedSchema {
 /// a tool does.
 #[utoipa::path(
     post,
-    path = "/api/v1/schemas/check",
+    path = route::CHECK_SCHEMAS.path,
     tag = "tools",
     summary = "Check JSON Schemas of tools",
     request_body(content = SchemaCheck, content_type = "application/json"),

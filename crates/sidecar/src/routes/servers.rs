@@ -17,20 +17,18 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
-use pillion_core::tool::ErrorCode;
 use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
 use super::body::AnyJson;
-use super::error::{RequestError, RouteError};
+use super::error::{RequestError, RouteError, Status};
 use crate::app::App;
 use crate::servers::{ServerError, Servers};
 use pillion_gateway::upstream;
 
 impl RouteError for ServerError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         self.translate()
     }
 }

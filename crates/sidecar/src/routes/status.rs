@@ -1,6 +1,8 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{CallCounts, InvalidTool, ProcessStatus, ServerStatus, Status, ToolStatus};
+use pillion_wire::{
+    CallCounts, InvalidTool, ProcessStatus, ServerStatus, Status, ToolStatus, route,
+};
 
 use super::ready;
 use super::tools::schema_fault;
@@ -11,7 +13,7 @@ use pillion_gateway::timestamp::format_timestamp;
 /// Returns the data of `pillion status` and `pillion top`. Sends no request to MCP servers.
 #[utoipa::path(
     get,
-    path = "/api/v1/status",
+    path = route::STATUS.path,
     tag = "operations",
     summary = "Return the status of the sidecar",
     description = "Counters since the start, the last known state of each MCP server, and the resource usage of the process. This request contacts no MCP server.",

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use pillion_core::store::{Store, StoreError, StoreErrorKind};
-use pillion_core::tool::ErrorCode;
 
-use super::error::RouteError;
+use super::error::{RouteError, Status, UNAVAILABLE};
 use crate::app::App;
 use pillion_gateway::problem::{Problem, status_of_store};
 
@@ -16,13 +14,13 @@ use pillion_gateway::problem::{Problem, status_of_store};
 pub(super) struct NoStore;
 
 impl RouteError for NoStore {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+    fn status(&self) -> Status {
+        UNAVAILABLE
     }
 }
 
 impl RouteError for StoreError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         (status_of_store(self), self.code())
     }
 

@@ -5,13 +5,12 @@ use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use pillion_core::pack::{StreamListener, StreamMessage};
-use pillion_core::tool::ErrorCode;
-use pillion_wire::{StreamEntry, StreamList};
+use pillion_wire::{StreamEntry, StreamList, route};
 
-use super::error::{RequestError, RouteError};
+use super::error::{NOT_FOUND, RequestError, RouteError, Status};
 use super::event_stream;
 use super::tagged::EntityTags;
 use crate::app::App;
@@ -24,15 +23,15 @@ use pillion_gateway::visibility::Visibility;
 struct UnknownStream;
 
 impl RouteError for UnknownStream {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    fn status(&self) -> Status {
+        NOT_FOUND
     }
 }
 
 /// Lists the event streams of packs.
 #[utoipa::path(
     get,
-    path = "/api/v1/streams/",
+    path = route::LIST_STREAMS.path,
     tag = "events",
     summary = "List the event streams of packs",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
@@ -61,7 +60,7 @@ pub(super) async fn list(
 /// Streams the events of one pack stream.
 #[utoipa::path(
     get,
-    path = "/api/v1/streams/{name}",
+    path = route::WATCH_STREAM.path,
     tag = "events",
     summary = "Stream the events of a pack",
     description = "Returns server-sent events, like `/api/v1/events`. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. A token for one user gets only that user's events.",

@@ -3,14 +3,12 @@
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use pillion_core::store::SecretKind;
-use pillion_core::tool::ErrorCode;
-use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList};
+use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
 use super::body::Object;
-use super::error::{RequestError, RouteError};
-use super::providers::{key_of, vault};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
+use super::vault_keys::{list_keys, remove_key, store_key, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
 use pillion_gateway::credentials::CredentialError;
@@ -40,12 +38,10 @@ enum ToolKeyError {
 }
 
 impl RouteError for ToolKeyError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::UnknownTool | Self::NoKeyedProvider { .. } => {
-                (StatusCode::NOT_FOUND, ErrorCode::NotFound)
-            }
-            Self::KeyInVariable => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
+            Self::UnknownTool | Self::NoKeyedProvider { .. } => NOT_FOUND,
+            Self::KeyInVariable => CONFLICT,
         }
     }
 }
@@ -53,7 +49,7 @@ impl RouteError for ToolKeyError {
 /// Lists the built-in tools whose service needs an API key.
 #[utoipa::path(
     get,
-    path = "/api/v1/tool-keys/",
+    path = route::LIST_TOOL_KEYS.path,
     tag = "tools",
     operation_id = "tool_keys_list",
     summary = "List the built-in tools whose service uses an API key",
@@ -64,13 +60,13 @@ impl RouteError for ToolKeyError {
     )
 )]
 pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, RequestError> {
-    Ok(Json(all(&app).await?))
+    Ok(Json(list_tools(&app).await?))
 }
 
 /// Stores the API key of a tool's service in the vault.
 #[utoipa::path(
     put,
-    path = "/api/v1/tool-keys/{tool}",
+    path = route::SET_TOOL_KEY.path,
     tag = "tools",
     operation_id = "tool_keys_set",
     summary = "Store the API key of a tool in the vault",
@@ -92,16 +88,14 @@ pub(super) async fn set(
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     let id = vault_id(find_key(&app, path)?);
-    let key = key_of(&input)?;
-    let stored = vault(&app)?.put(SecretKind::ToolKey, &id, &key).await;
-    stored.map_err(CredentialError::from)?;
-    Ok(Json(all(&app).await?))
+    store_key(&app, SecretKind::ToolKey, &id, &input).await?;
+    Ok(Json(list_tools(&app).await?))
 }
 
 /// Removes the API keys of a tool's services from the vault.
 #[utoipa::path(
     delete,
-    path = "/api/v1/tool-keys/{tool}",
+    path = route::REMOVE_TOOL_KEY.path,
     tag = "tools",
     operation_id = "tool_keys_remove",
     summary = "Remove the API key of a tool from the vault",
@@ -119,27 +113,21 @@ pub(super) async fn remove(
     path: Result<Path<String>, PathRejection>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
     let name = path.map(|Path(name)| name).unwrap_or_default();
-    let vault = vault(&app)?;
+    vault(&app)?;
     // Includes keys of services that the tool used before.
-    let ids = vault.ids(SecretKind::ToolKey).await;
-    let ids = ids.map_err(CredentialError::from)?.into_iter();
-    let ids: Vec<_> = ids.filter(|id| is_of(id, &name)).collect();
+    let mut ids = list_keys(&app, SecretKind::ToolKey).await?;
+    ids.retain(|id| is_of(id, &name));
     if ids.is_empty() {
         find_key(&app, Ok(Path(name)))?;
     }
     for id in ids {
-        let removed = vault.remove(SecretKind::ToolKey, &id).await;
-        removed.map_err(CredentialError::from)?;
+        remove_key(&app, SecretKind::ToolKey, &id).await?;
     }
-    Ok(Json(all(&app).await?))
+    Ok(Json(list_tools(&app).await?))
 }
 
-async fn all(app: &App) -> Result<ToolKeyList, RequestError> {
-    let in_vault = match vault(app) {
-        Ok(vault) => vault.ids(SecretKind::ToolKey).await,
-        Err(_) => Ok(Vec::new()),
-    };
-    let in_vault = in_vault.map_err(CredentialError::from)?;
+async fn list_tools(app: &App) -> Result<ToolKeyList, CredentialError> {
+    let in_vault = list_keys(app, SecretKind::ToolKey).await?;
     let entry = |key: &ServiceKey| ToolKeyEntry {
         tool: key.tool.to_owned(),
         service: key.service.to_owned(),

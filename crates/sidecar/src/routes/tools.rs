@@ -11,7 +11,6 @@ mod run;
 pub(super) mod schemas;
 pub(super) mod show;
 
-use axum::http::StatusCode;
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 use serde::Deserialize;
@@ -19,7 +18,7 @@ use serde::Deserialize;
 pub(super) use list::schema_fault;
 
 use super::caller::Caller;
-use super::error::RouteError;
+use super::error::{INVALID_INPUT, NOT_FOUND, RouteError, Status, UNAVAILABLE};
 use crate::app::App;
 use pillion_gateway::Offered;
 use pillion_gateway::problem::Problem;
@@ -34,13 +33,13 @@ enum ToolPathError {
 }
 
 impl RouteError for ToolPathError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::InvalidName => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
+            Self::InvalidName => INVALID_INPUT,
             Self::Unknown(failure) if failure.error_code == ErrorCode::Unavailable.as_str() => {
-                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
+                UNAVAILABLE
             }
-            Self::Unknown(_) => (StatusCode::NOT_FOUND, ErrorCode::NotFound),
+            Self::Unknown(_) => NOT_FOUND,
         }
     }
 

@@ -9,7 +9,7 @@ use hyper_util::rt::TokioIo;
 
 use pillion_core::tool::ErrorCode;
 
-use super::error::RouteError;
+use super::error::{DENIED, RouteError, Status, UNAVAILABLE};
 use crate::app::App;
 
 /// Why a connection is not upgraded.
@@ -26,13 +26,11 @@ pub(super) enum UpgradeError {
 }
 
 impl RouteError for UpgradeError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::NotUnixSocket { .. } => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::NotUnixSocket { .. } => DENIED,
             Self::MissingHeaders { .. } => (StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput),
-            Self::Draining | Self::TooManyClients => {
-                (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable)
-            }
+            Self::Draining | Self::TooManyClients => UNAVAILABLE,
         }
     }
 }

@@ -1,13 +1,14 @@
 use axum::Extension;
 use axum::extract::{FromRequest, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::HeaderValue;
 use axum::response::Response;
 use pillion_core::compute;
-use pillion_core::tool::ErrorCode;
-use pillion_wire::{WorkerEntry, WorkerList};
+use pillion_wire::{WorkerEntry, WorkerList, route};
 
 use super::body::Body;
-use super::error::{RequestError, RouteError};
+use super::error::{
+    CONFLICT, DENIED, INVALID_INPUT, RequestError, RouteError, Status, UNAVAILABLE,
+};
 use super::tagged::EntityTags;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
@@ -26,18 +27,18 @@ const WORKER_ID_HEADER: &str = "pillion-worker";
 struct InvalidRegistration(#[source] serde_json::Error);
 
 impl RouteError for InvalidRegistration {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
 impl RouteError for WorkerRefusal {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Registration(_) => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
-            Self::NameTaken(_) => (StatusCode::CONFLICT, ErrorCode::InvalidInput),
-            Self::TooMany { .. } => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable),
-            Self::Disabled => (StatusCode::FORBIDDEN, ErrorCode::Denied),
+            Self::Registration(_) => INVALID_INPUT,
+            Self::NameTaken(_) => CONFLICT,
+            Self::TooMany { .. } => UNAVAILABLE,
+            Self::Disabled => DENIED,
         }
     }
 }
@@ -46,7 +47,7 @@ impl RouteError for WorkerRefusal {
 /// then use this connection.
 #[utoipa::path(
     post,
-    path = "/api/v1/workers/",
+    path = route::CONNECT_WORKER.path,
     tag = "workers",
     summary = "Register a worker and its tools",
     description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-worker`. After the response, the connection carries newline-delimited JSON-RPC: tool calls from the sidecar, and the worker's responses.",
@@ -94,7 +95,7 @@ pub(super) async fn connect(
 /// Lists the connected workers.
 #[utoipa::path(
     get,
-    path = "/api/v1/workers/",
+    path = route::LIST_WORKERS.path,
     tag = "workers",
     summary = "List the connected workers",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),

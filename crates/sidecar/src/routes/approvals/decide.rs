@@ -3,7 +3,7 @@ use axum::extract::{Path, State};
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
 use pillion_core::tool::{CallContext, JsonObject};
-use pillion_wire::{ApprovalResponse, DecisionRequest, DenialRequest};
+use pillion_wire::{ApprovalResponse, DecisionRequest, DenialRequest, route};
 use serde_json::Value;
 
 use super::{ApprovalError, entry};
@@ -25,7 +25,7 @@ type Decider = Extension<AccessGrant>;
 /// Approves a call, which then runs once.
 #[utoipa::path(
     post,
-    path = "/api/v1/approvals/{id}/approve",
+    path = route::APPROVE.path,
     tag = "approvals",
     summary = "Approve one run of a call",
     description = "A client that is waiting gets the result; any other client repeats the call. With `arguments`, the call runs with these arguments instead of its own. The first decision counts. Requests over TCP need a token with the scope `approve`; a token for one user decides only on approvals in which that user is verified.",
@@ -55,7 +55,7 @@ pub(in crate::routes) async fn approve(
 /// Denies a call.
 #[utoipa::path(
     post,
-    path = "/api/v1/approvals/{id}/deny",
+    path = route::DENY.path,
     tag = "approvals",
     summary = "Deny a call",
     description = "The call fails with `denied`. Until the approval expires, identical calls fail in the same way.",

@@ -2,7 +2,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use pillion_core::store::{ApprovalFilter, Timestamp, Verdict};
-use pillion_wire::ApprovalList;
+use pillion_wire::{ApprovalList, route};
 use serde::Deserialize;
 
 use super::{bytes, entry};
@@ -70,7 +70,7 @@ impl ApprovalQuery {
 /// Lists pending and decided approvals, the newest first.
 #[utoipa::path(
     get,
-    path = "/api/v1/approvals/",
+    path = route::LIST_APPROVALS.path,
     tag = "approvals",
     summary = "List approvals, newest first",
     description = "A token for one user sees only the approvals in which that user is verified.",

@@ -1,7 +1,7 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::{Extension, Json};
-use pillion_wire::ApprovalResponse;
+use pillion_wire::{ApprovalResponse, route};
 
 use super::{ApprovalError, entry};
 use crate::app::App;
@@ -12,7 +12,7 @@ use pillion_gateway::access::AccessGrant;
 /// Shows one approval.
 #[utoipa::path(
     get,
-    path = "/api/v1/approvals/{id}",
+    path = route::SHOW_APPROVAL.path,
     tag = "approvals",
     summary = "Show an approval",
     description = "A token for one user sees only the approvals in which that user is verified.",

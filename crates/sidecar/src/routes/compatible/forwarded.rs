@@ -1,10 +1,8 @@
-use axum::http::StatusCode;
 use pillion_chat::parameters;
 use pillion_core::provider::Provider;
-use pillion_core::tool::ErrorCode;
 use serde_json::{Map, Value};
 
-use crate::routes::error::{RequestError, RouteError};
+use crate::routes::error::{INVALID_INPUT, RequestError, RouteError, Status};
 use pillion_gateway::models::Model;
 
 /// Maximum length of a field's name in an error, in characters.
@@ -19,8 +17,8 @@ const MAX_NAME_CHARS: usize = 100;
 struct UnknownParameter(String);
 
 impl RouteError for UnknownParameter {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 

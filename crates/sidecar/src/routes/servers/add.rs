@@ -12,7 +12,7 @@ use crate::servers::ServerInput;
 /// Adds an MCP server.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/",
+    path = route::ADD_SERVER.path,
     tag = "servers",
     summary = "Add an MCP server",
     description = "New requests can use the server at once; the sidecar connects when a request needs the server's tools. Servers with the stdio transport are rejected: only the operator can add them.",

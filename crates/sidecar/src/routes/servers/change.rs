@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerResponse;
+use pillion_wire::{ServerResponse, route};
 use serde_json::{Map, Value};
 
 use super::{Keys, ServerKey, answer_of, run_to_completion, servers_of};
@@ -11,7 +11,7 @@ use crate::servers::{How, ServerInput};
 /// Replaces the definition of an MCP server.
 #[utoipa::path(
     put,
-    path = "/api/v1/servers/{id}",
+    path = route::REPLACE_SERVER.path,
     tag = "servers",
     summary = "Replace an MCP server",
     description = "Settings that the request body omits get their defaults; omitted credentials are removed.",
@@ -37,7 +37,7 @@ pub(in crate::routes) async fn replace(
 /// Changes an MCP server.
 #[utoipa::path(
     patch,
-    path = "/api/v1/servers/{id}",
+    path = route::CHANGE_SERVER.path,
     tag = "servers",
     summary = "Change an MCP server",
     description = "The request body is a JSON merge patch (RFC 7396): omitted settings stay, and null removes a setting. If the scheme, host or port of `url` changes, the request must include the credentials again.",
@@ -63,7 +63,7 @@ pub(in crate::routes) async fn patch(
 /// Enables an MCP server.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/{id}/enable",
+    path = route::ENABLE_SERVER.path,
     tag = "servers",
     summary = "Enable an MCP server",
     params(("id" = String, Path, description = "The server's ID or name")),
@@ -85,7 +85,7 @@ pub(in crate::routes) async fn enable(
 /// Disables an MCP server.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/{id}/disable",
+    path = route::DISABLE_SERVER.path,
     tag = "servers",
     summary = "Disable an MCP server",
     description = "Removes the server's tools from the lists at once. Running calls finish normally.",
@@ -107,7 +107,7 @@ pub(in crate::routes) async fn disable(
 /// Starts a new session with an MCP server.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/{id}/reconnect",
+    path = route::RECONNECT_SERVER.path,
     tag = "servers",
     summary = "Reconnect to an MCP server",
     description = "The server's session closes when its running calls finish. The next call to the server opens a new session with the authorization that is stored at that time.",

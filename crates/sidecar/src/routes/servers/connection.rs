@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerResponse;
+use pillion_wire::{ServerResponse, route};
 
 use super::{ServerKey, answer_of, in_use, run_to_completion, servers_of};
 use crate::app::App;
@@ -10,7 +10,7 @@ use crate::routes::error::RequestError;
 /// Connects to an MCP server now.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/{id}/connect",
+    path = route::CONNECT_SERVER.path,
     tag = "servers",
     summary = "Connect to an MCP server",
     description = "Connects at once, instead of on the next call, and lists the server's tools; also connects a disconnected server again. The status is 200 even if the server fails: the server's `status` has the outcome.",
@@ -44,7 +44,7 @@ pub(in crate::routes) async fn connect(
 /// Disconnects from an MCP server.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/{id}/disconnect",
+    path = route::DISCONNECT_SERVER.path,
     tag = "servers",
     summary = "Disconnect from an MCP server",
     description = "Closes the server's sessions and fails the calls that wait for the server. The server's tools stay listed, but calls to them fail with `unavailable` until the server is connected, reconnected or changed, or the sidecar restarts.",

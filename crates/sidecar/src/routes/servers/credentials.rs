@@ -3,7 +3,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use pillion_wire::{
-    ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse,
+    ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse, route,
 };
 
 use super::{Keys, ServerKey, run_to_completion, servers_of};
@@ -33,7 +33,7 @@ impl FromRequestParts<App> for OfUser {
 /// Lists the users who have a credential for an MCP server.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}/credentials",
+    path = route::LIST_SERVER_CREDENTIALS.path,
     tag = "servers",
     operation_id = "credentials_list",
     summary = "List the users who have a credential for an MCP server",
@@ -60,7 +60,7 @@ pub(in crate::routes) async fn list(
 /// Sets a user's credential for an MCP server.
 #[utoipa::path(
     put,
-    path = "/api/v1/servers/{id}/credentials/{user}",
+    path = route::SET_SERVER_CREDENTIAL.path,
     tag = "servers",
     operation_id = "credentials_set",
     summary = "Store a user's credential for an MCP server",
@@ -99,7 +99,7 @@ pub(in crate::routes) async fn set(
 /// Removes a user's credential for an MCP server.
 #[utoipa::path(
     delete,
-    path = "/api/v1/servers/{id}/credentials/{user}",
+    path = route::REMOVE_SERVER_CREDENTIAL.path,
     tag = "servers",
     operation_id = "credentials_remove",
     summary = "Remove a user's credential for an MCP server",

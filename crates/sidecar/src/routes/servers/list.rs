@@ -1,6 +1,6 @@
 use axum::extract::State;
 use axum::response::Response;
-use pillion_wire::ServerList;
+use pillion_wire::{ServerList, route};
 
 use super::servers_of;
 use crate::app::App;
@@ -10,7 +10,7 @@ use crate::routes::tagged::EntityTags;
 /// Lists the MCP servers. Sends no request to them.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/",
+    path = route::LIST_SERVERS.path,
     tag = "servers",
     summary = "List the MCP servers",
     description = "Lists the servers of the configuration file and the added servers, each with its last known status. This request contacts no MCP server.",

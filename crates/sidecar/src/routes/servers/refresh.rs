@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerList;
+use pillion_wire::{ServerList, route};
 use serde::Serialize;
 
 use super::{run_to_completion, servers_of};
@@ -10,7 +10,7 @@ use crate::routes::error::RequestError;
 /// Reloads the servers from the store, and the vault's key.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/refresh",
+    path = route::REFRESH_SERVERS.path,
     tag = "servers",
     summary = "Reload the MCP servers from the store",
     description = "Applies changes that other processes made to the store, and reads the vault's key again.",
@@ -48,7 +48,7 @@ pub(in crate::routes) struct RotationResponse {
 /// Re-encrypts every credential with a new key.
 #[utoipa::path(
     post,
-    path = "/api/v1/vault/rotate",
+    path = route::ROTATE_VAULT.path,
     tag = "servers",
     summary = "Encrypt every stored secret with a new key",
     description = "Reads the new key from the file that has the name of `vault.key_file` plus `.new`. `pillion vault rotate` creates that file, sends this request, and then replaces `vault.key_file` with the new key.",

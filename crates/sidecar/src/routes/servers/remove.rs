@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerRemoved;
+use pillion_wire::{ServerRemoved, route};
 
 use super::{ServerKey, run_to_completion, servers_of};
 use crate::app::App;
@@ -9,7 +9,7 @@ use crate::routes::error::RequestError;
 /// Removes an MCP server.
 #[utoipa::path(
     delete,
-    path = "/api/v1/servers/{id}",
+    path = route::REMOVE_SERVER.path,
     tag = "servers",
     summary = "Remove an MCP server",
     description = "Also removes the server's credentials, recorded calls and tool pins. The server's sessions close when their running calls finish.",

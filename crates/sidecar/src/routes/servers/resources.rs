@@ -3,14 +3,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_mcp_client::MAX_IDENTIFIER_BYTES;
-use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer};
+use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer, route};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{ServerKey, in_use, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
-use crate::routes::error::{RequestError, RouteError};
+use crate::routes::error::{RequestError, RouteError, Status};
 use crate::routes::parameters::Parameters;
 use pillion_gateway::upstream::resources::{self, Reading};
 
@@ -20,7 +20,7 @@ use pillion_gateway::upstream::resources::{self, Reading};
 struct ReadError(ToolFailure);
 
 impl RouteError for ReadError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         let status = match self.0.code {
             ErrorCode::NotFound => StatusCode::NOT_FOUND,
             ErrorCode::Denied => StatusCode::FORBIDDEN,
@@ -36,7 +36,7 @@ impl RouteError for ReadError {
 /// Lists the resources of one MCP server, which is queried now.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}/resources",
+    path = route::LIST_SERVER_RESOURCES.path,
     tag = "servers",
     operation_id = "resources_list",
     summary = "List the resources of an MCP server",
@@ -95,7 +95,7 @@ pub(in crate::routes) struct ResourceQuery {
 /// Reads a resource of one MCP server.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}/resources/read",
+    path = route::READ_SERVER_RESOURCE.path,
     tag = "servers",
     operation_id = "resources_read",
     summary = "Read a resource of an MCP server",

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerResponse;
+use pillion_wire::{ServerResponse, route};
 
 use super::{ServerKey, answer_of, servers_of};
 use crate::app::App;
@@ -9,7 +9,7 @@ use crate::routes::error::RequestError;
 /// Shows one MCP server.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}",
+    path = route::SHOW_SERVER.path,
     tag = "servers",
     summary = "Show an MCP server",
     params(("id" = String, Path, description = "The server's ID or name")),

@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::ServerTrial;
+use pillion_wire::{ServerTrial, route};
 
 use super::{Keys, ServerKey, servers_of};
 use crate::app::App;
@@ -10,7 +10,7 @@ use crate::servers::ServerInput;
 /// Lists the tools of a server that is not saved, as a test.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/test",
+    path = route::TEST_NEW_SERVER.path,
     tag = "servers",
     summary = "Test an MCP server before adding it",
     description = "Lists the server's tools. Stores nothing and starts no program. The name is optional. The status is 200 even if the server fails: `reachable` has the outcome.",
@@ -36,7 +36,7 @@ pub(in crate::routes) async fn test_unsaved(
 /// Lists the tools of a saved server over a new session, as a test.
 #[utoipa::path(
     post,
-    path = "/api/v1/servers/{id}/test",
+    path = route::TEST_SERVER.path,
     tag = "servers",
     summary = "Test an MCP server",
     description = "Lists the server's tools over a separate session. Starts the program of a stdio server only if the server is in use. The status is 200 even if the server fails: `reachable` has the outcome.",

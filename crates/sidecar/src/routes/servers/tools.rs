@@ -1,6 +1,6 @@
 use axum::Json;
 use axum::extract::State;
-use pillion_wire::{ToolList, UnavailableServer};
+use pillion_wire::{ToolList, UnavailableServer, route};
 
 use super::{ServerKey, servers_of};
 use crate::app::App;
@@ -12,7 +12,7 @@ use crate::servers::ServerError;
 /// Lists the tools of one MCP server, which is queried now if its tools are unknown.
 #[utoipa::path(
     get,
-    path = "/api/v1/servers/{id}/tools",
+    path = route::LIST_SERVER_TOOLS.path,
     tag = "servers",
     summary = "List the tools of an MCP server",
     description = "Lists the tools that callers can use. If the server's tools are unknown, this request contacts the server; if that fails, `unavailable_servers` has the reason.",

@@ -1,6 +1,6 @@
 use axum::extract::State;
 use axum::{Extension, Json};
-use pillion_wire::ToolCallList;
+use pillion_wire::{ToolCallList, route};
 
 use super::{CallQuery, ServerIds, entry};
 use crate::app::App;
@@ -13,7 +13,7 @@ use pillion_gateway::access::AccessGrant;
 /// Lists recorded calls, the newest first.
 #[utoipa::path(
     get,
-    path = "/api/v1/tool-calls/",
+    path = route::LIST_TOOL_CALLS.path,
     tag = "tool-calls",
     summary = "List recorded calls, newest first",
     description = "A token for one user sees only the calls in which that user is verified.",

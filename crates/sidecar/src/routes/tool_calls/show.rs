@@ -1,14 +1,12 @@
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
 use axum::{Extension, Json};
 use pillion_core::store::CallId;
-use pillion_core::tool::ErrorCode;
-use pillion_wire::ToolCallResponse;
+use pillion_wire::{ToolCallResponse, route};
 
 use super::{ServerIds, entry};
 use crate::app::App;
-use crate::routes::error::{RequestError, RouteError};
+use crate::routes::error::{NOT_FOUND, RequestError, RouteError, Status};
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
@@ -18,15 +16,15 @@ use pillion_gateway::access::AccessGrant;
 struct UnknownCall;
 
 impl RouteError for UnknownCall {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::NOT_FOUND, ErrorCode::NotFound)
+    fn status(&self) -> Status {
+        NOT_FOUND
     }
 }
 
 /// Shows one recorded call.
 #[utoipa::path(
     get,
-    path = "/api/v1/tool-calls/{id}",
+    path = route::SHOW_TOOL_CALL.path,
     tag = "tool-calls",
     summary = "Show a recorded call",
     description = "A token for one user sees only the calls in which that user is verified.",

@@ -1,6 +1,6 @@
 use axum::extract::State;
 use axum::{Extension, Json};
-use pillion_wire::ToolCallStatistics;
+use pillion_wire::{ToolCallStatistics, route};
 
 use super::{CallQuery, ServerIds, entry};
 use crate::app::App;
@@ -12,7 +12,7 @@ use pillion_gateway::access::AccessGrant;
 /// Returns counts, success rate and latency of each tool.
 #[utoipa::path(
     get,
-    path = "/api/v1/tool-calls/statistics",
+    path = route::TOOL_CALL_STATISTICS.path,
     tag = "tool-calls",
     summary = "Return the number of calls, success rate and latency of each tool",
     description = "For a token for one user, the statistics cover only the calls in which that user is verified.",

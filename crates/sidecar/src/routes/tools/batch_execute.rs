@@ -2,18 +2,16 @@ use std::iter::empty;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use pillion_core::compute;
-use pillion_core::tool::ErrorCode;
-use pillion_wire::{BatchRequest, BatchResponse, MAX_ID_BYTES};
+use pillion_wire::{BatchRequest, BatchResponse, MAX_ID_BYTES, route};
 
 use super::once::{self, Key};
 use super::run::{Form, run};
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
-use crate::routes::error::{RequestError, RouteError};
+use crate::routes::error::{INVALID_INPUT, RequestError, RouteError, Status};
 
 /// Why a batch is rejected.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +23,8 @@ enum BatchError {
 }
 
 impl RouteError for BatchError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
-        (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput)
+    fn status(&self) -> Status {
+        INVALID_INPUT
     }
 }
 
@@ -34,7 +32,7 @@ impl RouteError for BatchError {
 /// each is the result that the call alone would have.
 #[utoipa::path(
     post,
-    path = "/api/v1/tools/batch-execute",
+    path = route::EXECUTE_BATCH.path,
     tag = "tools",
     summary = "Call several tools",
     description = "The calls run in parallel or in sequence. The results have the order of the calls; each result is the same as for a single call.",

@@ -5,7 +5,7 @@ use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse};
+use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse, route};
 
 use super::once::{self, Key};
 use super::run::{Form, run};
@@ -23,7 +23,7 @@ use pillion_gateway::client_text::truncate_input;
 /// `success` false.
 #[utoipa::path(
     post,
-    path = "/api/v1/tools/execute/{tool_name}",
+    path = route::EXECUTE_TOOL.path,
     tag = "tools",
     summary = "Call a tool",
     description = "The request body has the arguments. The status is 200 even if the call fails: `result.success` has the outcome. For an unknown tool, `success` is false.",

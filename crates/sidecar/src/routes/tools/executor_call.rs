@@ -11,9 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use axum::response::IntoResponse;
 use futures_util::FutureExt;
-use pillion_core::tool::{
-    ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult,
-};
+use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult};
 use pillion_gateway::access::Peer;
 use pillion_gateway::problem::Reason;
 use pillion_wire::{

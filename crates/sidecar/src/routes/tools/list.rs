@@ -5,7 +5,8 @@ use axum::response::Response;
 use pillion_core::compute;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{InvalidTool, ToolList, ToolSummary};
+use pillion_wire::{InvalidTool, ToolList, ToolSummary, route};
+use serde::Serialize;
 
 use super::{Filter, parameters};
 use crate::app::App;
@@ -23,7 +24,7 @@ const MAX_INLINE_TOOLS: usize = 200;
 /// response names servers that could not be queried.
 #[utoipa::path(
     get,
-    path = "/api/v1/tools/",
+    path = route::LIST_TOOLS.path,
     tag = "tools",
     summary = "List the tools with their parameters",
     description = "This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers that fail.",
@@ -43,47 +44,30 @@ pub(in crate::routes) async fn list(
     caller: Caller,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
+    respond(app, &filter, caller, known, tool_list).await
+}
+
+/// Responds with what `to_list` makes of the caller's tools. A long list is written on another
+/// thread.
+pub(super) async fn respond<L: Serialize + 'static>(
+    app: App,
+    filter: &Filter,
+    caller: Caller,
+    known: EntityTags,
+    to_list: fn(&App, &Caller, Offered) -> L,
+) -> Result<Response, RequestError> {
     let listed = filter.listed(&app, &caller).await;
-    let (size, of_thread) = (ListSize::of(&app, &listed), caller.clone());
-    let respond = move || respond(&app, &of_thread, &known, listed);
-    write_list(size, &caller, respond).await
-}
-
-/// The size of a list of tools.
-pub(super) struct ListSize {
-    tools: usize,
-    /// The size of the definitions of all tools of MCP servers.
-    bytes: usize,
-}
-
-impl ListSize {
-    pub(super) fn of(app: &App, listed: &Offered) -> Self {
-        Self {
-            tools: listed.tools.len(),
-            bytes: app.upstreams().listed_bytes(),
-        }
-    }
-}
-
-/// Writes a list of tools for a caller; a long list on another thread.
-pub(super) async fn write_list<T: Send + 'static>(
-    size: ListSize,
-    caller: &Caller,
-    write: impl FnOnce() -> T + Send + 'static,
-) -> T {
-    if size.tools <= MAX_INLINE_TOOLS && size.bytes <= compute::MAX_INLINE_BYTES {
+    let is_short = listed.tools.len() <= MAX_INLINE_TOOLS
+        && app.upstreams().listed_bytes() <= compute::MAX_INLINE_BYTES;
+    let account = format!("list of {:?}", caller.context.principal);
+    let write = move || known.or(&to_list(&app, &caller, listed));
+    if is_short {
         return write();
     }
-    let account = format!("list of {:?}", caller.context.principal);
     compute::run(&account, usize::MAX, write).await
 }
 
-fn respond(
-    app: &App,
-    caller: &Caller,
-    known: &EntityTags,
-    listed: Offered,
-) -> Result<Response, RequestError> {
+fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
     let of_servers = listed.of_servers(app);
     let tools = listed.tools.iter();
     let tools: Vec<_> = tools
@@ -96,13 +80,13 @@ fn respond(
         name.is_none_or(|name| visibility.is_name_visible(name, name, &ToolOrigin::Native))
     });
     invalid_tools.extend(listed.tools.iter().filter_map(|tool| schema_fault(tool)));
-    known.or(&ToolList {
+    ToolList {
         success: true,
         total: tools.len(),
         tools,
         unavailable_servers: listed.unavailable(),
         invalid_tools,
-    })
+    }
 }
 
 /// Returns why calls of the tool are refused, if its schema cannot be used.

@@ -26,7 +26,9 @@ use super::answer;
 use super::run::{Form, batch_response};
 use crate::app::App;
 use crate::routes::caller::Caller;
-use crate::routes::error::{InternalError, RequestError, RouteError};
+use crate::routes::error::{
+    INVALID_INPUT, InternalError, RATE_LIMITED, RequestError, RouteError, Status,
+};
 use crate::routes::store::NoStore;
 use pillion_gateway::accounts::json_memory;
 use pillion_gateway::idempotency::{Claim, ClaimedKey, scope};
@@ -53,12 +55,12 @@ enum IdempotencyKeyError {
 }
 
 impl RouteError for IdempotencyKeyError {
-    fn status(&self) -> (StatusCode, ErrorCode) {
+    fn status(&self) -> Status {
         match self {
-            Self::Invalid => (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput),
+            Self::Invalid => INVALID_INPUT,
             Self::OtherRequest => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidInput),
             Self::InProgress => (StatusCode::CONFLICT, ErrorCode::Unavailable),
-            Self::TooManyDetached => (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited),
+            Self::TooManyDetached => RATE_LIMITED,
         }
     }
 

@@ -1,19 +1,20 @@
 use axum::extract::State;
 use axum::response::Response;
-use pillion_wire::SchemaList;
+use pillion_wire::{SchemaList, route};
 
 use super::Filter;
-use super::list::{ListSize, write_list};
+use super::list::respond;
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::tagged::EntityTags;
+use pillion_gateway::Offered;
 
 /// Lists the schemas of all tools in OpenAI's format. MCP servers are queried as for the tool list.
 #[utoipa::path(
     get,
-    path = "/api/v1/tools/schemas",
+    path = route::LIST_SCHEMAS.path,
     tag = "tools",
     summary = "List the tools' schemas in OpenAI's format",
     description = "Like the list of tools, this request contacts MCP servers whose tools are unknown.",
@@ -33,17 +34,16 @@ pub(in crate::routes) async fn schemas(
     caller: Caller,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
-    let listed = filter.listed(&app, &caller).await;
-    let size = ListSize::of(&app, &listed);
-    write_list(size, &caller, move || {
-        let tools = listed.tools.iter();
-        let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
-        known.or(&SchemaList {
-            success: true,
-            total: schemas.len(),
-            schemas,
-            unavailable_servers: listed.unavailable(),
-        })
-    })
-    .await
+    respond(app, &filter, caller, known, schema_list).await
+}
+
+fn schema_list(_app: &App, _caller: &Caller, listed: Offered) -> SchemaList {
+    let tools = listed.tools.iter();
+    let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
+    SchemaList {
+        success: true,
+        total: schemas.len(),
+        schemas,
+        unavailable_servers: listed.unavailable(),
+    }
 }

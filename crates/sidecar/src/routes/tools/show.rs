@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use pillion_core::registry::RegisteredTool;
-use pillion_wire::ToolResponse;
+use pillion_wire::{ToolResponse, route};
 
 use super::list::with_warnings;
 use super::{Filter, ToolPathError, answer};
@@ -15,7 +15,7 @@ use crate::routes::error::RequestError;
 /// Shows one tool. The tool exists here if and only if it is in the caller's tool list.
 #[utoipa::path(
     get,
-    path = "/api/v1/tools/{tool_name}",
+    path = route::SHOW_TOOL.path,
     tag = "tools",
     summary = "Show a tool with its parameters",
     description = "Returns the tool's entry in the list of tools. Like the list, this request contacts MCP servers whose tools are unknown.",

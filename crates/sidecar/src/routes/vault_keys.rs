@@ -1,0 +1,74 @@
+//! API keys in the vault, for the routes of the keys of providers and of tools.
+
+use std::sync::Arc;
+
+use pillion_core::store::SecretKind;
+use pillion_store::Vault;
+use pillion_wire::ProviderKeyInput;
+use secrecy::SecretString;
+
+use super::error::{RequestError, RouteError, Status};
+use crate::app::App;
+use pillion_gateway::credentials::CredentialError;
+
+/// Maximum length of a key, in bytes.
+const MAX_KEY_BYTES: usize = 4096;
+
+impl RouteError for CredentialError {
+    fn status(&self) -> Status {
+        self.translate()
+    }
+}
+
+/// Returns the IDs of the stored keys of a kind; none if the sidecar has no vault.
+pub(super) async fn list_keys(app: &App, kind: SecretKind) -> Result<Vec<String>, CredentialError> {
+    match vault(app) {
+        Ok(vault) => Ok(vault.ids(kind).await?),
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
+/// Checks and stores a key, in place of the stored key with this ID.
+pub(super) async fn store_key(
+    app: &App,
+    kind: SecretKind,
+    id: &str,
+    input: &ProviderKeyInput,
+) -> Result<(), RequestError> {
+    let key = parse_key(input)?;
+    let stored = vault(app)?.put(kind, id, &key).await;
+    Ok(stored.map_err(CredentialError::from)?)
+}
+
+/// Removes the key with this ID.
+pub(super) async fn remove_key(
+    app: &App,
+    kind: SecretKind,
+    id: &str,
+) -> Result<(), CredentialError> {
+    vault(app)?.remove(kind, id).await?;
+    Ok(())
+}
+
+fn parse_key(input: &ProviderKeyInput) -> Result<SecretString, RequestError> {
+    let key = input.key.trim();
+    let is_valid = !key.is_empty()
+        && key.len() <= MAX_KEY_BYTES
+        // Every provider takes the key as a header value.
+        && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_valid {
+        let expected = format!("1 to {MAX_KEY_BYTES} visible ASCII characters");
+        return Err(RequestError::parameter("key", expected));
+    }
+    Ok(key.into())
+}
+
+/// Returns the vault.
+///
+/// # Errors
+/// [`CredentialError::NoKey`]: the vault has no encryption key.
+pub(super) fn vault(app: &App) -> Result<Arc<Vault>, CredentialError> {
+    let servers = app.servers();
+    let vault = servers.and_then(|servers| servers.user_credentials().vault());
+    vault.ok_or(CredentialError::NoKey)
+}
