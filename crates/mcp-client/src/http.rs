@@ -85,7 +85,7 @@ impl HttpLink {
         // Reserves room for the headers that a message adds.
         message_headers.reserve(RESERVED_HEADERS);
         let shortcut = match authorizer {
-            None => DirectClient::to(&url, &config.egress),
+            None => DirectClient::for_url(&url, &config.egress),
             Some(_) => None,
         };
         Ok(Self {
@@ -169,11 +169,11 @@ impl HttpLink {
             && *url == self.url
         {
             match shortcut.post(headers, body.clone(), choice).await {
-                SendOutcome::Answered(response) => return Ok(response),
+                SendOutcome::Response(response) => return Ok(response),
                 SendOutcome::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
                 SendOutcome::RedirectRefused => return Err(McpErrorKind::Redirect),
                 SendOutcome::Redirected(next) => url = Cow::Owned(next),
-                SendOutcome::NotTaken => {}
+                SendOutcome::NotSent => {}
             }
         }
         let request = (Method::POST, &*url, headers.clone(), body.clone());
