@@ -1,8 +1,8 @@
 mod circuit;
-mod confirmed;
 mod connection;
 mod delivery;
 mod exchange;
+mod false_alarms;
 mod known_tools;
 mod list_reader;
 mod listing;
@@ -54,10 +54,10 @@ pub use subscription::{Subscription, SubscriptionFilter};
 /// ```
 #[derive(Clone)]
 pub struct McpClient {
-    shared: Arc<Shared>,
+    shared: Arc<SharedClient>,
 }
 
-struct Shared {
+struct SharedClient {
     config: Arc<ServerConfig>,
     /// The server's URL or command, for logs.
     display_url: String,
@@ -81,7 +81,7 @@ impl McpClient {
         let results = Arc::new(McpResultCache::default());
         let peer = Arc::new(Peer::new(callbacks, Arc::clone(&results)));
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedClient {
                 connections: ClientConnection::new(Arc::clone(&config), Arc::clone(&peer)),
                 display_url: config.display_url(),
                 config,
@@ -112,7 +112,7 @@ impl McpClient {
     /// again.
     ///
     /// # Errors
-    /// [`McpError`]. The configured timeout applies to the whole operation, including connecting.
+    /// The server is unreachable, too slow, or responds with an error. The configured timeout applies to the whole operation, including connecting.
     pub async fn request<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -126,7 +126,7 @@ impl McpClient {
     /// `_meta`.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`request`](Self::request).
     pub async fn request_with<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -136,8 +136,8 @@ impl McpClient {
         let delivery = Delivery::default();
         // Pinned in place, because it is large and would be copied otherwise.
         let operation = std::pin::pin!(async {
-            let params = as_object(params)?;
-            self.run(method, &params, options, &delivery).await
+            let object = as_object(params)?;
+            self.run(method, &object, options, &delivery).await
         });
         let name = || self.operation_name(method, params);
         let outcome = self.in_time(options, name, operation).await;
@@ -159,7 +159,7 @@ impl McpClient {
     /// [`disconnect`](Self::disconnect).
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, or speaks no supported transport or revision.
     pub async fn connect(&self) -> Result<(), McpError> {
         self.shared.connections.reopen();
         let connect = async { self.shared.connections.session().await.map(drop) };
@@ -171,7 +171,7 @@ impl McpClient {
     /// first if necessary.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`connect`](Self::connect).
     pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
         let connection = self.shared.connections.info();
         self.in_time(&RequestOptions::default(), || self.connecting(), connection)
@@ -272,20 +272,20 @@ impl McpClient {
             | TransportKind::WebSocket
             | TransportKind::Stdio => MessageStyle::Http,
         };
-        let wording = config.wording.unwrap_or(by_transport);
+        let style = config.wording.unwrap_or(by_transport);
         let secrets = self.shared.connections.secrets();
-        McpError::new(kind, wording, self.transport(), secrets)
+        McpError::new(kind, style, self.transport(), secrets)
     }
 
     /// Returns the name of a request for errors: `tool 'roll' of server 'dice'`.
     fn operation_name<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> String {
         const MAX_NAME_CHARS: usize = 128;
         let server = &self.config().label;
-        let params = match method {
+        let value = match method {
             "tools/call" => serde_json::to_value(params).unwrap_or_default(),
             _ => serde_json::Value::Null,
         };
-        match params.get("name").and_then(serde_json::Value::as_str) {
+        match value.get("name").and_then(serde_json::Value::as_str) {
             Some(tool) => {
                 let tool: String = tool.chars().take(MAX_NAME_CHARS).collect();
                 format!("tool '{tool}' of server '{server}'")

@@ -28,7 +28,7 @@ use pillion_egress::MAX_REPEATS;
 pub(super) const MAX_ROUNDS: u32 = 16;
 
 /// Maximum number of input requests in one round.
-pub(super) const MAX_QUESTIONS: usize = 32;
+pub(super) const MAX_INPUT_REQUESTS: usize = 32;
 
 /// Maximum size of the key of an input request, in bytes.
 const MAX_KEY_LEN: usize = 1024;
@@ -38,19 +38,19 @@ const MAX_KEY_LEN: usize = 1024;
 #[derive(Deserialize)]
 struct InputRequired<'a> {
     #[serde(rename = "inputRequests", default)]
-    requests: Option<IndexMap<String, Question>>,
+    requests: Option<IndexMap<String, InputRequest>>,
     #[serde(rename = "requestState", borrow, default)]
     state: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Question {
+pub(super) struct InputRequest {
     method: String,
     #[serde(default)]
     params: Option<Box<RawValue>>,
 }
 
-pub(super) type Answers = IndexMap<String, Value>;
+pub(super) type InputResponses = IndexMap<String, Value>;
 
 impl McpClient {
     /// Sends a request and follows it to its final result, through input requests and tasks. The
@@ -77,7 +77,7 @@ impl McpClient {
                 "complete" => return Ok(result),
                 "input_required" if options.return_input_requests => return Ok(result),
                 "input_required" => {
-                    let more = Box::pin(self.answer_questions(&result)).await?;
+                    let more = Box::pin(self.respond_to_input_requests(&result)).await?;
                     sent = Cow::Owned(with_entries(params, more)?);
                 }
                 "task" if method == "tools/call" => {
@@ -110,53 +110,54 @@ impl McpClient {
 
     /// Returns the entries to add to the repeated request: the responses to the server's input
     /// requests, and the server's state, unchanged.
-    async fn answer_questions(
+    async fn respond_to_input_requests(
         &self,
         result: &RawValue,
     ) -> Result<Vec<(&'static str, Box<RawValue>)>, McpErrorKind> {
-        let asked: InputRequired<'_> = serde_json::from_str(result.get()).map_err(unexpected)?;
+        let required: InputRequired<'_> = serde_json::from_str(result.get()).map_err(unexpected)?;
         let mut more = Vec::new();
-        if asked.requests.is_none() && asked.state.is_none() {
+        if required.requests.is_none() && required.state.is_none() {
             let reason = "neither `inputRequests` nor `requestState`";
             return Err(unexpected(serde::de::Error::custom(reason)));
         }
-        if let Some(questions) = asked.requests {
-            let answers = self.answers(questions).await?;
-            more.push(("inputResponses", raw(&answers)?));
+        if let Some(input_requests) = required.requests {
+            let responses = self.input_responses(input_requests).await?;
+            more.push(("inputResponses", raw(&responses)?));
         }
-        if let Some(state) = asked.state {
+        if let Some(state) = required.state {
             more.push(("requestState", state.to_owned()));
         }
         Ok(more)
     }
 
     /// Returns the responses to the input requests of one round.
-    pub(super) async fn answers(
+    pub(super) async fn input_responses(
         &self,
-        questions: IndexMap<String, Question>,
-    ) -> Result<Answers, McpErrorKind> {
-        if questions.len() > MAX_QUESTIONS {
+        input_requests: IndexMap<String, InputRequest>,
+    ) -> Result<InputResponses, McpErrorKind> {
+        if input_requests.len() > MAX_INPUT_REQUESTS {
             return Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS });
         }
-        if questions.keys().any(|key| key.len() > MAX_KEY_LEN) {
+        if input_requests.keys().any(|key| key.len() > MAX_KEY_LEN) {
             let reason = "a key of `inputRequests` is too long";
             return Err(unexpected(serde::de::Error::custom(reason)));
         }
-        let answers = questions.into_iter().map(async |(key, question)| {
-            let Question { method, params } = question;
-            let answer = self.shared.peer.callbacks().answer(&method, params).await;
-            match answer {
-                Ok(answer) => Ok((key, answer)),
-                Err(error) => Err(McpErrorKind::InputRequired {
-                    method,
-                    reason: error.message,
-                }),
-            }
-        });
+        let responding = input_requests
+            .into_iter()
+            .map(async |(key, input_request)| {
+                let InputRequest { method, params } = input_request;
+                match self.shared.peer.callbacks().answer(&method, params).await {
+                    Ok(response) => Ok((key, response)),
+                    Err(error) => Err(McpErrorKind::InputRequired {
+                        method,
+                        reason: error.message,
+                    }),
+                }
+            });
         // A user may take a while, and the client may be disconnected meanwhile.
         let closed = self.shared.connections.closed();
-        let answers = closed.run_until_closed(try_join_all(answers)).await??;
-        Ok(answers.into_iter().collect())
+        let responses = closed.run_until_closed(try_join_all(responding)).await??;
+        Ok(responses.into_iter().collect())
     }
 }
 
@@ -201,7 +202,7 @@ enum RetryReason {
     /// The connection broke, and repeating the request is harmless.
     ConnectionBroken,
     /// The server rejected the revision, although it lists that revision as supported.
-    RevisionRefused,
+    RevisionRejected,
     /// The headers that mirror parameters were not those that the tool requires by now.
     HeadersChanged,
 }
@@ -215,14 +216,14 @@ impl McpClient {
         meta: &Map<String, Value>,
         delivery: &Delivery,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
-        let may_be_kept = McpResultCache::covers(method);
-        if may_be_kept {
+        let is_cacheable = McpResultCache::covers(method);
+        if is_cacheable {
             let session = self.shared.connections.session().await?;
             if let Some(result) = self.shared.results.get(method, params) {
                 return Ok((Ok(result), session));
             }
         }
-        let sent = may_be_kept.then(|| self.shared.results.generation(method));
+        let sent = is_cacheable.then(|| self.shared.results.generation(method));
         let (outcome, session) = self.exchange(method, params, meta, delivery).await?;
         if let Ok(result) = &outcome
             && let Some(sent) = sent
@@ -270,18 +271,18 @@ impl McpClient {
                 RetryReason::SessionExpired | RetryReason::ConnectionBroken => {
                     self.shared.connections.forget(&session).await;
                 }
-                RetryReason::RevisionRefused => {}
+                RetryReason::RevisionRejected => {}
                 RetryReason::DialectChanged => {
                     let before = session.version();
                     self.shared.connections.forget_dialect(&session).await;
-                    let now = self.shared.connections.session().await;
-                    let now = now.map(|now| now.version());
-                    if now.as_ref().is_ok_and(|now| *now == before) {
-                        self.shared.connections.confirmed().note(&outcome);
+                    let reconnected = self.shared.connections.session().await;
+                    let after = reconnected.map(|session| session.version());
+                    if after.as_ref().is_ok_and(|after| *after == before) {
+                        self.shared.connections.false_alarms().note(&outcome);
                     }
-                    let is_other = now.is_ok_and(|now| now != before);
+                    let is_other = after.is_ok_and(|after| after != before);
                     let may_have_run =
-                        !is_other || was_answered && !is_refused_revision(&session, &outcome);
+                        !is_other || was_answered && !is_rejected_revision(&session, &outcome);
                     if may_have_run && !Repeat::for_method(method).is_harmless() {
                         // The error may come from the tool, so the request must not be repeated.
                         return Ok((outcome?, session));
@@ -301,12 +302,12 @@ impl McpClient {
     /// program, or a WebSocket, ends before a byte of the request has been sent.
     fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
-        let most = match reason {
+        let max = match reason {
             RetryReason::SessionExpired if self.shared.connections.is_channel() => MAX_CHANNELS,
             RetryReason::ConnectionBroken => MAX_REPEATS as usize,
             _ => 1,
         };
-        before < most
+        before < max
     }
 
     fn extras(
@@ -393,9 +394,9 @@ impl McpClient {
                 let named = newest_common_revision(error);
                 if named.is_some() && named == session.version() {
                     // Before that revision, this is an error code of the tool, which may have run.
-                    let is_refusal = session.has(Feature::RequestMetadata)
+                    let is_rejection = session.has(Feature::RequestMetadata)
                         || Repeat::for_method(method).is_harmless();
-                    return is_refusal.then_some(RetryReason::RevisionRefused);
+                    return is_rejection.then_some(RetryReason::RevisionRejected);
                 }
                 self.may_have_changed(outcome)
                     .then_some(RetryReason::DialectChanged)
@@ -412,13 +413,13 @@ impl McpClient {
     /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.shared.connections;
-        connections.detects_dialect() && !connections.confirmed().covers(outcome)
+        connections.detects_dialect() && !connections.false_alarms().covers(outcome)
     }
 }
 
 /// Returns whether the server rejected the revision of the request, which MCP 2026-07-28 requires
 /// before a tool runs.
-fn is_refused_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+fn is_rejected_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     session.has(Feature::RequestMetadata)
         && matches!(outcome, Ok(Err(error)) if error.code == UNSUPPORTED_VERSION)
 }

@@ -28,7 +28,7 @@ impl McpClient {
     /// with a warning, as that revision requires.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error or an invalid list.
     pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = async {
             let known = self.shared.tools.begin(&self.config().label);
@@ -42,7 +42,7 @@ impl McpClient {
     /// Returns the server's resources of all pages, each as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`list_tools`](Self::list_tools).
     pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items(ListKind::RESOURCES);
         self.list_with_deadline("resources/list", list).await
@@ -51,7 +51,7 @@ impl McpClient {
     /// Returns the server's resource templates of all pages, each as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`list_tools`](Self::list_tools).
     pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items(ListKind::RESOURCE_TEMPLATES);
         self.list_with_deadline("resources/templates/list", list)
@@ -61,7 +61,7 @@ impl McpClient {
     /// Returns the server's prompts of all pages, each as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`list_tools`](Self::list_tools).
     pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
         let list = self.items(ListKind::PROMPTS);
         self.list_with_deadline("prompts/list", list).await
@@ -111,8 +111,8 @@ impl McpClient {
         let learned = compute::run(&account, bytes, move || {
             tools.retain(|tool| match known.learn(tool) {
                 Err(error) if has_headers => {
-                    let name = serde_json::from_str::<Value>(tool.get()).ok();
-                    let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
+                    let entry = serde_json::from_str::<Value>(tool.get()).ok();
+                    let name = entry.as_ref().and_then(|tool| tool.get("name")?.as_str());
                     tracing::warn!(
                         mcp.server = %server, tool = name, %error,
                         "Skipped a tool of an MCP server"
@@ -123,9 +123,9 @@ impl McpClient {
             });
             (known, tools)
         });
-        let (known, tools) = learned.await;
-        self.shared.tools.replace(known);
-        tools
+        let (list, valid_tools) = learned.await;
+        self.shared.tools.replace(list);
+        valid_tools
     }
 
     async fn items(&self, kind: ListKind) -> Result<Vec<Box<RawValue>>, McpErrorKind> {

@@ -31,7 +31,8 @@ impl McpClient {
     /// `isError`. Empty arguments are sent as `{}`.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error. A result with `isError` is not
+    /// an error.
     pub async fn call_tool<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -46,7 +47,7 @@ impl McpClient {
     /// content does not match the tool's `outputSchema`, if the tool was listed before.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`call_tool`](Self::call_tool).
     pub async fn call_tool_with<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -58,9 +59,11 @@ impl McpClient {
             name: &'a str,
             arguments: &'a RawValue,
         }
-        let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
-        let arguments = &arguments;
-        let params = Params { name, arguments };
+        let object = as_object(arguments).map_err(|kind| self.error(kind))?;
+        let params = Params {
+            name,
+            arguments: &object,
+        };
         self.call_tool_with_params(name, &params, options).await
     }
 
@@ -69,7 +72,7 @@ impl McpClient {
     /// object with the members `name`, which is `name`, and `arguments`, which is an object.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`call_tool`](Self::call_tool).
     pub async fn call_tool_with_params<P: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -100,10 +103,10 @@ impl McpClient {
         })
     }
 
-    /// Sends a notification.
+    /// Sends a notification, which has no response.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, or the notification cannot be sent in time.
     pub async fn notify<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -127,11 +130,11 @@ impl McpClient {
         self.request("resources/read", &json!({ "uri": uri })).await
     }
 
-    /// Renders a prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
+    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
     /// strings.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn get_prompt<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -147,7 +150,7 @@ impl McpClient {
     /// `CompleteResult` as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn complete(
         &self,
         reference: &Value,
@@ -163,7 +166,7 @@ impl McpClient {
     /// `notifications/message`. Since revision 2026-07-28, every later request carries the level.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn set_log_level(&self, level: McpLogLevel) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let set = async {
@@ -185,7 +188,7 @@ impl McpClient {
     /// in newer revisions.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn ping(&self) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let ping = async {

@@ -104,19 +104,19 @@ impl McpClient {
     async fn open_stream(&self, filter: SubscriptionFilter) -> Result<Subscription, McpErrorKind> {
         let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
         let (sender, notices) = mpsc::channel(MAX_WAITING);
-        let (ended, mut refusal) = mpsc::channel(1);
+        let (ended, mut failure) = mpsc::channel(1);
         let client = self.clone();
-        let params = json!({ "notifications": filter });
-        let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
-        let stream = tokio::spawn(async move {
+        let params =
+            to_raw_value(&json!({ "notifications": filter })).map_err(McpErrorKind::Encode)?;
+        let task = tokio::spawn(async move {
             let error = client.run_subscription(&params, &routed).await;
             let _ = ended.send(error).await;
         });
-        let stream = AbortOnDropHandle::new(stream);
+        let stream = AbortOnDropHandle::new(task);
         let first = tokio::select! {
             // A rejection also ends the stream, so it has to be checked first.
             biased;
-            Some(Err(error)) = refusal.recv() => return Err(error),
+            Some(Err(error)) = failure.recv() => return Err(error),
             first = incoming.recv() => first,
         };
         let task = tokio::spawn(async move {

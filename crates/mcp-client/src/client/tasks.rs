@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::delivery::Delivery;
-use super::exchange::{Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
+use super::exchange::{
+    InputRequest, InputResponses, MAX_INPUT_REQUESTS, MAX_ROUNDS, raw, unexpected,
+};
 use super::{McpClient, RequestOptions};
 use crate::callbacks::ProgressNotification;
 use crate::{McpErrorKind, RpcError};
@@ -44,7 +46,7 @@ struct Task {
     #[serde(default)]
     error: Option<RpcError>,
     #[serde(default)]
-    input_requests: Option<IndexMap<String, Question>>,
+    input_requests: Option<IndexMap<String, InputRequest>>,
 }
 
 impl Task {
@@ -68,8 +70,9 @@ impl Task {
             "failed" => {
                 let message = self.status_message.take().unwrap_or_default();
                 let error = self.error.take();
-                let error = error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
-                Some(Err(McpErrorKind::Rpc(error)))
+                Some(Err(McpErrorKind::Rpc(
+                    error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message)),
+                )))
             }
             "cancelled" => {
                 let message = self.status_message.take();
@@ -86,10 +89,10 @@ struct TaskPoller<'a> {
     /// Keys of the input requests that are or were being answered.
     answered: IndexSet<String>,
     /// Responses that may not have reached the server.
-    unsent: Answers,
+    unsent: InputResponses,
     failures: u32,
-    refusals: u32,
-    /// The server's `Retry-After`.
+    rejections: u32,
+    /// How long to wait at least, according to the server's last `Retry-After`.
     retry_after: Duration,
 }
 
@@ -106,12 +109,12 @@ impl McpClient {
         let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
         let id = task.task_id.clone();
         let guard = CancelTask::new(self, &id);
-        let mut follower = TaskPoller {
+        let mut poller = TaskPoller {
             client: self,
             answered: IndexSet::new(),
-            unsent: Answers::new(),
+            unsent: InputResponses::new(),
             failures: 0,
-            refusals: 0,
+            rejections: 0,
             retry_after: Duration::ZERO,
         };
         let mut polls = 0.0;
@@ -127,14 +130,14 @@ impl McpClient {
                 polls += 1.0;
                 callback(ProgressNotification::message(polls, message));
             }
-            let questions = task.input_requests.take().unwrap_or_default();
-            follower.answer(&id, questions).await?;
+            let input_requests = task.input_requests.take().unwrap_or_default();
+            poller.respond(&id, input_requests).await?;
             let poll = task.poll();
             task = loop {
-                let pause = tokio::time::sleep(poll.max(follower.pause()));
+                let pause = tokio::time::sleep(poll.max(poller.pause()));
                 let closed = self.shared.connections.closed();
                 closed.run_until_closed(pause).await?;
-                if let Some(task) = follower.ask(&id).await? {
+                if let Some(task) = poller.ask(&id).await? {
                     break task;
                 }
             };
@@ -153,31 +156,31 @@ impl McpClient {
 
 impl TaskPoller<'_> {
     /// Answers new input requests, and repeats responses that may be lost.
-    async fn answer(
+    async fn respond(
         &mut self,
         id: &str,
-        mut questions: IndexMap<String, Question>,
+        mut input_requests: IndexMap<String, InputRequest>,
     ) -> Result<(), McpErrorKind> {
-        let mut answers = std::mem::take(&mut self.unsent);
-        answers.retain(|key, _| questions.contains_key(key));
-        questions.retain(|key, _| !self.answered.contains(key));
+        let mut responses = std::mem::take(&mut self.unsent);
+        responses.retain(|key, _| input_requests.contains_key(key));
+        input_requests.retain(|key, _| !self.answered.contains(key));
         let limit = MAX_ROUNDS;
-        if self.answered.len() + questions.len() > MAX_QUESTIONS * limit as usize {
+        if self.answered.len() + input_requests.len() > MAX_INPUT_REQUESTS * limit as usize {
             return Err(McpErrorKind::TooManyRounds { limit });
         }
-        if !questions.is_empty() {
-            let keys: Vec<String> = questions.keys().cloned().collect();
-            answers.extend(self.client.answers(questions).await?);
+        if !input_requests.is_empty() {
+            let keys: Vec<String> = input_requests.keys().cloned().collect();
+            responses.extend(self.client.input_responses(input_requests).await?);
             self.answered.extend(keys);
         }
-        if answers.is_empty() {
+        if responses.is_empty() {
             return Ok(());
         }
-        let params = json!({"taskId": id, "inputResponses": answers});
+        let params = json!({"taskId": id, "inputResponses": responses});
         match self.about("tasks/update", &params).await {
             Ok(_) => Ok(()),
             Err(error) if self.tolerates(&error) => {
-                self.unsent = answers;
+                self.unsent = responses;
                 Ok(())
             }
             Err(error) => Err(error),
@@ -188,7 +191,7 @@ impl TaskPoller<'_> {
     async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.about("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
-                (self.failures, self.refusals) = (0, 0);
+                (self.failures, self.rejections) = (0, 0);
                 self.retry_after = Duration::ZERO;
                 let task = serde_json::from_str(state.get()).map_err(unexpected)?;
                 Ok(Some(task))
@@ -206,10 +209,10 @@ impl TaskPoller<'_> {
 
     /// Returns whether an error says nothing about the task.
     fn tolerates(&mut self, error: &McpErrorKind) -> bool {
-        let is_refusal =
-            matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
-        self.refusals += u32::from(is_refusal);
-        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_STATE_ERRORS);
+        let is_rejection =
+            matches!(error, McpErrorKind::Rpc(error) if is_server_error_code(error.code));
+        self.rejections += u32::from(is_rejection);
+        let tolerated = is_transient(error) || (is_rejection && self.rejections < MAX_STATE_ERRORS);
         if tolerated {
             tracing::debug!(%error, "Cannot get the status of a task");
             self.failures = self.failures.saturating_add(1);
@@ -229,13 +232,15 @@ impl TaskPoller<'_> {
             return Duration::ZERO;
         };
         let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
-        let pause = pause.min(MAX_BACKOFF_INTERVAL).max(self.retry_after);
-        pause.min(MAX_POLL_INTERVAL)
+        pause
+            .min(MAX_BACKOFF_INTERVAL)
+            .max(self.retry_after)
+            .min(MAX_POLL_INTERVAL)
     }
 }
 
 /// Returns whether an error code concerns the server rather than the request.
-fn is_the_servers_own(code: i64) -> bool {
+fn is_server_error_code(code: i64) -> bool {
     code == INTERNAL_ERROR || (matches!(code, -32019..=-32000) && code != -32002)
 }
 
