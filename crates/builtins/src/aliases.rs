@@ -13,7 +13,7 @@ pub const ALIASES: [(&str, &str); 4] = [
 /// the alias is not set.
 ///
 /// # Errors
-/// [`RegistryError`] if an alias cannot be set.
+/// The target of an alias is itself an alias in the registry.
 ///
 /// ```
 /// use pillion_core::registry::ToolRegistry;

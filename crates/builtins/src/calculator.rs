@@ -5,7 +5,6 @@
 //! values. All operators and functions in the tree are custom, because those of evalexpr do not
 //! follow Python. See `docs/adr/0003-calculator-on-evalexpr.md`.
 
-mod answer;
 mod arguments;
 mod arithmetic;
 mod error;
@@ -17,6 +16,7 @@ mod parser;
 mod power;
 mod rounding;
 mod tree;
+mod value;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ use pillion_core::tool::{
 };
 use serde_json::json;
 
-pub use answer::Answer;
 pub use error::{ArithmeticError, CalculatorError, SyntaxError};
+pub use value::CalculatedValue;
 
 /// Maximum length of an expression, in bytes.
 pub const MAX_EXPRESSION_BYTES: usize = 8_192;
@@ -83,10 +83,10 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         .get("expression")
         .and_then(|expression| expression.as_str())
         .unwrap_or_default();
-    let answer = evaluate(expression)?;
-    Ok(ToolOutput::text(answer.to_string())
-        .with_data(json!({"expression": expression, "result": answer.to_json()}))
-        .with_metadata("type", json!(answer.kind())))
+    let value = evaluate(expression)?;
+    Ok(ToolOutput::text(value.to_string())
+        .with_data(json!({"expression": expression, "result": value.to_json()}))
+        .with_metadata("type", json!(value.kind())))
 }
 
 /// Evaluates one expression.
@@ -107,7 +107,7 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 /// assert_eq!(evaluate("1 / 0").unwrap_err().to_string(), "Calculation error: division by zero");
 /// # Ok::<(), pillion_builtins::calculator::CalculatorError>(())
 /// ```
-pub fn evaluate(expression: &str) -> Result<Answer, CalculatorError> {
+pub fn evaluate(expression: &str) -> Result<CalculatedValue, CalculatorError> {
     if expression.trim().is_empty() {
         return Err(CalculatorError::NoExpression);
     }

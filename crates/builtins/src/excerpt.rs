@@ -5,8 +5,8 @@ use std::fmt;
 ///
 /// ```
 /// use pillion_builtins::Excerpt;
-/// assert_eq!(Excerpt::of("2 +").to_string(), "2 +");
-/// assert_eq!(Excerpt::of(&"9".repeat(1_000_000)).to_string().chars().count(), 101);
+/// assert_eq!(Excerpt::new("2 +").to_string(), "2 +");
+/// assert_eq!(Excerpt::new(&"9".repeat(1_000_000)).to_string().chars().count(), 101);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt(String);
@@ -16,7 +16,7 @@ const MAX_CHARS: usize = 100;
 impl Excerpt {
     /// Returns the beginning of `text`.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn new(text: &str) -> Self {
         let mut chars = text.chars();
         let mut shown: String = chars
             .by_ref()

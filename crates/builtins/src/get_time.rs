@@ -125,7 +125,7 @@ fn find_time_zone(zones: &TimeZoneDatabase, name: &str) -> Result<TimeZone, Unkn
         // `Etc/Unknown` is in the database, but represents unknown zones.
         .filter(|zone| !zone.is_unknown())
         .ok_or_else(|| UnknownTimezone {
-            name: Excerpt::of(name),
+            name: Excerpt::new(name),
         })
 }
 

@@ -48,11 +48,11 @@ pub struct GetWeather {
     definition: ToolDefinition,
     units: Units,
     timeout: Duration,
-    source: Source,
+    source: WeatherSource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum WeatherSource {
     OpenMeteo(OpenMeteo),
     OpenWeatherMap(OpenWeatherMap),
     Mock,
@@ -73,13 +73,13 @@ impl GetWeather {
             timeout: settings.timeout,
             source: match &settings.provider {
                 WeatherProvider::OpenMeteo { api_key } => {
-                    Source::OpenMeteo(OpenMeteo::new(settings, api_key.clone()))
+                    WeatherSource::OpenMeteo(OpenMeteo::new(settings, api_key.clone()))
                 }
                 WeatherProvider::OpenWeatherMap { api_key } => {
-                    Source::OpenWeatherMap(OpenWeatherMap::new(settings, api_key.clone()))
+                    WeatherSource::OpenWeatherMap(OpenWeatherMap::new(settings, api_key.clone()))
                 }
-                WeatherProvider::Mock => Source::Mock,
-                WeatherProvider::Unset => Source::Unset,
+                WeatherProvider::Mock => WeatherSource::Mock,
+                WeatherProvider::Unset => WeatherSource::Unset,
             },
         }
     }
@@ -100,18 +100,18 @@ impl GetWeather {
     }
 
     async fn weather(&self, location: &str) -> Result<Report, ToolFailure> {
-        let wanted = RequestedLocation::read(location);
+        let requested = RequestedLocation::read(location);
         match &self.source {
-            Source::OpenMeteo(source) => {
-                let asked = service::report(source, &wanted);
-                run_with_timeout(self.timeout, open_meteo::NAME, asked).await
+            WeatherSource::OpenMeteo(source) => {
+                let report = service::report(source, &requested);
+                run_with_timeout(self.timeout, open_meteo::NAME, report).await
             }
-            Source::OpenWeatherMap(source) => {
-                let asked = service::report(source, &wanted);
-                run_with_timeout(self.timeout, open_weather_map::NAME, asked).await
+            WeatherSource::OpenWeatherMap(source) => {
+                let report = service::report(source, &requested);
+                run_with_timeout(self.timeout, open_weather_map::NAME, report).await
             }
-            Source::Mock => Ok(mock::weather(location).await),
-            Source::Unset => Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED)),
+            WeatherSource::Mock => Ok(mock::weather(location).await),
+            WeatherSource::Unset => Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED)),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Tool for GetWeather {
 
     /// Returns `false` while no provider is configured.
     fn is_offered(&self) -> bool {
-        !matches!(self.source, Source::Unset)
+        !matches!(self.source, WeatherSource::Unset)
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {

@@ -17,52 +17,51 @@ const ELEMENTS: [&str; 62] = [
 const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
 
 /// Returns the text without markup, entities and invisible characters, with single spaces; at most
-/// `most_chars` characters, with `…` at the end if it was cut.
+/// `max_chars` characters, with `…` at the end if it was cut.
 ///
-/// Reads each character only a few times, regardless of the text's length.
-///
+/// Takes linear time.
 /// Also removes markup that was encoded as entities, so that the output is never HTML.
-pub(crate) fn plain_text(text: &str, most_chars: usize) -> String {
+pub(crate) fn plain_text(text: &str, max_chars: usize) -> String {
     let once = without_markup(text);
     let decoded = html_escape::decode_html_entities(&once);
     // Invisible characters may split markup, so markup is removed again after they are removed.
     let seen = single_spaces(&decoded);
     let bare = without_markup(&seen);
-    truncate(&single_spaces(&bare), most_chars)
+    truncate(&single_spaces(&bare), max_chars)
 }
 
 fn without_markup(text: &str) -> Cow<'_, str> {
     if !text.contains('<') {
         return Cow::Borrowed(text);
     }
-    let mut kept = String::with_capacity(text.len());
+    let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('<') {
-        kept.push_str(&rest[..at]);
+        plain.push_str(&rest[..at]);
         rest = &rest[at..];
         match markup_at(rest) {
             Some(length) => {
                 rest = &rest[length..];
-                remove_trailing_tag_start(&mut kept);
+                remove_trailing_tag_start(&mut plain);
             }
             None => {
-                kept.push('<');
+                plain.push('<');
                 rest = &rest[1..];
             }
         }
     }
-    kept.push_str(rest);
-    Cow::Owned(kept)
+    plain.push_str(rest);
+    Cow::Owned(plain)
 }
 
 /// Removes the `<` of what looks like the beginning of markup at the end of the text, because
 /// removing markup must not join it with the text that follows.
 fn remove_trailing_tag_start(text: &mut String) {
     const MAX_TAG_START_BYTES: usize = 16;
-    let is_of_a_tag = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
+    let is_tag_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"/!-".contains(byte);
     loop {
         let end = text.as_bytes().iter().rev().take(MAX_TAG_START_BYTES);
-        let length = end.take_while(|byte| is_of_a_tag(byte)).count();
+        let length = end.take_while(|byte| is_tag_byte(byte)).count();
         let Some(at) = text.len().checked_sub(length + 1) else {
             return;
         };
@@ -100,30 +99,30 @@ fn markup_at(text: &str) -> Option<usize> {
 /// that position.
 fn find_closing_tag(text: &str, begin: usize, name: &str) -> Option<usize> {
     let mut closings = text[begin..].match_indices("</");
-    let is_meant = |at: &usize| {
+    let is_closing = |at: &usize| {
         let closing = text
             .as_bytes()
             .get(begin + at + 2..begin + at + 2 + name.len());
         closing.is_some_and(|closing| closing.eq_ignore_ascii_case(name.as_bytes()))
     };
-    let at = closings.find_map(|(at, _)| Some(at).filter(is_meant))?;
+    let at = closings.find_map(|(at, _)| Some(at).filter(is_closing))?;
     Some(begin + at)
 }
 
 /// Removes invisible characters, and replaces each run of spaces with one space.
 fn single_spaces(text: &str) -> String {
-    let mut kept = String::with_capacity(text.len());
+    let mut plain = String::with_capacity(text.len());
     for char in text.chars() {
         if char.is_whitespace() {
-            if !kept.is_empty() && !kept.ends_with(' ') {
-                kept.push(' ');
+            if !plain.is_empty() && !plain.ends_with(' ') {
+                plain.push(' ');
             }
         } else if !is_unseen(char) {
-            kept.push(char);
+            plain.push(char);
         }
     }
-    kept.truncate(kept.trim_end().len());
-    kept
+    plain.truncate(plain.trim_end().len());
+    plain
 }
 
 /// Returns whether a character is a control character, changes the text direction or is hidden.
@@ -135,8 +134,8 @@ fn is_unseen(char: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-fn truncate(text: &str, most_chars: usize) -> String {
-    match text.char_indices().nth(most_chars) {
+fn truncate(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text[..end].trim_end()),
     }

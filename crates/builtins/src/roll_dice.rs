@@ -75,7 +75,7 @@ impl Tool for RollDice {
 }
 
 fn run(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
-    let request = RollRequest::of(arguments)?;
+    let request = RollRequest::from_arguments(arguments)?;
     let mut dice = match request.seed {
         Some(seed) => Dice::seeded(seed),
         None => Dice::from_system().map_err(|_| {

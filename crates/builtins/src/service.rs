@@ -1,7 +1,7 @@
 //! A client for the HTTP services that tools use.
 
-mod answer;
 mod fault;
+mod response;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-pub(crate) use answer::Answer;
 pub(crate) use fault::Fault;
+pub(crate) use response::ServiceResponse;
 
 use crate::plain_text::plain_text;
 
 /// Maximum size of a response, in bytes.
-pub(crate) const MAX_ANSWER_LEN: usize = 1024 * 1024;
+pub(crate) const MAX_RESPONSE_LEN: usize = 1024 * 1024;
 
 /// Maximum length of a service's error message in errors, in characters.
 const MAX_MESSAGE_LEN: usize = 200;
@@ -72,22 +72,22 @@ impl Service {
     /// Sends a `GET` request for a path below `base`.
     ///
     /// # Errors
-    /// The service did not answer, or the answer cannot be read.
+    /// The service did not respond, or its response is not JSON.
     pub(crate) async fn get(
         &self,
         base: &Url,
         path: &str,
         query: &[(&str, &str)],
         headers: HeaderMap,
-    ) -> Result<Answer, ToolFailure> {
+    ) -> Result<ServiceResponse, ToolFailure> {
         let request = HttpRequest {
             headers,
             ..HttpRequest::get(below(base, path, query))
         };
-        let answer = self.fetch(request).await;
-        let (status, headers, body) = answer.map_err(|error| self.request_failure(&error))?;
-        let answer = Answer::read(status, headers, &body);
-        answer.map_err(|_| self.invalid_answer("something that is not JSON"))
+        let fetched = self.fetch(request).await;
+        let (status, headers, body) = fetched.map_err(|error| self.request_failure(&error))?;
+        ServiceResponse::read(status, headers, &body)
+            .map_err(|_| self.invalid_response("something that is not JSON"))
     }
 
     async fn fetch(
@@ -101,20 +101,21 @@ impl Service {
                 self.client.get_or_init(|| client)
             }
         };
-        let answer = client.send(request, self.timeout).await?;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        Ok((status, headers, answer.bytes(MAX_ANSWER_LEN).await?))
+        let response = client.send(request, self.timeout).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        Ok((status, headers, response.bytes(MAX_RESPONSE_LEN).await?))
     }
 
-    /// Returns the failure of a call for a fault that a provider has detected in an answer.
+    /// Returns the failure of a call for a fault that a provider has detected in a response.
     pub(crate) fn failure(&self, fault: Fault) -> ToolFailure {
         let name = self.name;
         match fault {
             Fault::WrongKey => {
                 let hint = self.key_hint;
-                let text = match hint.is_empty() {
-                    true => format!("{name} rejected the request"),
-                    false => format!("{name} rejected the API key: check {hint}"),
+                let text = if hint.is_empty() {
+                    format!("{name} rejected the request")
+                } else {
+                    format!("{name} rejected the API key: check {hint}")
                 };
                 ToolFailure::new(ErrorCode::Unavailable, text)
             }
@@ -143,8 +144,8 @@ impl Service {
         }
     }
 
-    /// Returns the failure for an invalid answer; `what` describes the answer.
-    pub(crate) fn invalid_answer(&self, what: &str) -> ToolFailure {
+    /// Returns the failure for an invalid response; `what` describes the response.
+    pub(crate) fn invalid_response(&self, what: &str) -> ToolFailure {
         ToolFailure::internal(format!("{} responded with {what}", self.name))
     }
 
@@ -153,7 +154,7 @@ impl Service {
         match error {
             HttpError::Timeout => timeout_failure(name, self.timeout),
             HttpError::TooLong { limit } => {
-                self.invalid_answer(&format!("more than {limit} bytes"))
+                self.invalid_response(&format!("more than {limit} bytes"))
             }
             other => {
                 let text = format!(
@@ -201,9 +202,9 @@ fn below(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
     let mut url = base.clone();
     let above = base.path().trim_end_matches('/');
     url.set_path(&format!("{above}{path}"));
-    let pairs = query.iter();
-    let pairs =
-        pairs.map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &QUERY_ESCAPES)));
+    let pairs = query
+        .iter()
+        .map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &QUERY_ESCAPES)));
     url.set_query(Some(&pairs.collect::<Vec<_>>().join("&")));
     url.set_fragment(None);
     url

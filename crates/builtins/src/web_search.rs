@@ -40,17 +40,17 @@ const MAX_RESULTS: u8 = 10;
 /// use pillion_builtins::{SearchSettings, WebSearch};
 /// use pillion_core::tool::Tool;
 /// let tool = WebSearch::new(&SearchSettings::default());
-/// assert!(!tool.is_offered(), "nobody is there to be asked");
+/// assert!(!tool.is_offered(), "no search provider is configured");
 /// ```
 #[derive(Debug)]
 pub struct WebSearch {
     definition: ToolDefinition,
     timeout: Duration,
-    source: Option<Source>,
+    source: Option<SearchSource>,
 }
 
 #[derive(Debug)]
-enum Source {
+enum SearchSource {
     Google(Google),
     Brave(Brave),
     SearXng(SearXng),
@@ -67,15 +67,15 @@ impl WebSearch {
             timeout: settings.timeout,
             source: provider.map(|provider| match provider {
                 SearchProvider::Google { api_key, engine } => {
-                    Source::Google(Google::new(settings, api_key.clone(), engine.clone()))
+                    SearchSource::Google(Google::new(settings, api_key.clone(), engine.clone()))
                 }
                 SearchProvider::Brave { api_key } => {
-                    Source::Brave(Brave::new(settings, api_key.clone()))
+                    SearchSource::Brave(Brave::new(settings, api_key.clone()))
                 }
                 SearchProvider::SearXng { base_url } => {
-                    Source::SearXng(SearXng::new(settings, base_url.clone()))
+                    SearchSource::SearXng(SearXng::new(settings, base_url.clone()))
                 }
-                SearchProvider::Mock => Source::Mock,
+                SearchProvider::Mock => SearchSource::Mock,
             }),
         }
     }
@@ -84,8 +84,8 @@ impl WebSearch {
         let Some(source) = &self.source else {
             return Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED));
         };
-        let query = arguments.get("query").and_then(Value::as_str);
-        let query = query.unwrap_or_default().trim();
+        let argument = arguments.get("query").and_then(Value::as_str);
+        let query = argument.unwrap_or_default().trim();
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
         }
@@ -93,17 +93,17 @@ impl WebSearch {
             let text = format!("The query is longer than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(text));
         }
-        let wanted = result_count(arguments.get("num_results"));
+        let max_results = result_count(arguments.get("num_results"));
         let work = async {
             match source {
-                Source::Google(google) => google.search(query, wanted).await,
-                Source::Brave(brave) => brave.search(query, wanted).await,
-                Source::SearXng(searxng) => searxng.search(query).await,
-                Source::Mock => Ok(mock::search(query, wanted).await),
+                SearchSource::Google(google) => google.search(query, max_results).await,
+                SearchSource::Brave(brave) => brave.search(query, max_results).await,
+                SearchSource::SearXng(searxng) => searxng.search(query).await,
+                SearchSource::Mock => Ok(mock::search(query, max_results).await),
             }
         };
         let hits = service::run_with_timeout(self.timeout, "The search", work).await?;
-        Ok(hits.into_output(query, usize::from(wanted)))
+        Ok(hits.into_output(query, usize::from(max_results)))
     }
 }
 
@@ -134,8 +134,8 @@ fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
 }
 
 /// Returns the requested number of results, clamped to 1 to 10.
-fn result_count(wanted: Option<&Value>) -> u8 {
-    let Some(wanted) = wanted.and_then(Value::as_f64) else {
+fn result_count(argument: Option<&Value>) -> u8 {
+    let Some(requested) = argument.and_then(Value::as_f64) else {
         return DEFAULT_RESULTS;
     };
     #[expect(
@@ -143,8 +143,8 @@ fn result_count(wanted: Option<&Value>) -> u8 {
         clippy::cast_sign_loss,
         reason = "clamped, and a cast keeps within the type"
     )]
-    let wanted = wanted.clamp(1.0, f64::from(MAX_RESULTS)) as u8;
-    wanted
+    let count = requested.clamp(1.0, f64::from(MAX_RESULTS)) as u8;
+    count
 }
 
 impl Tool for WebSearch {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn d7_num_results_is_clamped() {
-        for (given, wanted) in [
+        for (given, max_results) in [
             (json!(1), 1),
             (json!(7), 7),
             (json!(10), 10),
@@ -180,7 +180,7 @@ mod tests {
             (json!(u64::MAX), 10),
             (Value::Null, 5),
         ] {
-            assert_eq!(result_count(Some(&given)), wanted, "{given}");
+            assert_eq!(result_count(Some(&given)), max_results, "{given}");
         }
         assert_eq!(result_count(None), 5);
     }

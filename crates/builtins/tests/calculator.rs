@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pillion_builtins::Calculator;
-use pillion_builtins::calculator::{Answer, MAX_DEPTH, MAX_EXPRESSION_BYTES, evaluate};
+use pillion_builtins::calculator::{CalculatedValue, MAX_DEPTH, MAX_EXPRESSION_BYTES, evaluate};
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure, ToolOutput};
 use serde_json::json;
 
@@ -25,7 +25,7 @@ async fn call(expression: &str) -> Result<ToolOutput, ToolFailure> {
         .await
 }
 
-fn answer(expression: &str) -> Answer {
+fn value(expression: &str) -> CalculatedValue {
     evaluate(expression).unwrap()
 }
 
@@ -108,7 +108,7 @@ fn d1_forbidden_words_are_whole_words_and_are_reported_first() {
 
 #[test]
 fn d1_ints_beyond_64_bits_become_floats() {
-    assert_eq!(answer("9223372036854775807"), Answer::Int(i64::MAX));
+    assert_eq!(value("9223372036854775807"), CalculatedValue::Int(i64::MAX));
     for (expression, float) in [
         ("9223372036854775807 + 1", 2f64.powi(63)),
         ("-9223372036854775807 - 2", -(2f64.powi(63))),
@@ -122,12 +122,16 @@ fn d1_ints_beyond_64_bits_become_floats() {
         // In Python, the result would be an int again; here, the power is already a float.
         ("-2**63", -(2f64.powi(63))),
     ] {
-        assert_eq!(answer(expression), Answer::Float(float), "{expression}");
+        assert_eq!(
+            value(expression),
+            CalculatedValue::Float(float),
+            "{expression}"
+        );
     }
-    assert_eq!(answer("2**100").to_string(), "1.26765e+30");
+    assert_eq!(value("2**100").to_string(), "1.26765e+30");
     assert_eq!(
-        answer("sum([9223372036854775807, 1, -1])"),
-        Answer::Int(i64::MAX)
+        value("sum([9223372036854775807, 1, -1])"),
+        CalculatedValue::Int(i64::MAX)
     );
 }
 
@@ -156,10 +160,10 @@ fn d1_infinity_and_complex_numbers_are_errors() {
 
 #[test]
 fn d1_beyond_python() {
-    assert_eq!(answer("15% of 47.5").to_string(), "7.125");
-    assert_eq!(answer("100 + 15 % of 200").to_string(), "130");
-    assert_eq!(answer("sum(1, 2, 3)"), Answer::Int(6));
-    assert_eq!(answer("2\n+ 2"), Answer::Int(4));
+    assert_eq!(value("15% of 47.5").to_string(), "7.125");
+    assert_eq!(value("100 + 15 % of 200").to_string(), "130");
+    assert_eq!(value("sum(1, 2, 3)"), CalculatedValue::Int(6));
+    assert_eq!(value("2\n+ 2"), CalculatedValue::Int(4));
     assert_eq!(error("15 % off"), "Unknown function or variable: off");
 }
 
@@ -254,16 +258,16 @@ fn d1_hostile_expressions_fail_quickly() {
 fn d1_long_and_deep_expressions_within_the_bounds_work() {
     let terms = MAX_EXPRESSION_BYTES / 2;
     assert_eq!(
-        answer(&vec!["1"; terms].join("+")),
-        Answer::Int(terms as i64)
+        value(&vec!["1"; terms].join("+")),
+        CalculatedValue::Int(terms as i64)
     );
-    assert_eq!(answer(&vec!["1"; terms].join("*")), Answer::Int(1));
+    assert_eq!(value(&vec!["1"; terms].join("*")), CalculatedValue::Int(1));
 
     // The deepest tree: every level is a sum, a product, a power and a call.
     let level = "1+2*max(1,";
     let deep = format!("{}1{}", level.repeat(MAX_DEPTH), ",)**1".repeat(MAX_DEPTH));
     // Half of a thread's default stack size; the test runs without compiler optimizations.
     let small_stack = thread::Builder::new().stack_size(1024 * 1024);
-    let answer = small_stack.spawn(move || evaluate(&deep).unwrap()).unwrap();
-    assert!(matches!(answer.join().unwrap(), Answer::Float(_)));
+    let value = small_stack.spawn(move || evaluate(&deep).unwrap()).unwrap();
+    assert!(matches!(value.join().unwrap(), CalculatedValue::Float(_)));
 }

@@ -3,27 +3,27 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_builtins::calculator::{Answer, evaluate};
+use pillion_builtins::calculator::{CalculatedValue, evaluate};
 use pillion_builtins::roll_dice::{Dice, Notation};
 use proptest::prelude::*;
 
 /// Long enough for any machine under load, and short enough to detect a hang.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-fn is_finite(answer: &Answer) -> bool {
-    match answer {
-        Answer::Int(_) => true,
-        Answer::Float(float) => float.is_finite(),
-        Answer::List(items) => items.iter().all(is_finite),
+fn is_finite(value: &CalculatedValue) -> bool {
+    match value {
+        CalculatedValue::Int(_) => true,
+        CalculatedValue::Float(float) => float.is_finite(),
+        CalculatedValue::List(items) => items.iter().all(is_finite),
     }
 }
 
 fn calculate(expression: &str) -> Result<(), TestCaseError> {
     let started = Instant::now();
     match evaluate(expression) {
-        Ok(answer) => {
-            prop_assert!(is_finite(&answer), "{expression}: {answer:?}");
-            prop_assert!(!answer.to_string().is_empty());
+        Ok(value) => {
+            prop_assert!(is_finite(&value), "{expression}: {value:?}");
+            prop_assert!(!value.to_string().is_empty());
         }
         Err(error) => prop_assert!(error.to_string().len() < 600, "{expression}"),
     }

@@ -7,7 +7,7 @@
     reason = "clippy's exception for tests does not reach the functions beside them"
 )]
 
-use pillion_builtins::calculator::{Answer, CalculatorError, evaluate};
+use pillion_builtins::calculator::{CalculatedValue, CalculatorError, evaluate};
 
 const TABLE: &str = include_str!("python/table.tsv");
 
@@ -42,18 +42,18 @@ fn rows() -> impl Iterator<Item = Row<'static>> {
 
 /// Returns whether an answer equals Python's result, or nearly equals it for functions of the C
 /// library.
-fn agrees(answer: &Answer, row: &Row<'_>) -> bool {
-    match answer {
-        Answer::Int(int) => row.kind == "int" && row.value == int.to_string(),
-        Answer::Float(float) => {
+fn agrees(value: &CalculatedValue, row: &Row<'_>) -> bool {
+    match value {
+        CalculatedValue::Int(int) => row.kind == "int" && row.value == int.to_string(),
+        CalculatedValue::Float(float) => {
             let expected: f64 = row.value.parse().unwrap();
             let exact = float.to_bits() == expected.to_bits();
             let close = FROM_LIBM.iter().any(|name| row.expression.contains(name))
                 && (float - expected).abs() <= 1e-12 * expected.abs();
             row.kind == "float" && (exact || close)
         }
-        Answer::List(_) => {
-            row.kind == "list" && row.value == format!("{}", answer.to_json()).replace(',', ", ")
+        CalculatedValue::List(_) => {
+            row.kind == "list" && row.value == format!("{}", value.to_json()).replace(',', ", ")
         }
     }
 }
@@ -75,9 +75,9 @@ fn d1_agrees_with_python() {
         count += 1;
         let expected = format!("{} {} {}", row.kind, row.value, row.text);
         match evaluate(row.expression) {
-            Ok(answer) if agrees(&answer, &row) && answer.to_string() == row.text => {}
+            Ok(value) if agrees(&value, &row) && value.to_string() == row.text => {}
             Err(error) if kind_of(&error) == row.kind => {}
-            Ok(answer) => wrong.push(format!("{}: {answer:?}, not {expected}", row.expression)),
+            Ok(value) => wrong.push(format!("{}: {value:?}, not {expected}", row.expression)),
             Err(error) => wrong.push(format!("{}: {error}, not {expected}", row.expression)),
         }
     }

@@ -52,7 +52,7 @@ pub struct ToolSelection<'a> {
 /// A tool that a model does not get. `Display` prints `name: reason`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DroppedTool<'a> {
-    /// The tool.
+    /// The definition of the dropped tool.
     pub tool: &'a ToolDefinition,
     /// The first rule that the tool violates.
     pub reason: DropReason,
@@ -91,15 +91,15 @@ pub fn offer<'a>(
     tools: impl IntoIterator<Item = (&'a ToolDefinition, &'a ToolOrigin)>,
     model: &ModelConfig,
 ) -> ToolSelection<'a> {
-    let mut offer = ToolSelection {
+    let mut selection = ToolSelection {
         offered: Vec::new(),
         dropped: Vec::new(),
     };
     for (tool, origin) in tools {
         match model.tools.admit(tool.name().as_str(), origin) {
-            Ok(()) => offer.offered.push(tool),
-            Err(reason) => offer.dropped.push(DroppedTool { tool, reason }),
+            Ok(()) => selection.offered.push(tool),
+            Err(reason) => selection.dropped.push(DroppedTool { tool, reason }),
         }
     }
-    offer
+    selection
 }

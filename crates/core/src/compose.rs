@@ -10,10 +10,17 @@
 //!     "description": "The weather at an address",
 //!     "input_schema": {"properties": {"address": {"type": "string"}}, "required": ["address"]},
 //!     "steps": [
-//!         {"name": "place", "tool": "geocode", "arguments": {"text": {"$from":
-//! "/input/address"}}},         {"name": "sky", "tool": "get_weather", "arguments": {"location":
-//! {"$from": "/steps/place/data/city"}}},     ], }))?; assert_eq!(composition.called_tools(),
-//! ["geocode", "get_weather"]);
+//!         {
+//!             "name": "place", "tool": "geocode",
+//!             "arguments": {"text": {"$from": "/input/address"}},
+//!         },
+//!         {
+//!             "name": "sky", "tool": "get_weather",
+//!             "arguments": {"location": {"$from": "/steps/place/data/city"}},
+//!         },
+//!     ],
+//! }))?;
+//! assert_eq!(composition.called_tools(), ["geocode", "get_weather"]);
 //! # Ok::<(), pillion_core::compose::ComposeError>(())
 //! ```
 //!
@@ -61,7 +68,7 @@ pub const MAX_DEPTH: usize = 8;
 pub struct Composition {
     definition: ToolDefinition,
     steps: Vec<Step>,
-    output: Output,
+    output: CompositionOutput,
     grants: Vec<String>,
     /// SHA-256 of the whole declaration.
     digest: String,
@@ -69,7 +76,7 @@ pub struct Composition {
 
 /// The output of a composed tool.
 #[derive(Debug, Clone, PartialEq)]
-enum Output {
+enum CompositionOutput {
     /// The result of the step with this name.
     Step(String),
     Template(Template),
@@ -80,7 +87,7 @@ impl Composition {
     /// optionally `category`, `input_schema`, `output` and `grants`.
     ///
     /// # Errors
-    /// [`ComposeError`] with the location of the error in the declaration.
+    /// The declaration is invalid, exceeds a limit, or refers to a step that does not run before.
     pub fn parse(declared: Value) -> Result<Self, ComposeError> {
         let mut canonical = declared.clone();
         canonical.sort_all_objects();

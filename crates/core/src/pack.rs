@@ -28,8 +28,9 @@
 //!             rings.emit("ring", None, &json!({"type": "ring"}));
 //!             async { Ok(ToolOutput::text("Dong")) }
 //!         };
-//!         definition.map(|definition| Arc::new(FnTool::new(definition, ring)) as
-//! _).into_iter().collect()     }
+//!         let tool = definition.map(|definition| Arc::new(FnTool::new(definition, ring)) as _);
+//!         tool.into_iter().collect()
+//!     }
 //!
 //!     fn streams(&self) -> Vec<Arc<EventStream>> {
 //!         vec![Arc::clone(&self.rings)]
@@ -73,12 +74,12 @@ pub trait Pack: Send + Sync {
     /// Returns the pack's name: lower-case letters, digits and `_`, beginning with a letter.
     fn name(&self) -> &str;
 
-    /// Returns the tools.
+    /// Returns the tools, which the caller registers.
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         Vec::new()
     }
 
-    /// Returns the resource providers.
+    /// Returns the resource providers, in addition to the streams.
     fn resources(&self) -> Vec<Arc<dyn ResourceProvider>> {
         Vec::new()
     }

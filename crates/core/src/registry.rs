@@ -43,7 +43,7 @@ pub struct ToolRegistry {
 struct RegistryState {
     tools: IndexMap<ToolName, Arc<RegisteredTool>>,
     /// Tools that are registered when their name becomes free.
-    standing_by: HashMap<ToolName, Arc<RegisteredTool>>,
+    standby: HashMap<ToolName, Arc<RegisteredTool>>,
     aliases: HashMap<String, ToolName>,
 }
 
@@ -57,7 +57,7 @@ pub enum RegistryError {
     /// The tool's schema is not a valid JSON Schema.
     #[error("Tool '{name}': {source}")]
     InvalidSchema {
-        /// The tool's name.
+        /// The name of the tool that was to be registered.
         name: ToolName,
         /// What is wrong with the schema.
         #[source]
@@ -74,7 +74,7 @@ pub enum RegistryError {
 /// The result of [`ToolRegistry::put`].
 #[derive(Debug, Clone)]
 pub struct PutResult {
-    /// The new tool.
+    /// The tool that was put, with its checked schema.
     pub entry: Arc<RegisteredTool>,
     /// Whether the new tool is registered or on standby.
     pub outcome: RegistrationState,
@@ -102,15 +102,15 @@ impl RegistryState {
         let is_offered = entry.is_offered();
         let before = self.tools.insert(name.clone(), entry)?;
         if is_offered && !before.is_offered() {
-            let waiting = self.standing_by.entry(name);
-            waiting.or_insert_with(|| Arc::clone(&before));
+            let standby = self.standby.entry(name);
+            standby.or_insert_with(|| Arc::clone(&before));
         }
         Some(before)
     }
 
     /// Removes the tool with this name. A tool on standby takes its place.
     fn remove(&mut self, name: &str) -> bool {
-        if let Some((name, next)) = self.standing_by.remove_entry(name) {
+        if let Some((name, next)) = self.standby.remove_entry(name) {
             return self.tools.insert(name, next).is_some();
         }
         let is_removed = self.tools.shift_remove(name).is_some();
@@ -152,7 +152,7 @@ impl ToolRegistry {
     /// replacement are atomic.
     ///
     /// # Errors
-    /// Same as [`register`](Self::register).
+    /// As for [`register`](Self::register).
     pub fn register_preferred(
         &self,
         tool: Arc<dyn Tool>,
@@ -165,16 +165,18 @@ impl ToolRegistry {
     /// schema again.
     ///
     /// # Errors
-    /// [`RegistryError::AlreadyRegistered`].
+    /// [`RegistryError::AlreadyRegistered`]: the name is taken, and `may_replace` returned `false`.
     pub fn register_checked(
         &self,
         entry: Arc<RegisteredTool>,
         may_replace: impl FnOnce(&RegisteredTool) -> bool,
     ) -> Result<Option<Arc<RegisteredTool>>, RegistryError> {
         let mut inner = self.inner.write();
-        let taken = inner.tools.get(entry.name());
-        let taken = taken.filter(|taken| taken.is_offered() || !entry.is_offered());
-        if taken.is_some_and(|taken| !may_replace(taken)) {
+        let holder = inner
+            .tools
+            .get(entry.name())
+            .filter(|holder| holder.is_offered() || !entry.is_offered());
+        if holder.is_some_and(|holder| !may_replace(holder)) {
             return Err(RegistryError::AlreadyRegistered(entry.name().clone()));
         }
         Ok(inner.insert(entry))
@@ -184,7 +186,7 @@ impl ToolRegistry {
     /// the replaced tool.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`], as in [`register`](Self::register).
+    /// [`RegistryError::InvalidSchema`]: the schema of a native tool cannot be compiled.
     pub fn replace(
         &self,
         tool: Arc<dyn Tool>,
@@ -203,7 +205,7 @@ impl ToolRegistry {
     /// removes the tool in both cases.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`], as in [`register`](Self::register).
+    /// [`RegistryError::InvalidSchema`]: the schema of a native tool cannot be compiled.
     pub fn put(
         &self,
         tool: Arc<dyn Tool>,
@@ -219,7 +221,7 @@ impl ToolRegistry {
         };
         let (name, tool) = (entry.name().clone(), Arc::clone(&entry));
         let before = match outcome {
-            RegistrationState::StandsBy => inner.standing_by.insert(name, tool),
+            RegistrationState::StandsBy => inner.standby.insert(name, tool),
             RegistrationState::Added | RegistrationState::Replaced => {
                 inner.tools.insert(name, tool)
             }
@@ -236,12 +238,12 @@ impl ToolRegistry {
     pub fn withdraw(&self, tool: &Arc<RegisteredTool>) -> bool {
         let mut inner = self.inner.write();
         let name = tool.name().as_str();
-        let is_it =
+        let is_same =
             |other: Option<&Arc<RegisteredTool>>| other.is_some_and(|it| Arc::ptr_eq(it, tool));
-        if is_it(inner.standing_by.get(name)) {
-            inner.standing_by.remove(name);
+        if is_same(inner.standby.get(name)) {
+            inner.standby.remove(name);
         }
-        is_it(inner.tools.get(name)) && inner.remove(name)
+        is_same(inner.tools.get(name)) && inner.remove(name)
     }
 
     /// Adds the tools whose names are free, and returns the added names. Can be called repeatedly,
@@ -269,7 +271,8 @@ impl ToolRegistry {
     /// target.
     ///
     /// # Errors
-    /// [`RegistryError::UnknownAliasTarget`] or [`RegistryError::AliasIsTool`].
+    /// [`RegistryError::UnknownAliasTarget`]: `target` is not the name of a registered tool.
+    /// [`RegistryError::AliasIsTool`]: `alias` is the name of a registered tool.
     pub fn alias(&self, alias: &str, target: &str) -> Result<(), RegistryError> {
         let mut inner = self.inner.write();
         if inner.tools.contains_key(alias) {
@@ -278,8 +281,8 @@ impl ToolRegistry {
         let Some((name, _)) = inner.tools.get_key_value(target) else {
             return Err(RegistryError::UnknownAliasTarget(target.to_owned()));
         };
-        let name = name.clone();
-        inner.aliases.insert(alias.to_owned(), name);
+        let target_name = name.clone();
+        inner.aliases.insert(alias.to_owned(), target_name);
         Ok(())
     }
 
@@ -300,7 +303,7 @@ impl ToolRegistry {
         let mut inner = self.inner.write();
         let mut gone = HashSet::new();
         for name in names {
-            match inner.standing_by.remove_entry(name) {
+            match inner.standby.remove_entry(name) {
                 Some((name, next)) => drop(inner.tools.insert(name, next)),
                 None => drop(gone.insert(name)),
             }
@@ -317,7 +320,7 @@ impl ToolRegistry {
     pub fn clear(&self) {
         let mut inner = self.inner.write();
         inner.tools.clear();
-        inner.standing_by.clear();
+        inner.standby.clear();
         inner.aliases.clear();
     }
 
@@ -386,7 +389,9 @@ impl ToolRegistry {
     /// Returns the offered tools in order of registration: all, or those of one category.
     #[must_use]
     pub fn tools(&self, category: Option<&str>) -> Vec<Arc<RegisteredTool>> {
-        self.matching(|entry| category.is_none_or(|wanted| entry.definition().category() == wanted))
+        self.matching(|entry| {
+            category.is_none_or(|selected| entry.definition().category() == selected)
+        })
     }
 
     /// Returns the offered tools of MCP servers.
@@ -433,8 +438,8 @@ impl ToolRegistry {
             .collect()
     }
 
-    fn matching(&self, wanted: impl Fn(&RegisteredTool) -> bool) -> Vec<Arc<RegisteredTool>> {
-        self.offered(|tools| tools.filter(|entry| wanted(entry)).cloned().collect())
+    fn matching(&self, selected: impl Fn(&RegisteredTool) -> bool) -> Vec<Arc<RegisteredTool>> {
+        self.offered(|tools| tools.filter(|entry| selected(entry)).cloned().collect())
     }
 
     fn offered<T>(
@@ -461,8 +466,9 @@ fn by_short_name<'a>(
     if name.len() != ToolName::MAX_SHORT_LENGTH {
         return None;
     }
-    let mut tools = tools.values();
-    tools.find(|tool| tool.name().is_shortened_to(name))
+    tools
+        .values()
+        .find(|tool| tool.name().is_shortened_to(name))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const MIN_DELAY: Duration = Duration::from_millis(250);
 /// Time that the work gets after the process continues: enough to read what has arrived.
 const EXTRA_TIME: Duration = Duration::from_secs(1);
 
-/// The work did not complete in time.
+/// Error of a future that did not complete before its deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -78,6 +78,17 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
 }
 
 /// Waits for `future` until `deadline`, and for another second if the process was stopped meanwhile.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tokio::time::Instant;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+/// # runtime.block_on(async {
+/// let deadline = Instant::now() + Duration::from_millis(10);
+/// let outcome = pillion_deadline::timeout_at(deadline, std::future::pending::<()>()).await;
+/// assert_eq!(outcome, Err(pillion_deadline::Elapsed));
+/// # });
+/// ```
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
     Timeout {
         future,

@@ -41,10 +41,10 @@ impl AddressClass {
     /// Returns the class of an address. An IPv4-mapped address has the class of its IPv4 address;
     /// other embedded addresses are ignored.
     #[must_use]
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_ip(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => of_v4(address),
-            IpAddr::V6(address) => of_v6(address),
+            IpAddr::V4(address) => classify_v4(address),
+            IpAddr::V6(address) => classify_v6(address),
         }
     }
 
@@ -68,7 +68,7 @@ impl fmt::Display for AddressClass {
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> AddressClass {
+fn classify_v4(address: Ipv4Addr) -> AddressClass {
     if METADATA_V4.contains(&address) {
         return AddressClass::Metadata;
     }
@@ -89,7 +89,7 @@ fn of_v4(address: Ipv4Addr) -> AddressClass {
     }
 }
 
-fn of_v6(address: Ipv6Addr) -> AddressClass {
+fn classify_v6(address: Ipv6Addr) -> AddressClass {
     if METADATA_V6.contains(&address) {
         return AddressClass::Metadata;
     }

@@ -33,7 +33,7 @@ pub enum Trust {
     Nothing,
 }
 
-/// The settings of a client.
+/// The settings of an [`EgressClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purpose {
     /// The trusted certificates.
@@ -59,6 +59,8 @@ impl Purpose {
 }
 
 /// An HTTP client that enforces an egress policy. Cheap to clone; clones share the connections.
+/// Creates requests of `reqwest`, which the caller sends; [`HttpClient`](super::HttpClient) also
+/// repeats requests and limits their time and size.
 ///
 /// The runtime that opened a connection drives it, and the connection ends with the runtime. Each
 /// runtime therefore has separate connections, so that none waits for another's thread.
@@ -152,7 +154,7 @@ impl EgressClient {
     /// resolver does not see IP addresses in URLs.
     ///
     /// # Errors
-    /// [`EgressError`] of [`EgressPolicy::check_url`].
+    /// The policy forbids the URL: see [`EgressPolicy::check_url`].
     pub fn request(
         &self,
         method: Method,
@@ -165,7 +167,7 @@ impl EgressClient {
     /// Creates a request like [`request`](Self::request) that is sent over a new connection.
     ///
     /// # Errors
-    /// [`EgressError`] of [`EgressPolicy::check_url`].
+    /// The policy forbids the URL: see [`EgressPolicy::check_url`].
     pub fn request_over_new_connection(
         &self,
         method: Method,
@@ -180,7 +182,7 @@ impl EgressClient {
     /// [`PoolUse::New`].
     ///
     /// # Errors
-    /// [`EgressError`] of [`EgressPolicy::check_url`].
+    /// The policy forbids the URL: see [`EgressPolicy::check_url`].
     pub fn request_using(
         &self,
         pool_use: PoolUse,
@@ -190,8 +192,8 @@ impl EgressClient {
     ) -> Result<reqwest::RequestBuilder, EgressError> {
         let client = match pool_use {
             PoolUse::New => self.limited_client(url, Duration::ZERO),
-            PoolUse::Kept { max_idle, .. } if max_idle >= POOL_IDLE_TIMEOUT => self.client(url),
-            PoolUse::Kept { max_idle, .. } => self.limited_client(url, max_idle),
+            PoolUse::Pooled { max_idle, .. } if max_idle >= POOL_IDLE_TIMEOUT => self.client(url),
+            PoolUse::Pooled { max_idle, .. } => self.limited_client(url, max_idle),
         };
         self.request_with(method, url, headers, client)
     }
@@ -224,8 +226,7 @@ impl EgressClient {
         let millis = u64::try_from(max_idle.as_millis()).unwrap_or(u64::MAX);
         let log = millis.checked_ilog2();
         let max_idle = log.map_or(Duration::ZERO, |log| Duration::from_millis(1 << log));
-        let here = Handle::try_current().ok().map(|runtime| runtime.id());
-        let runtime = here.filter(|_| !max_idle.is_zero());
+        let runtime = current_runtime().filter(|_| !max_idle.is_zero());
         let shared = &self.shared;
         let (_, route) = self.clients(url);
         let find = |clients: &[LimitedClient]| {
@@ -261,29 +262,29 @@ impl EgressClient {
 
     /// Returns the client of the current runtime for this URL.
     fn client(&self, url: &Url) -> reqwest::Client {
-        let here = Handle::try_current().ok().map(|runtime| runtime.id());
+        let current = current_runtime();
         let shared = &self.shared;
-        let (clients, route) = self.clients(url);
-        let of_here = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
-            let found = clients.iter().find(|(runtime, _)| *runtime == here);
+        let (shared_clients, route) = self.clients(url);
+        let find = |clients: &[(Option<runtime::Id>, reqwest::Client)]| {
+            let found = clients.iter().find(|(runtime, _)| *runtime == current);
             found.map(|(_, client)| client.clone())
         };
-        if let Some(client) = of_here(&clients.read()) {
+        if let Some(client) = find(&shared_clients.read()) {
             return client;
         }
-        let mut clients = clients.write();
-        if let Some(client) = of_here(&clients) {
+        let mut clients = shared_clients.write();
+        if let Some(client) = find(&clients) {
             return client;
         }
         if let Some((runtime @ None, client)) = clients.first_mut() {
-            *runtime = here;
+            *runtime = current;
             return client.clone();
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
         let proxies = route.proxies(&shared.proxies);
         match make(policy, shared.purpose, lookup, &proxies, POOL_IDLE_TIMEOUT) {
             Ok(client) => {
-                clients.push((here, client.clone()));
+                clients.push((current, client.clone()));
                 client
             }
             // Unlikely, because the first client was created with the same certificates; this
@@ -291,6 +292,10 @@ impl EgressClient {
             Err(_) => clients[0].1.clone(),
         }
     }
+}
+
+fn current_runtime() -> Option<runtime::Id> {
+    Handle::try_current().ok().map(|runtime| runtime.id())
 }
 
 /// Creates a client without connections, which keeps idle connections for `max_idle`.

@@ -7,7 +7,7 @@ use url::Url;
 use super::{EgressPolicy, HttpClient, HttpError, HttpRequest, Purpose, Trust};
 
 /// Maximum number of bytes of a response that are read; the rest is ignored.
-const MAX_ANSWER_LEN: usize = 64 * 1024;
+const MAX_RESPONSE_LEN: usize = 64 * 1024;
 
 /// Sends POST requests to one URL that the operator configured, and reads short responses. Cheap to
 /// clone; clones share the connections.
@@ -23,7 +23,8 @@ impl EndpointClient {
     /// `timeout` limits each request.
     ///
     /// # Errors
-    /// [`HttpError::Refused`], [`HttpError::Client`].
+    /// [`HttpError::Refused`]: the URL contains a forbidden address. [`HttpError::Client`]: the
+    /// environment names an invalid proxy, or the system has no certificates.
     pub fn new(url: Url, timeout: Duration) -> Result<Self, HttpError> {
         let mut policy = EgressPolicy::default();
         policy.allow_http_for(&url);
@@ -46,7 +47,7 @@ impl EndpointClient {
     /// Sends a POST request and reads up to 64 KiB of the response.
     ///
     /// # Errors
-    /// [`HttpError`]. An HTTP error status is not an error.
+    /// The request fails or times out. An HTTP error status is not an error.
     pub async fn post(
         &self,
         headers: HeaderMap,
@@ -56,19 +57,18 @@ impl EndpointClient {
             headers,
             ..HttpRequest::post(self.url.clone(), body)
         };
-        let mut answer = self.client.send(request, self.timeout).await?;
-        let mut response = Response::new(Bytes::new());
-        *response.status_mut() = answer.status();
-        *response.headers_mut() = answer.headers().clone();
+        let mut response = self.client.send(request, self.timeout).await?;
+        let mut head = Response::new(());
+        *head.status_mut() = response.status();
+        *head.headers_mut() = response.headers().clone();
         let mut read = BytesMut::new();
-        while read.len() < MAX_ANSWER_LEN {
-            match answer.chunk().await? {
+        while read.len() < MAX_RESPONSE_LEN {
+            match response.chunk().await? {
                 Some(chunk) => read.extend_from_slice(&chunk),
                 None => break,
             }
         }
-        *response.body_mut() = read.freeze();
-        Ok(response)
+        Ok(head.map(|()| read.freeze()))
     }
 }
 

@@ -59,8 +59,8 @@ impl EgressError {
     pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
-            if let Some(refusal) = error.downcast_ref() {
-                return Some(refusal);
+            if let Some(egress_error) = error.downcast_ref() {
+                return Some(egress_error);
             }
             cause = error.source();
         }
@@ -68,7 +68,7 @@ impl EgressError {
     }
 }
 
-/// What the TLS library says about a response that is no TLS record.
+/// Message of the TLS library about a response that is not a TLS record.
 const NO_TLS: &str = "received corrupt message of type InvalidContentType";
 
 /// Returns the innermost cause, such as `Connection refused (os error 111)`: outer errors name the
@@ -100,7 +100,7 @@ pub fn was_refused(error: &reqwest::Error) -> bool {
         }
         if let Some(io) = error_cause.downcast_ref::<std::io::Error>()
             && error.is_connect()
-            && is_refusal(io.kind())
+            && means_refused(io.kind())
         {
             return true;
         }
@@ -109,7 +109,7 @@ pub fn was_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-fn is_refusal(kind: ErrorKind) -> bool {
+fn means_refused(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::ConnectionRefused

@@ -27,28 +27,28 @@ impl HostName {
     /// Maximum length of a DNS name; a server may announce a longer one.
     const MAX_CHARACTERS: usize = 253;
 
-    /// Returns the host as a string.
+    /// Returns the host in its normalized form, with which configured hosts are compared.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns the host of a URL. A name that is too long for DNS is cut, and then equals no valid
-    /// name.
-    pub(super) fn of(host: &Host<&str>) -> Self {
+    /// Normalizes the host of a URL. A name that is too long for DNS is cut, and then equals no
+    /// valid name.
+    pub(super) fn from_host(host: &Host<&str>) -> Self {
         Self(match host {
             Host::Ipv4(address) => address.to_string(),
             Host::Ipv6(address) => IpAddr::from(*address).to_canonical().to_string(),
-            Host::Domain(name) => Self::normalised(name),
+            Host::Domain(name) => Self::normalized(name),
         })
     }
 
-    /// Returns the name that is being resolved, which may be that of a proxy.
-    pub(super) fn of_name(name: &str) -> Self {
-        Self(Self::normalised(name))
+    /// Normalizes a name that is being resolved: of a URL's host, or of a proxy.
+    pub(super) fn from_name(name: &str) -> Self {
+        Self(Self::normalized(name))
     }
 
-    fn normalised(name: &str) -> String {
+    fn normalized(name: &str) -> String {
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.len() <= Self::MAX_CHARACTERS {
             return name.to_ascii_lowercase();
@@ -68,9 +68,9 @@ impl std::str::FromStr for HostName {
             Err(_) => Host::parse(text).map_err(|_| InvalidHostName)?,
         };
         Ok(match &host {
-            Host::Domain(name) => Self::of(&Host::Domain(name)),
-            Host::Ipv4(address) => Self::of(&Host::Ipv4(*address)),
-            Host::Ipv6(address) => Self::of(&Host::Ipv6(*address)),
+            Host::Domain(name) => Self::from_host(&Host::Domain(name)),
+            Host::Ipv4(address) => Self::from_host(&Host::Ipv4(*address)),
+            Host::Ipv6(address) => Self::from_host(&Host::Ipv6(*address)),
         })
     }
 }

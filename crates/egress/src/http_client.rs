@@ -33,9 +33,9 @@ const MAX_ORIGINS: usize = 64;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = HttpClient::new(&EgressPolicy::default())?;
 /// let request = HttpRequest::get("https://api.example.com/v1/now".parse()?);
-/// let answer = client.send(request, Duration::from_secs(10)).await?;
-/// assert!(answer.status().is_success());
-/// let body = answer.bytes(64 * 1024).await?;
+/// let response = client.send(request, Duration::from_secs(10)).await?;
+/// assert!(response.status().is_success());
+/// let body = response.bytes(64 * 1024).await?;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
@@ -47,20 +47,20 @@ pub struct HttpClient {
 /// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
 #[derive(Clone)]
 pub struct HttpRequest {
-    /// The method.
+    /// The method. The request is repeated after a broken connection only if the method is safe.
     pub method: Method,
-    /// The URL.
+    /// The URL, which is checked against the egress policy.
     pub url: Url,
     /// The headers; `User-Agent` is set if absent.
     pub headers: HeaderMap,
-    /// The body.
+    /// The body; empty for none.
     pub body: Bytes,
 }
 
 /// A response whose body has not been read yet. The deadline of the request also applies to the
 /// body.
-pub struct HttpAnswer {
-    answer: reqwest::Response,
+pub struct HttpResponse {
+    response: reqwest::Response,
     deadline: Instant,
     reachability: Arc<Reachability>,
 }
@@ -97,14 +97,14 @@ impl HttpClient {
     /// keep the method. Does no I/O except reading the system's certificates.
     ///
     /// # Errors
-    /// [`HttpError::Client`].
+    /// The environment names an invalid proxy, or the system has no certificates.
     pub fn new(policy: &EgressPolicy) -> Result<Self, HttpError> {
         Self::for_purpose(policy, Purpose::server(Trust::System))
     }
 
     pub(super) fn for_purpose(policy: &EgressPolicy, purpose: Purpose) -> Result<Self, HttpError> {
-        let client = EgressClient::new(policy, purpose);
-        let client = client.map_err(|error| HttpError::Client(error.to_string()))?;
+        let client = EgressClient::new(policy, purpose)
+            .map_err(|error| HttpError::Client(error.to_string()))?;
         let origins = Arc::default();
         Ok(Self { client, origins })
     }
@@ -113,12 +113,13 @@ impl HttpClient {
     /// the complete response, including the body.
     ///
     /// # Errors
-    /// [`HttpError`]. An HTTP error status is not an error.
+    /// The policy forbids the request, or the request fails or times out. An HTTP error status is not
+    /// an error.
     pub async fn send(
         &self,
         request: HttpRequest,
         timeout: Duration,
-    ) -> Result<HttpAnswer, HttpError> {
+    ) -> Result<HttpResponse, HttpError> {
         let deadline = Instant::now() + timeout;
         let HttpRequest {
             method,
@@ -126,9 +127,9 @@ impl HttpClient {
             headers,
             body,
         } = request;
-        let reachability = self.reachability_of(&url);
+        let reachability = self.reachability(&url);
         let mut attempts = Attempts::new(&reachability, method.is_safe());
-        let answer = loop {
+        let response = loop {
             let pool_use = reachability.pool_use(attempts.choice()).await;
             let (method, headers) = (method.clone(), headers.clone());
             let mut sending = self.client.request_using(pool_use, method, &url, headers)?;
@@ -137,30 +138,30 @@ impl HttpClient {
             }
             let sent = timeout_at(deadline, sending.send()).await;
             let error = match sent.map_err(|_| HttpError::Timeout)? {
-                Ok(mut answer) => {
+                Ok(mut response) => {
                     reachability.note_response();
-                    reachability.learn_response(pool_use, &mut answer);
-                    break answer;
+                    reachability.learn_response(pool_use, &mut response);
+                    break response;
                 }
                 Err(error) => error,
             };
-            let failure = failure_of(&error);
+            let failure = classify_failure(&error);
             if failure == SendFailure::Broken {
                 reachability.learn_break(pool_use);
             }
             let may_repeat = timeout_at(deadline, attempts.wait_after(failure)).await;
             if may_repeat != Ok(true) {
-                return Err(HttpError::of(&error));
+                return Err(HttpError::from_reqwest(&error));
             }
         };
-        Ok(HttpAnswer {
-            answer,
+        Ok(HttpResponse {
+            response,
             deadline,
             reachability,
         })
     }
 
-    fn reachability_of(&self, url: &Url) -> Arc<Reachability> {
+    fn reachability(&self, url: &Url) -> Arc<Reachability> {
         let mut origins = self.origins.lock();
         if origins.len() >= MAX_ORIGINS && !origins.contains_key(&url.origin()) {
             origins.clear();
@@ -192,36 +193,37 @@ impl HttpRequest {
     }
 }
 
-impl HttpAnswer {
-    /// Returns the status.
+impl HttpResponse {
+    /// Returns the HTTP status code.
     #[must_use]
     pub fn status(&self) -> StatusCode {
-        self.answer.status()
+        self.response.status()
     }
 
-    /// Returns the headers.
+    /// Returns the response headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
-        self.answer.headers()
+        self.response.headers()
     }
 
     /// Returns the next chunk of the body; `None` at its end.
     ///
     /// # Errors
-    /// [`HttpError::Timeout`], [`HttpError::Failed`].
+    /// [`HttpError::Timeout`]: the deadline of the request has passed. [`HttpError::Failed`]: the
+    /// body was cut off or malformed.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
-        let read = timeout_at(self.deadline, self.answer.chunk()).await;
+        let read = timeout_at(self.deadline, self.response.chunk()).await;
         read.map_err(|_| HttpError::Timeout)?.map_err(|error| {
-            let idle = Reachability::idle_before(&self.answer);
+            let idle = Reachability::idle_before(&self.response);
             self.reachability.note_cut_off(idle);
-            HttpError::of(&error)
+            HttpError::from_reqwest(&error)
         })
     }
 
     /// Returns the complete body, if it is no larger than `limit` bytes.
     ///
     /// # Errors
-    /// [`HttpError::TooLong`], and the errors of [`chunk`](Self::chunk).
+    /// [`HttpError::TooLong`]: the body is larger than `limit`; or as for [`chunk`](Self::chunk).
     pub async fn bytes(mut self, limit: usize) -> Result<Bytes, HttpError> {
         let mut read = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {
@@ -234,7 +236,7 @@ impl HttpAnswer {
     }
 }
 
-fn failure_of(error: &reqwest::Error) -> SendFailure {
+fn classify_failure(error: &reqwest::Error) -> SendFailure {
     if EgressError::cause_of(error).is_some() || error.is_timeout() || error.is_redirect() {
         SendFailure::Other
     } else if was_refused(error) {
@@ -247,14 +249,15 @@ fn failure_of(error: &reqwest::Error) -> SendFailure {
 }
 
 impl HttpError {
-    fn of(error: &reqwest::Error) -> Self {
-        if let Some(refusal) = EgressError::cause_of(error) {
-            return Self::Refused(refusal.clone());
-        }
-        match () {
-            () if error.is_timeout() => Self::Timeout,
-            () if error.is_connect() => Self::Connect(root_cause(error)),
-            () => Self::Failed(root_cause(error)),
+    fn from_reqwest(error: &reqwest::Error) -> Self {
+        if let Some(egress_error) = EgressError::cause_of(error) {
+            Self::Refused(egress_error.clone())
+        } else if error.is_timeout() {
+            Self::Timeout
+        } else if error.is_connect() {
+            Self::Connect(root_cause(error))
+        } else {
+            Self::Failed(root_cause(error))
         }
     }
 }
@@ -274,7 +277,7 @@ impl std::fmt::Debug for HttpRequest {
     }
 }
 
-impl std::fmt::Debug for HttpAnswer {
+impl std::fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpAnswer")
             .field("status", &self.status())

@@ -15,8 +15,8 @@ pub enum ConnectionChoice {
     New,
 }
 
-/// Idle time after which an open connection counts as kept by the server.
-const MIN_KEPT_TIME: Duration = Duration::from_millis(50);
+/// Idle time after which an open connection shows that the server keeps connections.
+const MIN_PERSISTENT_TIME: Duration = Duration::from_millis(50);
 
 /// Minimum idle time for which a kept connection is worthwhile.
 const MIN_IDLE_LIMIT: Duration = Duration::from_millis(2);
@@ -68,7 +68,7 @@ impl KeepAliveHabit {
             ConnectionChoice::New => false,
             ConnectionChoice::Any => true,
             ConnectionChoice::Reliable => {
-                self.is_proven() || idle.is_none_or(|idle| idle >= MIN_KEPT_TIME)
+                self.is_proven() || idle.is_none_or(|idle| idle >= MIN_PERSISTENT_TIME)
             }
         };
         let limit = self.idle_limit();
@@ -93,8 +93,8 @@ impl KeepAliveHabit {
         self.is_proven.load(Ordering::Relaxed)
     }
 
-    /// Records that a kept connection was open after its idle time.
-    pub fn note_kept(&self) {
+    /// Records that a kept connection was still open when it was used again.
+    pub fn note_reused(&self) {
         if !self.is_proven() {
             self.is_proven.store(true, Ordering::Relaxed);
         }
@@ -103,16 +103,16 @@ impl KeepAliveHabit {
     /// Records that the server has closed a connection that was idle for at most `idle`, before a
     /// request was sent over it.
     pub fn note_closed(&self, idle: Duration) {
-        self.note(idle, false);
+        self.record_close(idle, false);
     }
 
     /// Records that a request failed because it met the close of a connection that had been idle for
     /// `idle`. After the second such request, no connection is kept for a while.
     pub fn note_broken(&self, idle: Duration) {
-        self.note(idle, true);
+        self.record_close(idle, true);
     }
 
-    fn note(&self, idle: Duration, is_broken: bool) {
+    fn record_close(&self, idle: Duration, is_broken: bool) {
         let now = Instant::now();
         let mut closes = self.closes.lock();
         let broken = closes.map_or(0, |closes| closes.broken) + u32::from(is_broken);
@@ -132,7 +132,7 @@ impl KeepAliveHabit {
             until: earlier.map_or(until, |closes| closes.until.max(until)),
         });
         self.has_closes.store(true, Ordering::Release);
-        if half < MIN_KEPT_TIME {
+        if half < MIN_PERSISTENT_TIME {
             self.is_proven.store(false, Ordering::Relaxed);
         }
     }
@@ -167,15 +167,15 @@ mod tests {
         assert!(habit.allows(Duration::ZERO, ConnectionChoice::Any));
         assert!(!habit.allows(Duration::ZERO, ConnectionChoice::New));
         assert!(!habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
-        assert!(habit.allows(MIN_KEPT_TIME, ConnectionChoice::Reliable));
-        habit.note_kept();
+        assert!(habit.allows(MIN_PERSISTENT_TIME, ConnectionChoice::Reliable));
+        habit.note_reused();
         assert!(habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
     }
 
     #[test]
     fn connections_are_used_up_to_half_of_the_idle_time_of_a_close() {
         let habit = KeepAliveHabit::default();
-        habit.note_kept();
+        habit.note_reused();
         habit.note_closed(4 * SECOND);
         for choice in [ConnectionChoice::Any, ConnectionChoice::Reliable] {
             assert!(habit.allows(2 * SECOND, choice));
@@ -184,8 +184,8 @@ mod tests {
         // A later close after a longer time does not extend the limit.
         habit.note_closed(60 * SECOND);
         assert!(!habit.allows(3 * SECOND, ConnectionChoice::Any));
-        habit.note_closed(MIN_KEPT_TIME);
-        assert!(habit.allows(MIN_KEPT_TIME / 2, ConnectionChoice::Any));
+        habit.note_closed(MIN_PERSISTENT_TIME);
+        assert!(habit.allows(MIN_PERSISTENT_TIME / 2, ConnectionChoice::Any));
         assert!(!habit.allows(Duration::ZERO, ConnectionChoice::Reliable));
         habit.note_closed(MIN_IDLE_LIMIT);
         assert!(!habit.allows(Duration::from_micros(1), ConnectionChoice::Any));

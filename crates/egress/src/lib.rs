@@ -47,7 +47,7 @@ pub use endpoint_client::EndpointClient;
 pub use error::{ClientError, EgressError};
 pub use error::{root_cause, was_refused};
 pub use host_name::{HostName, InvalidHostName};
-pub use http_client::{HttpAnswer, HttpClient, HttpError, HttpRequest};
+pub use http_client::{HttpClient, HttpError, HttpRequest, HttpResponse};
 pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
 pub use network::{InvalidNetwork, Network};
 pub use proxy::{InvalidProxy, Proxies};
@@ -126,14 +126,17 @@ impl EgressPolicy {
     /// addresses of a name are checked when connecting.
     ///
     /// # Errors
-    /// [`EgressError::Scheme`], [`EgressError::PlainHttp`], [`EgressError::Address`].
+    /// - [`EgressError::Scheme`]: the scheme is neither `https` nor `http`.
+    /// - [`EgressError::PlainHttp`]: `http` to a host that [`allow_http`](Self::allow_http) does not
+    ///   contain, and that is not this machine.
+    /// - [`EgressError::Address`]: the URL contains a forbidden IP address.
     pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
         let host = url.host().ok_or(EgressError::Scheme)?;
         match url.scheme() {
             "https" => {}
             "http" => {
-                if !is_local_host(&host) && !self.allow_http.contains(&HostName::of(&host)) {
-                    let host = HostName::of(&host);
+                if !is_local_host(&host) && !self.allow_http.contains(&HostName::from_host(&host)) {
+                    let host = HostName::from_host(&host);
                     return Err(EgressError::PlainHttp { host });
                 }
             }
@@ -146,7 +149,7 @@ impl EgressPolicy {
         };
         self.check_address(address)
             .map_err(|class| EgressError::Address {
-                host: HostName::of(&host),
+                host: HostName::from_host(&host),
                 address,
                 class,
             })
@@ -155,7 +158,7 @@ impl EgressPolicy {
     /// Checks an address, and all IPv4 addresses embedded in it.
     ///
     /// # Errors
-    /// The class of the forbidden address.
+    /// Returns the class of the forbidden address.
     pub fn check_address(&self, address: IpAddr) -> Result<(), AddressClass> {
         let address = address.to_canonical();
         self.classify_address(address)?;
@@ -164,7 +167,7 @@ impl EgressPolicy {
 
     /// Allows plain `http` to the host of a URL.
     pub fn allow_http_for(&mut self, url: &Url) {
-        let host = url.host().as_ref().map(HostName::of);
+        let host = url.host().as_ref().map(HostName::from_host);
         self.allow_http.extend(host);
     }
 
@@ -178,16 +181,16 @@ impl EgressPolicy {
     /// # Ok::<(), url::ParseError>(())
     /// ```
     #[must_use]
-    pub fn for_urls_of(&self, server: &Url) -> Self {
-        let here = server.host().is_some_and(|host| is_local_host(&host));
+    pub fn for_urls_from(&self, server: &Url) -> Self {
+        let is_local = server.host().is_some_and(|host| is_local_host(&host));
         Self {
-            allow_loopback: self.allow_loopback && here,
+            allow_loopback: self.allow_loopback && is_local,
             ..self.clone()
         }
     }
 
     fn classify_address(&self, address: IpAddr) -> Result<(), AddressClass> {
-        let class = AddressClass::of(address);
+        let class = AddressClass::from_ip(address);
         let allowed_by_class = match class {
             AddressClass::Public => true,
             AddressClass::Private => self.allow_private,

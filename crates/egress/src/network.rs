@@ -70,6 +70,6 @@ impl<'de> Deserialize<'de> for Network {
 
 /// Returns the prefix length of the smallest network that contains the address.
 pub(super) fn narrowest(networks: &[Network], address: IpAddr) -> Option<u8> {
-    let holding = networks.iter().filter(|network| network.contains(address));
-    holding.map(|network| network.0.prefix_len()).max()
+    let containing = networks.iter().filter(|network| network.contains(address));
+    containing.map(|network| network.0.prefix_len()).max()
 }

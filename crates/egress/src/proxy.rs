@@ -38,7 +38,7 @@ impl Proxies {
     /// Returns the proxies that the environment of this process names.
     ///
     /// # Errors
-    /// [`InvalidProxy`].
+    /// As for [`from_variables`](Self::from_variables).
     pub fn from_environment() -> Result<Self, InvalidProxy> {
         Self::from_variables(|name| {
             let value = std::env::var_os(name)?;
@@ -81,8 +81,9 @@ impl Proxies {
             }
             Ok(None)
         };
-        let mut exceptions = EXCEPTION_VARIABLES.iter();
-        let exceptions = exceptions.find_map(|name| variable(name)?.ok());
+        let exceptions = EXCEPTION_VARIABLES
+            .iter()
+            .find_map(|name| variable(name)?.ok());
         Ok(Self {
             http: proxy(HTTP_VARIABLES)?,
             https: proxy(HTTPS_VARIABLES)?,
@@ -98,7 +99,7 @@ impl Proxies {
     /// Returns the host names of the proxies, whose addresses are the operator's choice.
     pub(super) fn hosts(&self) -> BTreeSet<HostName> {
         let urls = self.http.iter().chain(&self.https);
-        urls.filter_map(|url| Some(HostName::of(&url.host()?)))
+        urls.filter_map(|url| Some(HostName::from_host(&url.host()?)))
             .collect()
     }
 
@@ -126,8 +127,8 @@ fn parse(value: &str) -> Result<Url, &'static str> {
         }
         Some(_) => Url::parse(value),
         None => Url::parse(&format!("http://{value}")),
-    };
-    let url = url.map_err(|_| "the proxy is not a valid URL")?;
+    }
+    .map_err(|_| "the proxy is not a valid URL")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("the scheme of the proxy is not supported");
     }

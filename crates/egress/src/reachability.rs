@@ -36,7 +36,7 @@ pub enum PoolUse {
     /// A new connection, which is not kept.
     New,
     /// A kept connection that has been idle for at most `max_idle`, or a new one, which is kept.
-    Kept {
+    Pooled {
         /// The maximum idle time.
         max_idle: Duration,
         /// How long the connection has been idle; `None` if the connection is new.
@@ -50,7 +50,7 @@ impl PoolUse {
     fn idle(self) -> Option<Duration> {
         match self {
             Self::New => None,
-            Self::Kept { max_idle, idle } => idle.filter(|idle| *idle <= max_idle),
+            Self::Pooled { max_idle, idle } => idle.filter(|idle| *idle <= max_idle),
         }
     }
 }
@@ -79,12 +79,12 @@ impl Reachability {
         }
         let idle = self.last_response.lock().map(|last| last.at.elapsed());
         match self.habit.max_idle(idle, choice) {
-            Some(max_idle) => PoolUse::Kept { max_idle, idle },
+            Some(max_idle) => PoolUse::Pooled { max_idle, idle },
             None => PoolUse::New,
         }
     }
 
-    /// Records a response of the server over whichever client.
+    /// Records a response of the server, whichever client received it.
     pub fn note_response(&self) {
         self.restarts.note_response();
     }
@@ -102,7 +102,7 @@ impl Reachability {
             .replace(LastResponse { at, connection });
         let previous_connection = previous.and_then(|previous| previous.connection);
         if previous_connection.is_some() && previous_connection == connection {
-            self.habit.note_kept();
+            self.habit.note_reused();
         }
         if let Some(idle) = pool_use.idle() {
             response.extensions_mut().insert(IdleBefore(idle));
@@ -179,10 +179,12 @@ impl<'a> Attempts<'a> {
     /// Returns which connection the next attempt may use.
     #[must_use]
     pub fn choice(&self) -> ConnectionChoice {
-        match self.is_harmless {
-            _ if self.broken > 0 => ConnectionChoice::New,
-            true => ConnectionChoice::Any,
-            false => ConnectionChoice::Reliable,
+        if self.broken > 0 {
+            ConnectionChoice::New
+        } else if self.is_harmless {
+            ConnectionChoice::Any
+        } else {
+            ConnectionChoice::Reliable
         }
     }
 

@@ -9,7 +9,7 @@ const MAX_REDIRECTS: usize = 5;
 /// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
 #[error("the server redirects to another origin or too often, which is not followed")]
-struct Refused;
+struct RedirectRefused;
 
 /// Follows redirects that keep the method (307, 308) and stay within the origin, so that
 /// credentials are not sent elsewhere. A redirect that would turn a POST into a GET is not
@@ -21,7 +21,7 @@ pub(super) fn same_origin_only() -> Policy {
             .first()
             .is_none_or(|first| first.origin() != attempt.url().origin());
         if leaves || attempt.previous().len() > MAX_REDIRECTS {
-            attempt.error(Refused)
+            attempt.error(RedirectRefused)
         } else if keeps_method(attempt.status()) {
             attempt.follow()
         } else {
@@ -30,7 +30,8 @@ pub(super) fn same_origin_only() -> Policy {
     })
 }
 
-/// How to treat a response to a direct request, under the same rules.
+/// How [`DirectClient`](super::DirectClient) treats a response, under the rules of
+/// [`same_origin_only`].
 pub(super) enum Redirect {
     /// Return the response.
     None,
@@ -42,7 +43,7 @@ pub(super) enum Redirect {
 
 impl Redirect {
     /// Decides how to treat the response from `url`.
-    pub(super) fn of(url: &Url, status: StatusCode, headers: &HeaderMap) -> Self {
+    pub(super) fn for_response(url: &Url, status: StatusCode, headers: &HeaderMap) -> Self {
         if !keeps_method(status) && !matches!(status.as_u16(), 301..=303) {
             return Self::None;
         }
@@ -50,10 +51,12 @@ impl Redirect {
         let Some(Ok(next)) = location.map(|location| url.join(location)) else {
             return Self::None;
         };
-        match next.origin() == url.origin() {
-            false => Self::Refused,
-            true if keeps_method(status) => Self::Within(next),
-            true => Self::None,
+        if next.origin() != url.origin() {
+            Self::Refused
+        } else if keeps_method(status) {
+            Self::Within(next)
+        } else {
+            Self::None
         }
     }
 }

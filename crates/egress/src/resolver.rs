@@ -17,7 +17,7 @@ pub(super) type Lookup = Arc<
 
 /// Returns a lookup with the system's resolver.
 pub(super) fn system() -> Lookup {
-    Arc::new(|name| Box::pin(async move { lookups::of_process().lookup(name).await }))
+    Arc::new(|name| Box::pin(async move { lookups::for_process().lookup(name).await }))
 }
 
 /// A resolver that removes forbidden addresses. The client connects only to the returned addresses:
@@ -31,36 +31,42 @@ pub(super) struct CheckingResolver {
 
 impl Resolve for CheckingResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let found = (self.lookup)(name.as_str().to_owned());
-        let host = HostName::of_name(name.as_str());
+        let lookup = (self.lookup)(name.as_str().to_owned());
+        let host = HostName::from_name(name.as_str());
         let policy = (!self.proxies.contains(&host)).then(|| Arc::clone(&self.policy));
         Box::pin(async move {
-            let mut addresses = found.await?;
+            let mut addresses = lookup.await?;
             if let Some(policy) = policy {
                 addresses = allowed(&policy, host, addresses)?;
             }
-            let addresses = addresses.into_iter();
-            Ok(Box::new(addresses.map(|address| SocketAddr::new(address, 0))) as Addrs)
+            let sockets = addresses
+                .into_iter()
+                .map(|address| SocketAddr::new(address, 0));
+            Ok(Box::new(sockets) as Addrs)
         })
     }
 }
 
+/// Returns the addresses of `host` that `policy` allows; logs the others.
+///
+/// # Errors
+/// [`EgressError::Resolved`] if all addresses are forbidden.
 pub(super) fn allowed(
     policy: &EgressPolicy,
     host: HostName,
     addresses: Vec<IpAddr>,
 ) -> Result<Vec<IpAddr>, EgressError> {
     // Plain `http` is allowed to these names because they are this machine.
-    let must_be_here = is_localhost(host.as_str());
-    let mut refused = None;
-    let mut kept = Vec::with_capacity(addresses.len());
+    let must_be_loopback = is_localhost(host.as_str());
+    let mut first_forbidden = None;
+    let mut allowed = Vec::with_capacity(addresses.len());
     for address in addresses {
         let class = match policy.check_address(address) {
-            Ok(()) if must_be_here && !address.to_canonical().is_loopback() => {
-                AddressClass::of(address)
+            Ok(()) if must_be_loopback && !address.to_canonical().is_loopback() => {
+                AddressClass::from_ip(address)
             }
             Ok(()) => {
-                kept.push(address);
+                allowed.push(address);
                 continue;
             }
             Err(class) => class,
@@ -69,14 +75,14 @@ pub(super) fn allowed(
             %host, %address, %class,
             "Skipped a resolved address to which connections are not allowed"
         );
-        refused.get_or_insert((address, class));
+        first_forbidden.get_or_insert((address, class));
     }
-    match refused {
-        Some((address, class)) if kept.is_empty() => Err(EgressError::Resolved {
+    match first_forbidden {
+        Some((address, class)) if allowed.is_empty() => Err(EgressError::Resolved {
             host,
             address,
             class,
         }),
-        _ => Ok(kept),
+        _ => Ok(allowed),
     }
 }

@@ -17,7 +17,7 @@ const STABLE_RUN_TIME: Duration = Duration::from_secs(10);
 /// Minimum run time after which a program that has responded counts as stable.
 const STABLE_RUN_TIME_AFTER_RESPONSE: Duration = Duration::from_secs(1);
 
-/// A server that keeps ending before it responds, so that callers do not wait for it.
+/// Error for a server that has failed so often in a row that callers no longer wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the server keeps failing")]
 pub struct KnownDown {
@@ -172,13 +172,13 @@ impl Restarts {
             (STABLE_RUN_TIME, MAX_BACKOFF)
         };
         let is_first = run_time >= stable_run_time;
-        let more = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
-        crashes.in_a_row = more(crashes.in_a_row);
+        let incremented = |count: u32| if is_first { 1 } else { count.saturating_add(1) };
+        crashes.in_a_row = incremented(crashes.in_a_row);
         if has_responded {
             crashes.failed_starts = 0;
             crashes.has_responded = true;
         } else {
-            crashes.failed_starts = more(crashes.failed_starts);
+            crashes.failed_starts = incremented(crashes.failed_starts);
         }
         // Crashes after a response and failed starts have separate backoffs.
         let count = if has_responded {

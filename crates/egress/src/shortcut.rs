@@ -35,11 +35,11 @@ use super::redirect::Redirect;
 use super::resolver::{self, Lookup};
 use super::{ConnectionChoice, EgressPolicy, HostName, KeepAliveHabit, is_local_host};
 
-/// Timeout for connecting; then the full client is used.
+/// Timeout for connecting; after it, the full client is used.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum idle time of a connection, which may be exceeded by up to the same time. Servers close
-/// idle connections, too.
+/// Interval at which connections that have been idle for as long are closed: an idle connection is
+/// closed after 90 to 180 s. Servers close idle connections, too.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Maximum number of idle connections of a runtime.
@@ -52,18 +52,18 @@ const MAX_UNPROVEN_CONNECTIONS: usize = 8;
 /// The outcome of a request.
 pub enum SendOutcome {
     /// A response; its body has not been read yet.
-    Answered(reqwest::Response),
+    Response(reqwest::Response),
     /// The connection broke after the server received, or may have received, the request.
     Broken(DirectError),
     /// The server has not received the request: use the full client.
-    NotTaken,
+    NotSent,
     /// The server redirects to this URL within the origin: use the full client.
     Redirected(Url),
     /// The server redirects to another origin, which is forbidden.
     RedirectRefused,
 }
 
-/// Why a direct request failed.
+/// A direct connection broke while a request was in flight.
 #[derive(Debug, thiserror::Error)]
 #[error("the direct connection broke")]
 pub struct DirectError(#[source] hyper::Error);
@@ -75,43 +75,42 @@ pub struct DirectClient {
     url: Url,
     target: Uri,
     host_header: HeaderValue,
-    waiting: Mutex<IdleConnections>,
+    idle_connections: Mutex<IdleConnections>,
     habit: KeepAliveHabit,
     /// Whether the server redirects, so that the full client is faster.
     redirects: AtomicBool,
 }
 
-/// The idle connections.
 #[derive(Default)]
 struct IdleConnections {
     by_runtime: Vec<RuntimeConnections>,
     /// Closes expired idle connections; ends with this value.
-    closing: Option<AbortOnDropHandle<()>>,
+    sweeper: Option<AbortOnDropHandle<()>>,
 }
 
 /// The idle connections of one runtime.
 struct RuntimeConnections {
     runtime: runtime::Id,
     /// In the order of their last use.
-    idle: Vec<Idle>,
+    idle: Vec<IdleConnection>,
 }
 
-struct Idle {
-    wire: DrivenConnection,
+struct IdleConnection {
+    connection: DrivenConnection,
     since: Instant,
 }
 
 impl IdleConnections {
-    fn of(&mut self, runtime: runtime::Id) -> Option<&mut RuntimeConnections> {
+    fn get_mut(&mut self, runtime: runtime::Id) -> Option<&mut RuntimeConnections> {
         let mut all = self.by_runtime.iter_mut();
         all.find(|connections| connections.runtime == runtime)
     }
 }
 
 impl DirectClient {
-    /// Returns the direct connection to `url`, or `None` unless `url` is plain http to this machine
-    /// and contains no credentials. Requests to this machine use no proxy.
-    pub fn to(url: &Url, policy: &EgressPolicy) -> Option<Arc<Self>> {
+    /// Creates a client for `url`; `None` unless `url` is plain http to this machine and contains no
+    /// credentials. Requests to this machine use no proxy.
+    pub fn for_url(url: &Url, policy: &EgressPolicy) -> Option<Arc<Self>> {
         let host = url.host()?;
         let has_credential = !url.username().is_empty() || url.password().is_some();
         if url.scheme() != "http" || !is_local_host(&host) || has_credential {
@@ -129,7 +128,7 @@ impl DirectClient {
                 .parse()
                 .ok()?,
             host_header: HeaderValue::from_str(authority).ok()?,
-            waiting: Mutex::default(),
+            idle_connections: Mutex::default(),
             habit: KeepAliveHabit::default(),
             redirects: AtomicBool::new(false),
         }))
@@ -143,20 +142,20 @@ impl DirectClient {
         choice: ConnectionChoice,
     ) -> SendOutcome {
         if self.redirects.load(Ordering::Relaxed) {
-            return SendOutcome::NotTaken;
+            return SendOutcome::NotSent;
         }
         let mut request = self.request(headers, body);
         loop {
-            let Some(mut wire) = self.wire(choice).await else {
-                return SendOutcome::NotTaken;
+            let Some(mut connection) = self.connection(choice).await else {
+                return SendOutcome::NotSent;
             };
-            let idle = wire.idle;
-            let (error, unsent) = match wire.send(request).await {
+            let idle = connection.idle;
+            let (error, unsent) = match connection.send(request).await {
                 Ok(response) => {
                     if idle.is_some() {
-                        self.habit.note_kept();
+                        self.habit.note_reused();
                     }
-                    return self.answered(response, wire).await;
+                    return self.read_response(response, connection).await;
                 }
                 Err(failure) => failure,
             };
@@ -166,7 +165,7 @@ impl DirectClient {
                     self.habit.note_closed(idle);
                     request = unsent;
                 }
-                (Some(_), None) => return SendOutcome::NotTaken,
+                (Some(_), None) => return SendOutcome::NotSent,
                 (None, idle) => {
                     if let Some(idle) = idle {
                         self.habit.note_broken(idle);
@@ -193,13 +192,14 @@ impl DirectClient {
         request
     }
 
-    async fn answered(
+    /// Makes the outcome of a response, whose body drives `connection` when it is read.
+    async fn read_response(
         self: &Arc<Self>,
         response: Response<Incoming>,
-        mut wire: DrivenConnection,
+        mut connection: DrivenConnection,
     ) -> SendOutcome {
         let (head, incoming) = response.into_parts();
-        match Redirect::of(&self.url, head.status, &head.headers) {
+        match Redirect::for_response(&self.url, head.status, &head.headers) {
             Redirect::None => {}
             Redirect::Refused => return SendOutcome::RedirectRefused,
             Redirect::Within(url) => {
@@ -208,40 +208,41 @@ impl DirectClient {
             }
         }
         // Without a body, nothing would return the connection.
-        let wire = match incoming.is_end_stream() && wire.is_free_now().await {
-            true => self.release(wire),
-            false => Some(wire),
+        let body_connection = if incoming.is_end_stream() && connection.is_free_now().await {
+            self.release(connection)
+        } else {
+            Some(connection)
         };
         let body = reqwest::Body::wrap(DrivenBody {
             incoming,
-            wire: Mutex::new(wire),
-            home: Arc::clone(self),
+            connection: Mutex::new(body_connection),
+            client: Arc::clone(self),
         });
         // Without an explicit URL, reqwest would parse a placeholder, which takes long.
-        let named = Response::builder().url(self.url.clone()).body(());
-        let mut response = named.unwrap_or_default().map(|()| body);
-        *response.status_mut() = head.status;
-        *response.headers_mut() = head.headers;
-        SendOutcome::Answered(response.into())
+        let with_url = Response::builder().url(self.url.clone()).body(());
+        let mut with_body = with_url.unwrap_or_default().map(|()| body);
+        *with_body.status_mut() = head.status;
+        *with_body.headers_mut() = head.headers;
+        SendOutcome::Response(with_body.into())
     }
 
     /// Returns an idle or a new connection; `None` if connecting fails.
-    async fn wire(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
-        let here = Handle::current().id();
-        while let Some((mut wire, idle)) = self.take(here, choice) {
-            if wire.is_open_now().await {
+    async fn connection(&self, choice: ConnectionChoice) -> Option<DrivenConnection> {
+        let runtime = Handle::current().id();
+        while let Some((mut connection, idle)) = self.take(runtime, choice) {
+            if connection.is_open_now().await {
                 if choice == ConnectionChoice::Reliable {
-                    self.habit.note_kept();
+                    self.habit.note_reused();
                 }
-                wire.idle = Some(idle);
-                return Some(wire);
+                connection.idle = Some(idle);
+                return Some(connection);
             }
             self.habit.note_closed(idle);
         }
         for address in self.addresses().await {
             let connected = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
             if let Ok(Ok(stream)) = connected {
-                return DrivenConnection::new(stream, here).await;
+                return DrivenConnection::new(stream, runtime).await;
             }
         }
         None
@@ -259,11 +260,11 @@ impl DirectClient {
         }
         // Dropped after the lock, because closing a connection is a system call.
         let _expired = {
-            let mut waiting = self.waiting.lock();
-            let idle = &mut waiting.of(runtime)?.idle;
+            let mut idle_connections = self.idle_connections.lock();
+            let idle = &mut idle_connections.get_mut(runtime)?.idle;
             let time = idle.last()?.since.elapsed();
             if self.habit.allows(time, choice) {
-                return idle.pop().map(|taken| (taken.wire, time));
+                return idle.pop().map(|taken| (taken.connection, time));
             }
             if !self.habit.is_expired(time) {
                 return None;
@@ -274,42 +275,42 @@ impl DirectClient {
         None
     }
 
-    /// Makes a connection idle for the next request, or closes the connection if none or enough are
-    /// kept. Always returns `None`.
-    fn release(self: &Arc<Self>, wire: DrivenConnection) -> Option<DrivenConnection> {
+    /// Makes a connection idle for the next request. Closes the connection if the server keeps none,
+    /// or if enough are idle. Always returns `None`.
+    fn release(self: &Arc<Self>, connection: DrivenConnection) -> Option<DrivenConnection> {
         let max = match (self.habit.keeps_connections(), self.habit.is_proven()) {
             (false, _) => return None,
             (true, false) => MAX_UNPROVEN_CONNECTIONS,
             (true, true) => MAX_IDLE_CONNECTIONS,
         };
-        let (since, runtime) = (Instant::now(), wire.runtime);
-        let mut waiting = self.waiting.lock();
-        match waiting.of(runtime) {
+        let (since, runtime) = (Instant::now(), connection.runtime);
+        let mut idle_connections = self.idle_connections.lock();
+        match idle_connections.get_mut(runtime) {
             Some(connections) if connections.idle.len() >= max => return None,
-            Some(connections) => connections.idle.push(Idle { wire, since }),
-            None => waiting.by_runtime.push(RuntimeConnections {
+            Some(connections) => connections.idle.push(IdleConnection { connection, since }),
+            None => idle_connections.by_runtime.push(RuntimeConnections {
                 runtime,
-                idle: vec![Idle { wire, since }],
+                idle: vec![IdleConnection { connection, since }],
             }),
         }
-        let closing = waiting.closing.as_ref();
-        if closing.is_none_or(AbortOnDropHandle::is_finished)
+        let sweeper = idle_connections.sweeper.as_ref();
+        if sweeper.is_none_or(AbortOnDropHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
         {
-            let closing = runtime.spawn(Self::close_idle(Arc::downgrade(self)));
-            waiting.closing = Some(AbortOnDropHandle::new(closing));
+            let task = runtime.spawn(Self::close_idle(Arc::downgrade(self)));
+            idle_connections.sweeper = Some(AbortOnDropHandle::new(task));
         }
         None
     }
 
     /// Closes expired connections until none are left.
-    async fn close_idle(shortcut: Weak<Self>) {
+    async fn close_idle(client: Weak<Self>) {
         loop {
             sleep(IDLE_TIMEOUT).await;
-            let Some(shortcut) = shortcut.upgrade() else {
+            let Some(client) = client.upgrade() else {
                 return;
             };
-            let by_runtime = &mut shortcut.waiting.lock().by_runtime;
+            let by_runtime = &mut client.idle_connections.lock().by_runtime;
             by_runtime.retain_mut(|connections| {
                 let idle = &mut connections.idle;
                 idle.retain(|idle| idle.since.elapsed() < IDLE_TIMEOUT);
@@ -331,14 +332,14 @@ impl DirectClient {
             Host::Ipv6(address) => vec![address.into()],
             Host::Domain(name) => match (self.lookup)(name.to_owned()).await {
                 Ok(addresses) => {
-                    resolver::allowed(&self.policy, HostName::of_name(name), addresses)
+                    resolver::allowed(&self.policy, HostName::from_name(name), addresses)
                         .unwrap_or_default()
                 }
                 Err(_) => Vec::new(),
             },
         };
-        let addresses = addresses.into_iter();
         addresses
+            .into_iter()
             .map(|address| SocketAddr::new(address, port))
             .collect()
     }

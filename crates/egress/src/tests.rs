@@ -43,7 +43,7 @@ fn every_class_of_addresses_follows_the_policy() {
     ] {
         for address in addresses.split(' ') {
             let address: IpAddr = address.parse().unwrap();
-            assert_eq!(AddressClass::of(address), class, "{address}");
+            assert_eq!(AddressClass::from_ip(address), class, "{address}");
         }
     }
 }

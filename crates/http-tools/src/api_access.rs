@@ -31,19 +31,19 @@ pub(crate) struct ApiAccess {
     secret_headers: Vec<HeaderName>,
     /// The public part of the credential: kind, header and user name.
     pub(crate) identity: Value,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ResponseLimits,
 }
 
-/// Limits of responses.
+/// How long a response may take, how large it may be, and which statuses are a success.
 #[derive(Debug, Clone)]
-pub(crate) struct Limits {
+pub(crate) struct ResponseLimits {
     pub(crate) timeout: Duration,
     pub(crate) max_answer_bytes: usize,
     /// Statuses that count as success.
     pub(crate) success: Vec<StatusRange>,
 }
 
-/// The settings of a declaration from which a [`ApiAccess`] is created.
+/// The settings of a declaration from which an [`ApiAccess`] is created.
 pub(crate) struct ApiAccessSettings {
     /// Secret headers and their values.
     pub(crate) secrets: Vec<(HeaderName, SecretString)>,
@@ -63,7 +63,7 @@ impl ApiAccess {
         }
         let mut credential = HeaderMap::new();
         let identity = identity(&keys.authentication);
-        let (secret_headers, secrets): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
+        let (secret_headers, secret_values): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
         if let Some((name, value)) = keys.authentication.header() {
             let wrong = || {
                 HttpToolError::new(
@@ -76,17 +76,21 @@ impl ApiAccess {
             header.set_sensitive(true);
             credential.insert(name, header);
         }
-        let secrets = secrets.iter().map(ExposeSecret::expose_secret);
-        let secrets = Secrets::new(secrets, &keys.authentication, MIN_SECRET_LEN);
+        let secrets = Secrets::new(
+            secret_values.iter().map(ExposeSecret::expose_secret),
+            &keys.authentication,
+            MIN_SECRET_LEN,
+        );
         let timeout = keys.timeout_ms.unwrap_or(30_000);
         if !(1..=3_600_000).contains(&timeout) {
             let what = "the timeout must be from 1 to 3600000 milliseconds";
             return Err(HttpToolError::new("timeout_ms", what));
         }
         let max_answer_bytes = keys.max_answer_bytes.unwrap_or(1024 * 1024);
-        let success = match keys.success.is_empty() {
-            true => vec![StatusRange::SUCCESS],
-            false => keys.success,
+        let success = if keys.success.is_empty() {
+            vec![StatusRange::SUCCESS]
+        } else {
+            keys.success
         };
         Ok(Arc::new(Self {
             egress: keys.egress,
@@ -95,7 +99,7 @@ impl ApiAccess {
             secrets,
             secret_headers,
             identity,
-            limits: Limits {
+            limits: ResponseLimits {
                 timeout: Duration::from_millis(timeout),
                 max_answer_bytes,
                 success,
@@ -125,8 +129,8 @@ impl ApiAccess {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let made = HttpClient::new(&self.egress).map_err(|error| failure(&error, "", self))?;
-        Ok(self.client.get_or_init(|| made))
+        let client = HttpClient::new(&self.egress).map_err(|error| failure(&error, "", self))?;
+        Ok(self.client.get_or_init(|| client))
     }
 
     /// Returns a value with all secrets redacted, including keys.
@@ -159,11 +163,11 @@ fn identity(authentication: &Authentication) -> Value {
 }
 
 /// Converts an error of a request to `host`.
-pub(crate) fn failure(error: &HttpError, host: &str, door: &ApiAccess) -> ToolFailure {
+pub(crate) fn failure(error: &HttpError, host: &str, access: &ApiAccess) -> ToolFailure {
     let (code, message) = match error {
-        HttpError::Refused(refusal) => (ErrorCode::Denied, refusal.to_string()),
+        HttpError::Refused(error) => (ErrorCode::Denied, error.to_string()),
         HttpError::Timeout => {
-            let seconds = door.limits.timeout.as_secs_f64();
+            let seconds = access.limits.timeout.as_secs_f64();
             (
                 ErrorCode::Timeout,
                 format!("'{host}' did not respond within {seconds:?}s"),

@@ -10,18 +10,19 @@ use crate::request::RequestPlan;
 /// Returns SHA-256 of a tool's request, credential identity, result path and description. Secrets
 /// are represented only by their locations: changing the value of a credential does not change the
 /// digest.
-pub(crate) fn of(
+pub(crate) fn tool_digest(
     definition: &ToolDefinition,
     plan: &RequestPlan,
-    door: &ApiAccess,
+    access: &ApiAccess,
     result_at: Option<&str>,
 ) -> String {
     let headers = plan.headers.iter().map(|(name, value)| {
-        let value = match door.is_secret(name) {
-            true => json!("secret"),
-            false => value.to_value(),
+        let shown = if access.is_secret(name) {
+            json!("secret")
+        } else {
+            value.to_value()
         };
-        json!([name.as_str(), value])
+        json!([name.as_str(), shown])
     });
     let query = plan.query.iter().map(|part| {
         let style = format!("{:?}", part.style);
@@ -40,8 +41,8 @@ pub(crate) fn of(
         "query": query.collect::<Value>(),
         "headers": headers.collect::<Value>(),
         "body": plan.body.as_ref().map(|body| body.to_value()),
-        "identity": door.identity,
-        "success": door.limits.success,
+        "identity": access.identity,
+        "success": access.limits.success,
         "result_at": result_at,
     });
     tool.sort_all_objects();

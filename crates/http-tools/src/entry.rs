@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api_access::{ApiAccess, ApiAccessSettings};
-use crate::request::{QueryPart, RequestPlan, Style};
+use crate::request::{QueryPart, QueryStyle, RequestPlan};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, StatusRange, digest};
 
@@ -36,7 +36,7 @@ pub struct HttpToolEntry {
     /// Query parameters in addition to those in the URL.
     #[serde(default)]
     pub query: JsonObject,
-    /// Request headers.
+    /// Request headers, by name; each value is an input template.
     #[serde(default)]
     pub headers: JsonObject,
     /// Names of headers whose values are redacted in responses.
@@ -72,15 +72,18 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
         let what = format!("a {method} request cannot have a body");
         return Err(HttpToolError::new("body", what));
     }
-    if let Some(place) = entry.result_at.as_deref().filter(|place| !place.is_empty())
-        && !place.starts_with('/')
+    if let Some(pointer) = entry
+        .result_at
+        .as_deref()
+        .filter(|pointer| !pointer.is_empty())
+        && !pointer.starts_with('/')
     {
-        let what = format!("'{place}' is not a JSON pointer: it must begin with /");
+        let what = format!("'{pointer}' is not a JSON pointer: it must begin with /");
         return Err(HttpToolError::new("result_at", what));
     }
     let query = entry.query.into_iter().map(|(name, value)| {
         let value = template("query", &name, value)?;
-        let style = Style::Repeated;
+        let style = QueryStyle::Repeated;
         Ok(QueryPart { name, value, style })
     });
     let plan = RequestPlan {
@@ -95,7 +98,7 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
     };
     let schema = match entry.input_schema {
         Some(schema) => declared(schema, &plan)?,
-        None => schema_of(&plan),
+        None => default_schema(&plan),
     };
     let mut definition = ToolDefinition::builder(entry.name, entry.description)
         .schema(schema)
@@ -103,35 +106,35 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
     if let Some(category) = entry.category {
         definition = definition.category(category);
     }
-    let definition = definition
-        .build()
-        .map_err(|error| HttpToolError::new("", error.to_string()))?;
-    let door = ApiAccess::new(ApiAccessSettings {
-        secrets: values_of(&plan.headers, &entry.secret_headers)?,
+    let access = ApiAccess::new(ApiAccessSettings {
+        secrets: secret_values(&plan.headers, &entry.secret_headers)?,
         authentication: entry.authentication,
         egress: entry.egress,
         timeout_ms: entry.timeout_ms,
         max_answer_bytes: entry.max_answer_bytes,
         success: entry.success,
     })?;
-    door.check(plan.url.sample())?;
-    registrable(definition, plan, door, entry.result_at)
+    access.check(plan.url.sample())?;
+    let definition = definition
+        .build()
+        .map_err(|error| HttpToolError::new("", error.to_string()))?;
+    registrable(definition, plan, access, entry.result_at)
 }
 
 /// Creates a tool whose schema can be compiled, so that it can be registered.
 pub(crate) fn registrable(
     definition: ToolDefinition,
     plan: RequestPlan,
-    door: Arc<ApiAccess>,
+    access: Arc<ApiAccess>,
     result_at: Option<String>,
 ) -> Result<HttpTool, HttpToolError> {
     CompiledSchema::check(definition.input_schema())
         .map_err(|error| HttpToolError::new("input_schema", error.to_string()))?;
-    let digest = digest::of(&definition, &plan, &door, result_at.as_deref());
+    let digest = digest::tool_digest(&definition, &plan, &access, result_at.as_deref());
     Ok(HttpTool {
         definition,
         plan,
-        door,
+        access,
         result_at,
         digest,
     })
@@ -171,7 +174,7 @@ pub(crate) fn headers(
 }
 
 /// Returns these headers with their values, which must be constant.
-pub(crate) fn values_of(
+pub(crate) fn secret_values(
     headers: &[(HeaderName, InputTemplate)],
     names: &[String],
 ) -> Result<Vec<(HeaderName, SecretString)>, HttpToolError> {
@@ -194,7 +197,7 @@ pub(crate) fn values_of(
 
 fn template(key: &'static str, name: &str, value: Value) -> Result<InputTemplate, HttpToolError> {
     InputTemplate::parse(value).map_err(|error| {
-        let what = format!("{name}{}: {}", error.place, error.what);
+        let what = format!("{name}{}: {}", error.path, error.what);
         HttpToolError::new(key, what)
     })
 }
@@ -216,9 +219,9 @@ pub(crate) fn annotations(method: &Method, read_only: Option<bool>) -> JsonObjec
 /// Returns the distinct names of the arguments that a plan refers to, those in the URL first.
 fn parameter_names(plan: &RequestPlan) -> Vec<String> {
     let mut names: Vec<String> = plan.url.arguments().map(str::to_owned).collect();
-    let templates = plan.query.iter().map(|part| &part.value);
-    let templates = templates.chain(plan.headers.iter().map(|(_, value)| value));
-    for name in templates
+    let query_values = plan.query.iter().map(|part| &part.value);
+    for name in query_values
+        .chain(plan.headers.iter().map(|(_, value)| value))
         .chain(&plan.body)
         .flat_map(InputTemplate::arguments)
     {
@@ -244,7 +247,7 @@ fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     }
 }
 
-fn schema_of(plan: &RequestPlan) -> Value {
+fn default_schema(plan: &RequestPlan) -> Value {
     let properties: JsonObject = parameter_names(plan)
         .into_iter()
         .map(|name| (name, json!({"type": "string"})))

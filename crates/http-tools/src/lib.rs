@@ -2,7 +2,7 @@
 //! [`OpenApiEntry::tools`] creates a tool for each selected operation of an OpenAPI document.
 //!
 //! Arguments from a model only fill placeholders of a request: they cannot change the host or the
-//! structure of the path. Requests follow the egress policy of `pillion-core`; responses have a
+//! structure of the path. Requests follow the egress policy of `pillion-egress`; responses have a
 //! size limit and a timeout.
 //!
 //! ```
@@ -19,13 +19,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod answer;
 mod api_access;
 mod digest;
 mod entry;
 mod error;
 mod openapi;
 mod request;
+mod response;
 mod status;
 mod tool;
 mod url_template;

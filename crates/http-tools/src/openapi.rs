@@ -60,14 +60,13 @@ impl OpenApiEntry {
     /// `document`.
     ///
     /// # Errors
-    /// [`HttpToolError`] if the document is invalid, or if a named operation does not exist or
+    /// The document is invalid, or if a named operation does not exist or
     /// cannot become a tool. With `*`, unsuitable operations are skipped and logged.
     pub fn tools(self, document: &str) -> Result<Vec<HttpTool>, HttpToolError> {
-        let document = OpenApiDocument::parse(document)?;
-        self.tools_of(&document)
+        self.tools_in(&OpenApiDocument::parse(document)?)
     }
 
-    fn tools_of(self, document: &OpenApiDocument) -> Result<Vec<HttpTool>, HttpToolError> {
+    fn tools_in(self, document: &OpenApiDocument) -> Result<Vec<HttpTool>, HttpToolError> {
         let base = document.base_url(self.base_url.as_deref())?;
         let prefix = self.prefix.unwrap_or_else(|| format!("{}_", self.name));
         let headers = entry::headers(self.headers)?;
@@ -76,15 +75,15 @@ impl OpenApiEntry {
                 "headers of an OpenAPI document apply to all requests and must not use arguments";
             return Err(HttpToolError::new("headers", what));
         }
-        let door = ApiAccess::new(ApiAccessSettings {
-            secrets: entry::values_of(&headers, &self.secret_headers)?,
+        let access = ApiAccess::new(ApiAccessSettings {
+            secrets: entry::secret_values(&headers, &self.secret_headers)?,
             authentication: self.authentication,
             egress: self.egress,
             timeout_ms: self.timeout_ms,
             max_answer_bytes: self.max_answer_bytes,
             success: self.success,
         })?;
-        let wants_all = self.operations.iter().any(|wanted| wanted == "*");
+        let selects_all = self.operations.iter().any(|selected| selected == "*");
         if self.operations.is_empty() {
             let known = document.operation_ids().join(", ");
             let what =
@@ -92,17 +91,17 @@ impl OpenApiEntry {
             return Err(HttpToolError::new("operations", what));
         }
         let mut tools = Vec::new();
-        let mut left = self.operations;
+        let mut remaining = self.operations;
         for operation in document.operations() {
             let id = operation.id();
-            let is_named = id.is_some_and(|id| left.iter().any(|wanted| wanted == id));
-            left.retain(|wanted| Some(wanted.as_str()) != id);
-            if !is_named && !wants_all {
+            let is_named = id.is_some_and(|id| remaining.iter().any(|selected| selected == id));
+            remaining.retain(|selected| Some(selected.as_str()) != id);
+            if !is_named && !selects_all {
                 continue;
             }
             let tool = operation
                 .check_base_url(self.base_url.as_deref())
-                .and_then(|()| operation.tool(document, &base, &prefix, &headers, &door));
+                .and_then(|()| operation.tool(document, &base, &prefix, &headers, &access));
             match tool {
                 Ok(tool) => tools.push(tool),
                 Err(error) if is_named => return Err(error),
@@ -114,7 +113,7 @@ impl OpenApiEntry {
                 }
             }
         }
-        if let Some(stray) = left.iter().find(|wanted| *wanted != "*") {
+        if let Some(stray) = remaining.iter().find(|selected| *selected != "*") {
             let known = document.operation_ids().join(", ");
             let what = format!("unknown operation '{stray}'. The document has: {known}");
             return Err(HttpToolError::new("operations", what));

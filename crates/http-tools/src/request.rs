@@ -20,24 +20,24 @@ pub(crate) struct RequestPlan {
     pub(crate) body: Option<InputTemplate>,
 }
 
-/// A query parameter.
+/// A query parameter whose value is filled with arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct QueryPart {
     pub(crate) name: String,
     pub(crate) value: InputTemplate,
-    pub(crate) style: Style,
+    pub(crate) style: QueryStyle,
 }
 
 /// How lists and objects are encoded in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// `a=1&a=2`.
+pub(crate) enum QueryStyle {
+    /// One pair for each item: `a=1&a=2`.
     Repeated,
-    /// `a=1,2`, with this separator.
+    /// One pair whose items have this separator: `a=1,2`.
     Joined(&'static str),
-    /// `a[x]=1&a[y]=2`.
+    /// One pair for each member: `a[x]=1&a[y]=2`.
     DeepObject,
-    /// JSON.
+    /// One pair with the value as JSON.
     Json,
 }
 
@@ -46,7 +46,7 @@ impl RequestPlan {
     pub(crate) fn fill(
         &self,
         arguments: &Value,
-        door: &ApiAccess,
+        access: &ApiAccess,
     ) -> Result<HttpRequest, ToolFailure> {
         let mut url = self.url.fill(arguments)?;
         let mut query: Vec<String> = url.query().map(str::to_owned).into_iter().collect();
@@ -83,7 +83,7 @@ impl RequestPlan {
             header.set_sensitive(value.is_constant());
             headers.insert(name.clone(), header);
         }
-        door.sign(&mut headers);
+        access.sign(&mut headers);
         request.headers = headers;
         Ok(request)
     }
@@ -94,8 +94,8 @@ fn header_text(name: &HeaderName, value: &Value) -> Result<Option<String>, ToolF
     Ok(Some(match value {
         Value::Null => return Ok(None),
         Value::Array(items) => {
-            let items: Option<Vec<_>> = items.iter().map(scalar).collect();
-            items
+            let texts: Option<Vec<_>> = items.iter().map(scalar).collect();
+            texts
                 .ok_or_else(|| invalid_parameter(name.as_str()))?
                 .join(",")
         }
@@ -109,12 +109,16 @@ impl QueryPart {
         let misfits = || invalid_parameter(&self.name);
         match (value, self.style) {
             (Value::Null, _) => {}
-            (value, Style::Json) => query.push(format!("{name}={}", encoded(&value.to_string()))),
-            (Value::Array(items), Style::Joined(between)) => {
-                let items = items.iter().map(|item| Some(encoded(&scalar(item)?)));
-                let items: Option<Vec<_>> = items.collect();
-                let items = items.ok_or_else(misfits)?.join(between);
-                query.push(format!("{name}={items}"));
+            (value, QueryStyle::Json) => {
+                query.push(format!("{name}={}", encoded(&value.to_string())))
+            }
+            (Value::Array(items), QueryStyle::Joined(between)) => {
+                let texts: Option<Vec<_>> = items
+                    .iter()
+                    .map(|item| Some(encoded(&scalar(item)?)))
+                    .collect();
+                let joined = texts.ok_or_else(misfits)?.join(between);
+                query.push(format!("{name}={joined}"));
             }
             (Value::Array(items), _) => {
                 for item in items {
@@ -122,7 +126,7 @@ impl QueryPart {
                     query.push(format!("{name}={}", encoded(&item)));
                 }
             }
-            (Value::Object(members), Style::DeepObject) => {
+            (Value::Object(members), QueryStyle::DeepObject) => {
                 for (key, value) in members {
                     let value = scalar(value).ok_or_else(misfits)?;
                     let key = encoded(key);

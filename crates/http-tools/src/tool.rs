@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::api_access::{self, ApiAccess};
 use crate::request::RequestPlan;
-use crate::{HttpToolEntry, HttpToolError, answer, entry};
+use crate::{HttpToolEntry, HttpToolError, entry, response};
 
 /// An HTTP endpoint as a tool.
 pub struct HttpTool {
     pub(crate) definition: ToolDefinition,
     pub(crate) plan: RequestPlan,
-    pub(crate) door: Arc<ApiAccess>,
+    pub(crate) access: Arc<ApiAccess>,
     /// JSON pointer to the result in the response.
     pub(crate) result_at: Option<String>,
     /// The digest of the tool, without the values of secrets.
@@ -26,47 +26,47 @@ impl HttpTool {
     /// Creates a tool from its declaration. Does no I/O.
     ///
     /// # Errors
-    /// [`HttpToolError`] with the invalid key.
+    /// The declaration is invalid; the error names the key.
     pub fn new(entry: HttpToolEntry) -> Result<Self, HttpToolError> {
         entry::compile_entry(entry)
     }
 
     async fn run(&self, arguments: &Value) -> Result<ToolOutput, ToolFailure> {
-        let door = &*self.door;
-        let request = self.plan.fill(arguments, door)?;
+        let access = &*self.access;
+        let request = self.plan.fill(arguments, access)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
-        let failed = |error| api_access::failure(&error, &host, door);
-        let sent = door.client()?.send(request, door.limits.timeout).await;
-        let answer = sent.map_err(failed)?;
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let body = answer.bytes(door.limits.max_answer_bytes).await;
-        let body = String::from_utf8(body.map_err(failed)?.into());
-        let bytes = body.as_ref().map_or(0, String::len);
-        let is_success = door
+        let failed = |error| api_access::failure(&error, &host, access);
+        let sent = access.client()?.send(request, access.limits.timeout).await;
+        let response = sent.map_err(failed)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.bytes(access.limits.max_answer_bytes).await;
+        let text = String::from_utf8(body.map_err(failed)?.into());
+        let is_success = access
             .limits
             .success
             .iter()
             .any(|range| range.contains(status.as_u16()));
-        let Ok(body) = body else {
-            return match is_success {
-                true => Err(ToolFailure::internal("The response is not text")),
-                false => Err(answer::failure(&host, status, &headers, Value::Null)),
-            };
+        let Ok(text) = text else {
+            return Err(if is_success {
+                ToolFailure::internal("The response is not text")
+            } else {
+                response::failure(&host, status, &headers, Value::Null)
+            });
         };
-        let body = door.without_secrets(body);
+        let bytes = text.len();
+        let redacted_text = access.without_secrets(text);
         let parse = move || {
-            let value = answer::value_of(&headers, body);
-            (headers, value)
+            let parsed = response::parse_body(&headers, redacted_text);
+            (headers, parsed)
         };
-        let (headers, value) = compute::run(&host, bytes, parse).await;
+        let (headers, parsed) = compute::run(&host, bytes, parse).await;
         // Again after parsing, because JSON escapes may hide a secret.
-        let value = value.map(|value| door.redacted(value));
-        match is_success {
-            true => answer::output(status, value?, self.result_at.as_deref()),
-            false => {
-                let value = value.unwrap_or_default();
-                Err(answer::failure(&host, status, &headers, value))
-            }
+        let value = parsed.map(|value| access.redacted(value));
+        if is_success {
+            response::output(status, value?, self.result_at.as_deref())
+        } else {
+            let value = value.unwrap_or_default();
+            Err(response::failure(&host, status, &headers, value))
         }
     }
 }

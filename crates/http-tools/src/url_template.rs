@@ -48,15 +48,15 @@ impl UrlTemplate {
         })?;
         let authority = text.find("://").map(|begin| begin + 3);
         let path = authority.and_then(|begin| Some(begin + text[begin..].find(['/', '?'])?));
-        if let Some(place) = text.find('{')
-            && path.is_none_or(|path| place < path)
+        if let Some(open) = text.find('{')
+            && path.is_none_or(|path| open < path)
         {
             return Err(fault(
                 "placeholders for arguments are only allowed after the host",
             ));
         }
-        let written = join(&pieces, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
-        let sample = Url::parse(&written).map_err(|_| fault("not a valid URL"))?;
+        let sample_text = join(&pieces, |_| Ok::<_, HttpToolError>("x".to_owned()))?;
+        let sample = Url::parse(&sample_text).map_err(|_| fault("not a valid URL"))?;
         if !sample.username().is_empty() || sample.password().is_some() {
             return Err(fault(
                 "the URL contains a user or password: put them into 'authentication'",
@@ -67,7 +67,7 @@ impl UrlTemplate {
                 "the URL must not have a fragment ('#...'), because it is never sent",
             ));
         }
-        if !is_unchanged(&sample, &written) {
+        if !is_unchanged(&sample, &sample_text) {
             let what = format!("write the URL in its normalized form: {sample}");
             return Err(HttpToolError::new("url", what));
         }
@@ -96,29 +96,30 @@ impl UrlTemplate {
         let bad = |name: &str, what: &str| {
             ToolFailure::invalid_input(format!("The argument '{name}' {what}"))
         };
-        let written = join(&self.pieces, |name| {
-            let text = match arguments.get(name) {
-                Some(Value::String(text)) => text.clone(),
+        let text = join(&self.pieces, |name| {
+            let value = match arguments.get(name) {
+                Some(Value::String(value)) => value.clone(),
                 Some(scalar @ (Value::Number(_) | Value::Bool(_))) => scalar.to_string(),
                 None | Some(Value::Null) => return Err(bad(name, "is missing")),
                 Some(_) => return Err(bad(name, "must be a string, number or boolean")),
             };
-            if text.is_empty() {
+            if value.is_empty() {
                 return Err(bad(name, "is empty"));
             }
             // Some servers decode a path before they route it.
-            let is_way = |part: &str| matches!(part, "." | "..");
-            if self.occurs_in_path(name) && text.split(['/', '\\']).any(is_way) {
+            let is_dot_segment = |part: &str| matches!(part, "." | "..");
+            if self.occurs_in_path(name) && value.split(['/', '\\']).any(is_dot_segment) {
                 return Err(bad(name, "would change the path of the URL"));
             }
-            Ok(encoded(&text))
+            Ok(encoded(&value))
         })?;
-        let refused = || ToolFailure::invalid_input("An argument would change the path of the URL");
-        let url = Url::parse(&written).map_err(|_| refused())?;
-        match url.origin() == self.origin && is_unchanged(&url, &written) {
-            true => Ok(url),
-            false => Err(refused()),
+        let changes_path =
+            || ToolFailure::invalid_input("An argument would change the path of the URL");
+        let url = Url::parse(&text).map_err(|_| changes_path())?;
+        if url.origin() != self.origin || !is_unchanged(&url, &text) {
+            return Err(changes_path());
         }
+        Ok(url)
     }
 }
 
@@ -171,16 +172,17 @@ fn join<E>(pieces: &[TemplatePart], fill: impl Fn(&str) -> Result<String, E>) ->
     Ok(text)
 }
 
-/// Returns whether a parsed URL has exactly the written path and query.
-fn is_unchanged(url: &Url, written: &str) -> bool {
-    let rest = written.split_once("://").map_or("", |(_, rest)| rest);
-    let rest = rest.find(['/', '?']).map_or("", |begin| &rest[begin..]);
-    let (path, query) = match rest.split_once('?') {
+/// Returns whether a parsed URL has exactly the path and query of its text.
+fn is_unchanged(url: &Url, text: &str) -> bool {
+    let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
+    let begin = after_scheme.find(['/', '?']);
+    let target = begin.map_or("", |begin| &after_scheme[begin..]);
+    let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
-        None => (rest, None),
+        None => (target, None),
     };
-    let path = if path.is_empty() { "/" } else { path };
-    url.path() == path && url.query() == query
+    let is_same_path = url.path() == if path.is_empty() { "/" } else { path };
+    is_same_path && url.query() == query
 }
 
 #[cfg(test)]

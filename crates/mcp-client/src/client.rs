@@ -1,5 +1,5 @@
 mod circuit;
-mod confirmed;
+mod false_alarms;
 mod connection;
 mod delivery;
 mod known_tools;
@@ -251,9 +251,9 @@ impl McpClient {
             | TransportKind::WebSocket
             | TransportKind::Stdio => MessageStyle::Http,
         };
-        let wording = config.wording.unwrap_or(by_transport);
+        let style = config.wording.unwrap_or(by_transport);
         let secrets = self.sender.connections.secrets();
-        McpError::new(kind, wording, self.transport(), secrets)
+        McpError::new(kind, style, self.transport(), secrets)
     }
 
     /// Returns the name of a request for errors: `tool 'roll' of server 'dice'`.

@@ -1,11 +1,11 @@
 //! HTTP for the transports: one connection pool per client, size limits for responses, and
 //! redirects only within the origin.
 
-mod answer;
 mod attempts;
 mod body_form;
 mod failure;
 mod rejection;
+mod response;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -27,15 +27,15 @@ use super::{
     Authentication, AuthorizationResponse, Limits, McpErrorKind, PendingAuthorization,
     ServerConfig, TransportKind,
 };
-pub(super) use answer::{Answer, AnswerReader, EventBody, messages_of};
-use answer::{event_body, read_answer};
 use attempts::Attempts;
 use body_form::ContentTypeWarning;
 pub(super) use failure::{check_status, is_status, not_oauth, sending};
 use pillion_egress::{
     ConnectionChoice, DirectClient, EgressClient, Purpose, Reachability, SendOutcome, Trust,
 };
-pub(super) use rejection::{Rejection, RejectionAnswer};
+pub(super) use rejection::{Rejection, RejectionResponse};
+pub(super) use response::{EventBody, ResponseBody, ResponseReader, parse_event};
+use response::{event_body, read_body};
 
 const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Number of further headers of a message: of the session, the method and the connection.
@@ -85,7 +85,7 @@ impl HttpLink {
         // Reserves room for the headers that a message adds.
         message_headers.reserve(RESERVED_HEADERS);
         let shortcut = match authorizer {
-            None => DirectClient::to(&url, &config.egress),
+            None => DirectClient::for_url(&url, &config.egress),
             Some(_) => None,
         };
         Ok(Self {
@@ -130,8 +130,7 @@ impl HttpLink {
         body: Bytes,
         repeat: Repeat,
     ) -> Result<reqwest::Response, McpErrorKind> {
-        let (headers, body) = (&headers, &body);
-        let send = move |choice| self.post_once(url, headers, body, choice);
+        let send = |choice| self.post_once(url, &headers, &body, choice);
         self.repeatedly(repeat, send).await
     }
 
@@ -169,11 +168,11 @@ impl HttpLink {
             && *url == self.url
         {
             match shortcut.post(headers, body.clone(), choice).await {
-                SendOutcome::Answered(response) => return Ok(response),
+                SendOutcome::Response(response) => return Ok(response),
                 SendOutcome::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
                 SendOutcome::RedirectRefused => return Err(McpErrorKind::Redirect),
                 SendOutcome::Redirected(next) => url = Cow::Owned(next),
-                SendOutcome::NotTaken => {}
+                SendOutcome::NotSent => {}
             }
         }
         let request = (Method::POST, &*url, headers.clone(), body.clone());
@@ -181,19 +180,22 @@ impl HttpLink {
     }
 
     /// Reads the body of a response, or as much as is necessary to determine its kind.
-    pub(super) async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
+    pub(super) async fn read(
+        &self,
+        response: reqwest::Response,
+    ) -> Result<ResponseBody, McpErrorKind> {
         let idle = Reachability::idle_before(&response);
-        let answer = read_answer(response, &self.limits, &self.content_type_warning).await;
-        if matches!(answer, Err(McpErrorKind::Broken(_))) {
+        let body = read_body(response, &self.limits, &self.content_type_warning).await;
+        if matches!(body, Err(McpErrorKind::Broken(_))) {
             self.reachability.note_cut_off(idle);
         }
-        answer
+        body
     }
 
     /// Reads a stream to its end after the response, so that the next request finds its connection
     /// free. Most servers end the stream with the response. If a server does not, later calls do
     /// not wait for the end, and the connection is closed after a while.
-    pub(super) async fn finish(&self, mut reader: Box<AnswerReader>) {
+    pub(super) async fn finish(&self, mut reader: Box<ResponseReader>) {
         const CLOSE_GRACE_TIMEOUT: Duration = Duration::from_millis(2);
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
         // Usually the end has already arrived, and the connection's task notices it in its next
@@ -222,8 +224,7 @@ impl HttpLink {
     }
 
     /// Opens an event stream.
-    pub(super) async fn get_stream(&self, extra: HeaderMap) -> Result<EventBody, McpErrorKind> {
-        let mut extra = extra;
+    pub(super) async fn get_stream(&self, mut extra: HeaderMap) -> Result<EventBody, McpErrorKind> {
         extra.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let response = check_status(self.get(extra).await?).await?;
         event_body(response, &self.content_type_warning).await
@@ -234,8 +235,7 @@ impl HttpLink {
     pub(super) async fn get(&self, extra: HeaderMap) -> Result<reqwest::Response, McpErrorKind> {
         let mut headers = self.headers.clone();
         headers.extend(extra);
-        let headers = &headers;
-        let send = move |choice| {
+        let send = |choice| {
             let request = (Method::GET, &self.url, headers.clone(), Bytes::new());
             self.send(request, choice)
         };
@@ -248,11 +248,10 @@ impl HttpLink {
         let mut headers = self.headers.clone();
         headers.extend(extra);
         for choice in [ConnectionChoice::Any, ConnectionChoice::New] {
-            let headers = headers.clone();
             let pool_use = self.reachability.pool_use(choice).await;
             let (client, url) = (&self.client, &self.url);
-            let request = client.request_using(pool_use, Method::DELETE, url, headers);
-            let Ok(request) = request else {
+            let Ok(request) = client.request_using(pool_use, Method::DELETE, url, headers.clone())
+            else {
                 return; // Without a valid URL there was no session.
             };
             // Does not ask the user for an authorization.
@@ -270,14 +269,14 @@ impl HttpLink {
     /// because a user's time does not count. Returns `None` if the limit passes.
     pub(super) async fn in_time<T>(
         &self,
-        patience: Duration,
+        limit: Duration,
         work: impl Future<Output = T>,
     ) -> Option<T> {
         // The future continues after the authorization; restarting it could prompt a user who has
         // just denied the request.
-        let mut work = pin!(work);
+        let mut pinned = pin!(work);
         loop {
-            match pillion_deadline::timeout(patience, work.as_mut()).await {
+            match pillion_deadline::timeout(limit, pinned.as_mut()).await {
                 Ok(outcome) => return Some(outcome),
                 Err(_) if self.authorization_ended().await => {}
                 Err(_) => return None,
@@ -321,16 +320,18 @@ impl HttpLink {
 /// `tokio::task::yield_now` would poll the I/O driver first, and wake up again if the work is ready
 /// by then.
 async fn poll_twice<T>(work: impl Future<Output = T>) -> Option<T> {
-    let mut work = pin!(work);
+    let mut pinned = pin!(work);
     let mut turns_left = 1;
-    poll_fn(|context| match (work.as_mut().poll(context), turns_left) {
-        (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
-        (Poll::Pending, 0) => Poll::Ready(None),
-        (Poll::Pending, _) => {
-            turns_left -= 1;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
-    })
+    poll_fn(
+        |context| match (pinned.as_mut().poll(context), turns_left) {
+            (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
+            (Poll::Pending, 0) => Poll::Ready(None),
+            (Poll::Pending, _) => {
+                turns_left -= 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        },
+    )
     .await
 }

@@ -3,9 +3,9 @@
 
 mod duplex;
 mod event_stream;
+mod pending_requests;
 mod post;
 mod stdio;
-mod waiting;
 mod websocket;
 
 use std::future::Future;
@@ -31,10 +31,10 @@ const PING_TIMEOUT: Duration = Duration::from_secs(2);
 /// A boxed future, so that transports can be used as `dyn Transport`.
 pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A serialized request.
+/// A serialized request with what a transport needs to know about it.
 pub(super) struct SerializedRequest {
     pub(super) id: RpcRequestId,
-    /// The JSON-RPC message.
+    /// The JSON-RPC message, as JSON text.
     pub(super) message: Bytes,
     /// Headers that mirror parts of the message (2026-07-28); only used over HTTP.
     pub(super) mirrored: MirroredHeaders,

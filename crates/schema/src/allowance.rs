@@ -35,7 +35,7 @@ struct Allowance {
     /// Remaining number of steps.
     steps_left: u64,
     /// Number of steps between two checks of the clock.
-    steps_a_look: u64,
+    steps_per_clock_check: u64,
     /// Stack pointer at the start of the check.
     stack: usize,
 }
@@ -48,17 +48,17 @@ thread_local! {
 /// Limits of a check.
 pub(super) struct Limits {
     pub(super) until: Instant,
-    pub(super) most_steps: u64,
+    pub(super) max_steps: u64,
     /// Whether a step may take long: then every step checks the clock.
-    pub(super) steps_are_long: bool,
+    pub(super) has_slow_steps: bool,
 }
 
 /// Runs a check, and aborts it if it exceeds `limits`.
 pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, CheckAborted> {
     let allowance = Allowance {
         until: limits.until,
-        steps_left: limits.most_steps,
-        steps_a_look: if limits.steps_are_long {
+        steps_left: limits.max_steps,
+        steps_per_clock_check: if limits.has_slow_steps {
             1
         } else {
             STEPS_PER_CLOCK_CHECK
@@ -93,8 +93,9 @@ fn step() {
         resume_unwind(Box::new(CheckAborted::Depth));
     }
     let steps_left = allowance.steps_left.checked_sub(1);
-    let is_late =
-        |left: u64| left.is_multiple_of(allowance.steps_a_look) && Instant::now() > allowance.until;
+    let is_late = |left: u64| {
+        left.is_multiple_of(allowance.steps_per_clock_check) && Instant::now() > allowance.until
+    };
     match steps_left {
         Some(left) if !is_late(left) => {
             allowance.steps_left = left;

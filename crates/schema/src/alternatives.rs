@@ -34,15 +34,15 @@ pub(super) struct SchemaReader<'s> {
 }
 
 /// The alternatives that apply to one location in a value.
-pub(super) struct SchemaLocation<'s>(Alternatives<'s>);
+pub(super) struct ValueLocation<'s>(Alternatives<'s>);
 
 impl<'s> SchemaReader<'s> {
-    /// Makes a reader that takes at most `most_steps`. After the last step, the reader treats every
+    /// Creates a reader that takes at most `max_steps`. After the last step, the reader treats every
     /// schema as allowing any value.
-    pub(super) fn new(root: &'s Value, most_steps: u32) -> Self {
+    pub(super) fn new(root: &'s Value, max_steps: u32) -> Self {
         Self {
             root,
-            steps_left: most_steps,
+            steps_left: max_steps,
         }
     }
 
@@ -52,53 +52,55 @@ impl<'s> SchemaReader<'s> {
     }
 
     /// Returns the location to which `schema` alone applies.
-    pub(super) fn place(&mut self, schema: &'s Value) -> SchemaLocation<'s> {
-        SchemaLocation(self.expand(schema, 0))
+    pub(super) fn location(&mut self, schema: &'s Value) -> ValueLocation<'s> {
+        ValueLocation(self.expand(schema, 0))
     }
 
-    /// Returns the location of a member of an object at `place`.
-    pub(super) fn member(&mut self, place: &SchemaLocation<'s>, name: &str) -> SchemaLocation<'s> {
-        self.below(place, |reader, schema| {
-            reader.alternatives_of_member(schema, name)
+    /// Returns the location of a member of an object at `location`.
+    pub(super) fn member(&mut self, location: &ValueLocation<'s>, name: &str) -> ValueLocation<'s> {
+        self.descend(location, |reader, schema| {
+            reader.member_alternatives(schema, name)
         })
     }
 
-    /// Returns the location of an element of an array at `place`.
+    /// Returns the location of an element of an array at `location`.
     pub(super) fn element(
         &mut self,
-        place: &SchemaLocation<'s>,
+        location: &ValueLocation<'s>,
         index: usize,
-    ) -> SchemaLocation<'s> {
-        self.below(place, |reader, schema| {
-            let tuple = schema.get("prefixItems").or(schema.get("items"));
-            let tuple = tuple.and_then(Value::as_array);
-            let own = tuple.and_then(|tuple| tuple.get(index));
-            let others = schema.get("items").filter(|items| !items.is_array());
-            match own.or(others) {
+    ) -> ValueLocation<'s> {
+        self.descend(location, |reader, schema| {
+            let items = schema.get("items");
+            let tuple = schema
+                .get("prefixItems")
+                .or(items)
+                .and_then(Value::as_array);
+            let item = tuple.and_then(|tuple| tuple.get(index));
+            match item.or(items.filter(|items| !items.is_array())) {
                 Some(schema) => reader.expand(schema, 1),
                 None => anything(),
             }
         })
     }
 
-    fn below(
+    fn descend(
         &mut self,
-        place: &SchemaLocation<'s>,
-        mut by_one: impl FnMut(&mut Self, &'s Map<String, Value>) -> Alternatives<'s>,
-    ) -> SchemaLocation<'s> {
+        location: &ValueLocation<'s>,
+        mut alternatives_in: impl FnMut(&mut Self, &'s Map<String, Value>) -> Alternatives<'s>,
+    ) -> ValueLocation<'s> {
         let mut found = Alternatives::new();
-        for alternative in &place.0 {
+        for alternative in &location.0 {
             let mut all = anything();
             for &schema in alternative {
-                let one = by_one(self, schema);
-                all = self.both(&all, &one);
+                let one = alternatives_in(self, schema);
+                all = self.combine(&all, &one);
             }
             found.extend(all);
         }
-        SchemaLocation(few(found))
+        ValueLocation(limit(found))
     }
 
-    fn alternatives_of_member(
+    fn member_alternatives(
         &mut self,
         schema: &'s Map<String, Value>,
         name: &str,
@@ -116,7 +118,7 @@ impl<'s> SchemaReader<'s> {
         for schema in by_pattern.into_iter().flat_map(Map::values) {
             either.extend(self.expand(schema, 1));
         }
-        few(either)
+        limit(either)
     }
 
     fn expand(&mut self, schema: &'s Value, level: usize) -> Alternatives<'s> {
@@ -130,15 +132,15 @@ impl<'s> SchemaReader<'s> {
         }
         let mut found = vec![vec![schema]];
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-            let target = match target_of(self.root, reference) {
+            let target = match reference_target(self.root, reference) {
                 Some(target) => self.expand(target, level + 1),
                 None => anything(),
             };
-            found = self.both(&found, &target);
+            found = self.combine(&found, &target);
         }
         for part in list(schema, "allOf").unwrap_or_default() {
             let part = self.expand(part, level + 1);
-            found = self.both(&found, &part);
+            found = self.combine(&found, &part);
         }
         for keyword in ["anyOf", "oneOf"] {
             let Some(parts) = list(schema, keyword) else {
@@ -148,12 +150,13 @@ impl<'s> SchemaReader<'s> {
             for part in parts {
                 either.extend(self.expand(part, level + 1));
             }
-            found = self.both(&found, &few(either));
+            found = self.combine(&found, &limit(either));
         }
         found
     }
 
-    fn both(&mut self, one: &Alternatives<'s>, other: &Alternatives<'s>) -> Alternatives<'s> {
+    /// Returns the alternatives of a location to which one of `one` and one of `other` apply.
+    fn combine(&mut self, one: &Alternatives<'s>, other: &Alternatives<'s>) -> Alternatives<'s> {
         if one.len() * other.len() > MAX_ALTERNATIVES {
             return anything();
         }
@@ -170,26 +173,26 @@ impl<'s> SchemaReader<'s> {
     }
 
     /// Returns whether any alternative requires this member. Also true if all steps are used up.
-    pub(super) fn requires(&mut self, place: &SchemaLocation<'s>, name: &str) -> bool {
-        place.0.iter().flatten().any(|schema| {
+    pub(super) fn requires(&mut self, location: &ValueLocation<'s>, name: &str) -> bool {
+        location.0.iter().flatten().any(|schema| {
             let required = list(schema, "required").unwrap_or_default();
             !self.compare(required.len()) || required.iter().any(|other| other == name)
         })
     }
 
     /// Removes the alternatives that this object cannot match, unless that would remove all.
-    pub(super) fn narrow(&mut self, place: &mut SchemaLocation<'s>, value: &Map<String, Value>) {
-        if place.0.len() < 2 {
+    pub(super) fn narrow(&mut self, location: &mut ValueLocation<'s>, value: &Map<String, Value>) {
+        if location.0.len() < 2 {
             return;
         }
-        let mut kept = place.0.clone();
-        kept.retain(|alternative| {
+        let mut matching = location.0.clone();
+        matching.retain(|alternative| {
             alternative
                 .iter()
                 .all(|schema| self.may_match(schema, value))
         });
-        if !kept.is_empty() {
-            place.0 = kept;
+        if !matching.is_empty() {
+            location.0 = matching;
         }
     }
 
@@ -197,25 +200,25 @@ impl<'s> SchemaReader<'s> {
     /// allowed by `const` and `enum`.
     fn may_match(&mut self, schema: &Map<String, Value>, value: &Map<String, Value>) -> bool {
         let properties = schema.get("properties").and_then(Value::as_object);
-        let has_words = properties.is_none_or(|properties| {
-            value.iter().all(|(name, word)| {
-                let Some(property) = properties.get(name).filter(|_| word.is_string()) else {
+        let strings_match = properties.is_none_or(|properties| {
+            value.iter().all(|(name, member)| {
+                let Some(property) = properties.get(name).filter(|_| member.is_string()) else {
                     return true;
                 };
-                let is_other = property.get("const").is_some_and(|only| only != word);
+                let is_other = property.get("const").is_some_and(|only| only != member);
                 let allowed = property.get("enum").and_then(Value::as_array);
                 !is_other
                     && allowed.is_none_or(|allowed| {
-                        !self.compare(allowed.len()) || allowed.contains(word)
+                        !self.compare(allowed.len()) || allowed.contains(member)
                     })
             })
         });
-        let needed = list(schema, "required").unwrap_or_default();
-        let mut needed_names = needed.iter().filter_map(Value::as_str);
-        has_words
-            && types_of(schema) & OBJECT != 0
-            && (!self.compare(value.len().max(needed.len()))
-                || needed_names.all(|name| value.contains_key(name)))
+        let required = list(schema, "required").unwrap_or_default();
+        let mut required_names = required.iter().filter_map(Value::as_str);
+        strings_match
+            && allowed_types(schema) & OBJECT != 0
+            && (!self.compare(value.len().max(required.len()))
+                || required_names.all(|name| value.contains_key(name)))
     }
 
     fn step(&mut self) -> bool {
@@ -236,22 +239,27 @@ impl<'s> SchemaReader<'s> {
     }
 }
 
-impl SchemaLocation<'_> {
+impl ValueLocation<'_> {
     /// Returns the types that a value at this location may have.
     pub(super) fn types(&self) -> JsonTypes {
-        let of = |alternative: &Alternative<'_>| {
-            let types = alternative.iter().map(|schema| types_of(schema));
+        let alternative_types = |alternative: &Alternative<'_>| {
+            let types = alternative.iter().map(|schema| allowed_types(schema));
             types.fold(ANY, |all, one| all & one)
         };
-        self.0.iter().map(of).fold(0, |all, one| all | one)
+        self.0
+            .iter()
+            .map(alternative_types)
+            .fold(0, |all, one| all | one)
     }
 }
 
+/// Returns the alternatives of a location where any value is allowed.
 fn anything<'s>() -> Alternatives<'s> {
     vec![Alternative::new()]
 }
 
-fn few(alternatives: Alternatives<'_>) -> Alternatives<'_> {
+/// Allows any value if there are more alternatives than the limit.
+fn limit(alternatives: Alternatives<'_>) -> Alternatives<'_> {
     if alternatives.len() > MAX_ALTERNATIVES {
         return anything();
     }
@@ -262,7 +270,7 @@ fn list<'s>(schema: &'s Map<String, Value>, keyword: &str) -> Option<&'s [Value]
     schema.get(keyword)?.as_array().map(Vec::as_slice)
 }
 
-fn types_of(schema: &Map<String, Value>) -> JsonTypes {
+fn allowed_types(schema: &Map<String, Value>) -> JsonTypes {
     let mut types = match schema.get("type") {
         Some(Value::String(name)) => type_named(name),
         Some(Value::Array(names)) => names
@@ -272,10 +280,10 @@ fn types_of(schema: &Map<String, Value>) -> JsonTypes {
         _ => ANY,
     };
     if let Some(value) = schema.get("const") {
-        types &= type_of(value);
+        types &= value_type(value);
     }
     if let Some(values) = list(schema, "enum") {
-        types &= values.iter().fold(0, |all, value| all | type_of(value));
+        types &= values.iter().fold(0, |all, value| all | value_type(value));
     }
     types
 }
@@ -292,7 +300,7 @@ fn type_named(name: &str) -> JsonTypes {
     }
 }
 
-pub(super) fn type_of(value: &Value) -> JsonTypes {
+pub(super) fn value_type(value: &Value) -> JsonTypes {
     match value {
         Value::Null => NULL,
         Value::Object(_) => OBJECT,
@@ -304,7 +312,7 @@ pub(super) fn type_of(value: &Value) -> JsonTypes {
 }
 
 /// Returns the target of a reference within the document.
-fn target_of<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
-    let pointer = super::counted::percent_decoded(reference.strip_prefix('#')?)?;
+fn reference_target<'s>(root: &'s Value, reference: &str) -> Option<&'s Value> {
+    let pointer = super::instrumented::percent_decoded(reference.strip_prefix('#')?)?;
     root.pointer(&pointer)
 }

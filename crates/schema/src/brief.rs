@@ -48,28 +48,29 @@ impl CompiledSchema {
         if may_be_long && (!self.patterns.are_simple() || is_slow()) {
             return None;
         }
-        let most_bytes = match may_be_long {
-            true => MAX_BYTES_FOR_PATTERNS,
-            false => MAX_BYTES,
+        let max_bytes = if may_be_long {
+            MAX_BYTES_FOR_PATTERNS
+        } else {
+            MAX_BYTES
         };
-        let is_small = arguments
+        arguments
             .iter()
-            .try_fold(most_bytes, |left, (name, value)| {
+            .try_fold(max_bytes, |left, (name, value)| {
                 pay(left.checked_sub(name.len())?, value)
-            });
-        is_small?;
+            })?;
         let began = Instant::now();
         let effort = Effort {
             until: began + MAX_TIME,
-            most_steps: MAX_STEPS,
+            max_steps: MAX_STEPS,
         };
         let checked = self.read_arguments(arguments, nulls, &effort);
         if may_be_long {
             // A regular expression cannot be interrupted.
-            match began.elapsed() > MAX_TIME {
-                true => self.overruns.fetch_add(1, Ordering::Relaxed),
-                false => self.overruns.swap(0, Ordering::Relaxed),
-            };
+            if began.elapsed() > MAX_TIME {
+                self.overruns.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.overruns.store(0, Ordering::Relaxed);
+            }
         }
         checked.ok()
     }

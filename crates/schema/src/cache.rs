@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The compiled form of one schema, which may be dropped at any time.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct SchemaSlot {
     compiled: ArcSwapOption<CompiledSchema>,
     /// Whether the compiled form was used since the cache last looked.
     was_used: AtomicBool,
@@ -24,7 +24,7 @@ pub(super) struct Slot {
     pub(super) compiling: Mutex<()>,
 }
 
-impl Slot {
+impl SchemaSlot {
     /// Returns the compiled schema if there is one, without a lock.
     pub(super) fn get(&self) -> Guard<Option<Arc<CompiledSchema>>> {
         // Usually set already: writing each time would slow down concurrent calls.
@@ -36,29 +36,29 @@ impl Slot {
 }
 
 /// One cache for the process, because the limit protects the memory of the process.
-static CACHE: LazyLock<Mutex<Cache>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<SchemaCache>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
-struct Cache {
-    accounts: HashMap<Arc<str>, Account>,
+struct SchemaCache {
+    accounts: HashMap<Arc<str>, CachedAccount>,
     bytes: u64,
 }
 
 #[derive(Default)]
-struct Account {
+struct CachedAccount {
     bytes: u64,
     /// The entries that were used recently are closer to the back.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<SlotEntry>,
 }
 
-struct Entry {
+struct SlotEntry {
     /// Dead if the schema was dropped.
-    slot: Weak<Slot>,
+    slot: Weak<SchemaSlot>,
     bytes: u64,
 }
 
 /// Stores a compiled schema in its slot, and drops others if that exceeds the limit.
-pub(super) fn insert(account: &Arc<str>, slot: &Arc<Slot>, compiled: Arc<CompiledSchema>) {
+pub(super) fn insert(account: &Arc<str>, slot: &Arc<SchemaSlot>, compiled: Arc<CompiledSchema>) {
     let bytes = compiled.bytes;
     slot.compiled.store(Some(compiled));
     let mut dropped = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn insert(account: &Arc<str>, slot: &Arc<Slot>, compiled: Arc<Compile
     cache.bytes += bytes;
     let entries = cache.accounts.entry(Arc::clone(account)).or_default();
     entries.bytes += bytes;
-    entries.entries.push_back(Entry {
+    entries.entries.push_back(SlotEntry {
         slot: Arc::downgrade(slot),
         bytes,
     });
@@ -78,7 +78,7 @@ pub(super) fn insert(account: &Arc<str>, slot: &Arc<Slot>, compiled: Arc<Compile
     drop(dropped);
 }
 
-impl Cache {
+impl SchemaCache {
     /// Removes an entry of the account with the most bytes: the oldest entry that was not used
     /// since the cache last looked at it.
     fn evict(&mut self) -> Option<Arc<CompiledSchema>> {
@@ -89,7 +89,7 @@ impl Cache {
         };
         let entry = account.take_oldest();
         let name = Arc::clone(name);
-        let Some(Entry { slot, bytes }) = entry else {
+        let Some(SlotEntry { slot, bytes }) = entry else {
             self.accounts.remove(&name);
             return None;
         };
@@ -99,11 +99,11 @@ impl Cache {
     }
 }
 
-impl Account {
-    fn take_oldest(&mut self) -> Option<Entry> {
+impl CachedAccount {
+    fn take_oldest(&mut self) -> Option<SlotEntry> {
         for _ in 0..self.entries.len() {
             let entry = self.entries.pop_front()?;
-            let is_recent = |slot: Arc<Slot>| slot.was_used.swap(false, Ordering::Relaxed);
+            let is_recent = |slot: Arc<SchemaSlot>| slot.was_used.swap(false, Ordering::Relaxed);
             if !entry.slot.upgrade().is_some_and(is_recent) {
                 return Some(entry);
             }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::SchemaError;
-use super::counted::too_large;
+use super::instrumented::too_large;
 use super::keywords::SubschemaKind;
 use super::pattern_cost::{PatternSizes, Unbounded, translation_work};
 
@@ -49,7 +49,7 @@ impl CompiledSize {
     /// for each keyword below that name.
     ///
     /// # Errors
-    /// If the schema is too large.
+    /// The schema is too large.
     pub(super) fn add_part(
         &mut self,
         entries: &Map<String, Value>,
@@ -61,17 +61,17 @@ impl CompiledSize {
         self.parts += keywords * (BYTES_PER_KEYWORD + path_bytes as u64) + keyword_bytes;
         for (keyword, value) in entries {
             // Subschemas are added by themselves.
-            if SubschemaKind::of(keyword).is_nothing() {
+            if SubschemaKind::from_keyword(keyword).is_nothing() {
                 self.parts += value_bytes(value);
             }
         }
         self.check()
     }
 
-    /// Adds a pattern.
+    /// Adds the size and the translation of a pattern.
     ///
     /// # Errors
-    /// If the patterns of the schema are too large, or the size of this one cannot be bounded.
+    /// The patterns of the schema are too large, or the size of this one cannot be bounded.
     pub(super) fn add_pattern(
         &mut self,
         pattern: &str,
@@ -80,8 +80,9 @@ impl CompiledSize {
         // Reading a pattern that exceeds the limit would take too long already.
         self.translation = self.translation.saturating_add(translation_work(pattern));
         self.check()?;
-        let bytes = sizes.compiled_bytes(pattern);
-        let bytes = bytes.map_err(|Unbounded| too_large(UNBOUNDED_PATTERN))?;
+        let bytes = sizes
+            .compiled_bytes(pattern)
+            .map_err(|Unbounded| too_large(UNBOUNDED_PATTERN))?;
         self.patterns = self.patterns.saturating_add(bytes);
         self.check()
     }
@@ -124,14 +125,14 @@ fn value_bytes(value: &Value) -> u64 {
         + match value {
             Value::String(text) => text.len() as u64,
             Value::Array(items) => {
-                let items = items.iter().map(|item| BYTES_PER_ITEM + value_bytes(item));
-                items.sum()
+                let bytes = items.iter().map(|item| BYTES_PER_ITEM + value_bytes(item));
+                bytes.sum()
             }
             Value::Object(members) => {
-                let members = members.iter();
-                let members = members
+                let bytes = members
+                    .iter()
                     .map(|(name, member)| BYTES_PER_ITEM + name.len() as u64 + value_bytes(member));
-                BYTES_PER_OBJECT + members.sum::<u64>()
+                BYTES_PER_OBJECT + bytes.sum::<u64>()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => 0,
         }

@@ -58,17 +58,17 @@ async fn run_in_turn<T: Send + 'static>(
     account: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    let turn = Turn::of(account);
+    let turn = AccountTurn::for_account(account);
     // The semaphores are never closed.
     let permit = Arc::clone(&turn.semaphore).acquire_owned().await;
     let processor = Arc::clone(&PROCESSORS).acquire_owned().await;
-    let done = spawn_blocking(move || {
-        let done = work();
+    let task = spawn_blocking(move || {
+        let output = work();
         drop((processor, permit, turn));
-        done
+        output
     });
-    match done.await {
-        Ok(done) => done,
+    match task.await {
+        Ok(output) => output,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
             // The runtime shuts down, and drops this future.
@@ -78,16 +78,17 @@ async fn run_in_turn<T: Send + 'static>(
 }
 
 /// The semaphore of one account, which is removed with its last user.
-struct Turn {
+struct AccountTurn {
     account: String,
     semaphore: Arc<Semaphore>,
 }
 
-impl Turn {
-    fn of(account: &str) -> Self {
+impl AccountTurn {
+    fn for_account(account: &str) -> Self {
         let mut accounts = ACCOUNTS.lock();
-        let semaphore = accounts.entry(account.to_owned());
-        let semaphore = semaphore.or_insert_with(|| Arc::new(Semaphore::new(1)));
+        let semaphore = accounts
+            .entry(account.to_owned())
+            .or_insert_with(|| Arc::new(Semaphore::new(1)));
         Self {
             account: account.to_owned(),
             semaphore: Arc::clone(semaphore),
@@ -95,7 +96,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for AccountTurn {
     fn drop(&mut self) {
         let mut accounts = ACCOUNTS.lock();
         // The map and this value.

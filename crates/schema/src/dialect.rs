@@ -1,4 +1,4 @@
-//! Converts what older dialects of JSON Schema write in another way than 2020-12.
+//! Converts keywords whose form differs between JSON Schema 2020-12 and older dialects.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ pub(super) struct OldForms {
 
 impl OldForms {
     /// Returns the forms of the dialect that the schema declares.
-    pub(super) fn of(schema: &Value) -> Self {
+    pub(super) fn from_schema(schema: &Value) -> Self {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let is_any = |names: &[&str]| {
             declared.is_some_and(|declared| names.iter().any(|name| declared.contains(name)))
@@ -62,9 +62,10 @@ fn convert_bounds(keywords: &mut Map<String, Value>) -> bool {
         let Some(Value::Bool(is_exclusive)) = keywords.get(exclusive) else {
             continue;
         };
-        let bound = match is_exclusive {
-            true => keywords.shift_remove(inclusive),
-            false => None,
+        let bound = if *is_exclusive {
+            keywords.shift_remove(inclusive)
+        } else {
+            None
         };
         match bound {
             Some(bound) => drop(keywords.insert(exclusive.to_owned(), bound)),
@@ -107,8 +108,8 @@ fn redirect_references(schema: &mut Value) {
 fn redirected(reference: &str) -> String {
     let segments: Vec<_> = reference.split('/').collect();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
-    let redirected = segments.iter().enumerate().map(|(place, segment)| {
-        let next = segments.get(place + 1).copied().unwrap_or_default();
+    let redirected = segments.iter().enumerate().map(|(index, segment)| {
+        let next = segments.get(index + 1).copied().unwrap_or_default();
         match *segment {
             "items" if is_number(next) => "prefixItems",
             segment => segment,

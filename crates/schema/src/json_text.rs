@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::alternatives::{
-    ARRAY, BOOLEAN, JsonTypes, MAX_STEPS, OBJECT, STRING, SchemaLocation, SchemaReader, type_of,
+    ARRAY, BOOLEAN, JsonTypes, MAX_STEPS, OBJECT, STRING, SchemaReader, ValueLocation, value_type,
 };
 use super::{CheckAborted, CompiledSchema, Effort, InvalidArguments, OptionalNull, json_values};
 
@@ -29,7 +29,7 @@ impl CompiledSchema {
     /// ```
     ///
     /// # Errors
-    /// Same as [`validate_within`](Self::validate_within), with the violation of the arguments as
+    /// As for [`validate_within`](Self::validate_within), with the violation of the arguments as
     /// they are if the repaired arguments do not match either.
     pub fn repair_within(
         &self,
@@ -41,18 +41,18 @@ impl CompiledSchema {
         let Err(violation) = self.read_arguments(arguments, nulls, &effort)? else {
             return Ok(Ok(false));
         };
-        let mut meant = Value::Object(arguments.clone());
+        let mut decoded_value = Value::Object(arguments.clone());
         let mut reader = SchemaReader::new(&self.schema, MAX_STEPS);
-        let place = reader.place(&self.schema);
-        if !decode_texts(&mut reader, place, &mut meant) {
+        let location = reader.location(&self.schema);
+        if !decode_texts(&mut reader, location, &mut decoded_value) {
             return Ok(Err(violation));
         }
-        let Value::Object(mut meant) = meant else {
+        let Value::Object(mut repaired) = decoded_value else {
             return Ok(Err(violation));
         };
-        match self.read_arguments(&mut meant, nulls, &effort)? {
+        match self.read_arguments(&mut repaired, nulls, &effort)? {
             Ok(()) => {
-                *arguments = meant;
+                *arguments = repaired;
                 Ok(Ok(true))
             }
             Err(_) => Ok(Err(violation)),
@@ -63,28 +63,28 @@ impl CompiledSchema {
 /// Decodes the texts in `value` at locations that allow no text. Returns whether there are any.
 fn decode_texts<'s>(
     reader: &mut SchemaReader<'s>,
-    mut place: SchemaLocation<'s>,
+    mut location: ValueLocation<'s>,
     value: &mut Value,
 ) -> bool {
     let mut is_changed = false;
     if let Value::String(text) = value
-        && let Some(meant) = decoded(text, place.types())
+        && let Some(json) = decoded(text, location.types())
     {
-        *value = meant;
+        *value = json;
         is_changed = true;
     }
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                let place = reader.element(&place, index);
-                is_changed |= decode_texts(reader, place, item);
+                let below = reader.element(&location, index);
+                is_changed |= decode_texts(reader, below, item);
             }
         }
         Value::Object(members) => {
-            reader.narrow(&mut place, members);
+            reader.narrow(&mut location, members);
             for (name, member) in members.iter_mut() {
-                let place = reader.member(&place, name);
-                is_changed |= decode_texts(reader, place, member);
+                let below = reader.member(&location, name);
+                is_changed |= decode_texts(reader, below, member);
             }
         }
         _ => {}
@@ -101,7 +101,7 @@ fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
     for _ in 0..MAX_ENCODINGS {
         match json_values::from_str(&text) {
             Ok(Value::String(inner)) => text = inner,
-            Ok(value) => return is_meant(&text, &value, types).then_some(value),
+            Ok(value) => return is_allowed(&text, &value, types).then_some(value),
             Err(_) => break,
         }
     }
@@ -113,7 +113,7 @@ fn decoded(text: &str, types: JsonTypes) -> Option<Value> {
     }
 }
 
-fn is_meant(text: &str, value: &Value, types: JsonTypes) -> bool {
+fn is_allowed(text: &str, value: &Value, types: JsonTypes) -> bool {
     let types = match value {
         // PHP's encoding of an empty object.
         Value::Array(items) if items.is_empty() && types & OBJECT != 0 => types | ARRAY,
@@ -121,14 +121,15 @@ fn is_meant(text: &str, value: &Value, types: JsonTypes) -> bool {
         Value::Number(number) if number.is_f64() => {
             let is_integer = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
             let digits = text.trim();
-            match is_integer(digits.strip_prefix('-').unwrap_or(digits)) {
-                true => 0,
-                false => types,
+            if is_integer(digits.strip_prefix('-').unwrap_or(digits)) {
+                0
+            } else {
+                types
             }
         }
         _ => types,
     };
-    types & type_of(value) != 0
+    types & value_type(value) != 0
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ pub fn count_with_strings(json: &[u8]) -> usize {
 /// twice, and names of members and the contents of strings do not count. Short texts are not read.
 ///
 /// # Errors
-/// [`TooManyValues`].
+/// The text has more than [`MAX_VALUES`] values.
 pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
     // Each value except the first adds at least one byte.
     if json.len() < MAX_VALUES || scan(json, MAX_VALUES, |_| 0) <= MAX_VALUES {
@@ -81,7 +81,7 @@ pub fn check(json: &[u8]) -> Result<(), TooManyValues> {
 /// Parses a JSON text of another party like [`serde_json::from_str`].
 ///
 /// # Errors
-/// If the text is not valid, or has more than [`MAX_VALUES`] values.
+/// The text is not valid, or has more than [`MAX_VALUES`] values.
 ///
 /// ```
 /// use pillion_schema::json_values::from_str;
@@ -98,7 +98,7 @@ pub fn from_str<'de, T: Deserialize<'de>>(json: &'de str) -> serde_json::Result<
 /// Parses a JSON text of another party like [`serde_json::from_slice`].
 ///
 /// # Errors
-/// Same as [`from_str`].
+/// As for [`from_str`].
 pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Result<T> {
     check(json).map_err(Error::custom)?;
     serde_json::from_slice(json)
@@ -111,8 +111,9 @@ fn punctuation(json: &[u8]) -> usize {
     count_byte(b',') + count_byte(b'[') + count_byte(b'{')
 }
 
-/// Counts values until there are more than `max`, and adds what `of_string` returns for each string.
-fn scan(json: &[u8], max: usize, of_string: impl Fn(&[u8]) -> usize) -> usize {
+/// Counts values until there are more than `max`, and adds the result of `count_string` for each
+/// string.
+fn scan(json: &[u8], max: usize, count_string: impl Fn(&[u8]) -> usize) -> usize {
     let mut values = 1;
     let mut rest = json;
     while values <= max {
@@ -124,7 +125,7 @@ fn scan(json: &[u8], max: usize, of_string: impl Fn(&[u8]) -> usize) -> usize {
         rest = &rest[at + 1..];
         if is_string {
             let end = string_end(rest);
-            values += of_string(&rest[..end]);
+            values += count_string(&rest[..end]);
             rest = rest.get(end + 1..).unwrap_or_default();
         } else {
             values += 1;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The names of types.
+/// The values of `type`.
 pub(super) const TYPES: [&str; 7] = [
     "array", "boolean", "integer", "null", "number", "object", "string",
 ];
@@ -11,12 +11,12 @@ pub(super) const TYPES: [&str; 7] = [
 ///
 /// ```
 /// use pillion_schema::SubschemaKind;
-/// assert_eq!(SubschemaKind::of("properties"), SubschemaKind::Named);
-/// assert_eq!(SubschemaKind::of("enum"), SubschemaKind::Nothing);
+/// assert_eq!(SubschemaKind::from_keyword("properties"), SubschemaKind::Named);
+/// assert_eq!(SubschemaKind::from_keyword("enum"), SubschemaKind::Nothing);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubschemaKind {
-    /// A schema.
+    /// One schema.
     Schema,
     /// A list of schemas.
     List,
@@ -36,7 +36,7 @@ impl SubschemaKind {
 
     /// Returns the kind of schemas that `keyword` contains.
     #[must_use]
-    pub fn of(keyword: &str) -> Self {
+    pub fn from_keyword(keyword: &str) -> Self {
         match keyword {
             "additionalItems"
             | "additionalProperties"
@@ -68,7 +68,7 @@ impl SubschemaKind {
 /// assert_eq!(subschemas("default", &value).count(), 0);
 /// ```
 pub fn subschemas<'s>(keyword: &str, value: &'s Value) -> impl Iterator<Item = &'s Value> {
-    let (one, list, named) = match (SubschemaKind::of(keyword), value) {
+    let (one, list, named) = match (SubschemaKind::from_keyword(keyword), value) {
         (SubschemaKind::Nothing, _) => (None, None, None),
         (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values())),
         (_, Value::Array(list)) => (None, Some(list.iter()), None),
@@ -85,7 +85,7 @@ pub fn subschemas_mut<'s>(
     keyword: &str,
     value: &'s mut Value,
 ) -> impl Iterator<Item = &'s mut Value> {
-    let (one, list, named) = match (SubschemaKind::of(keyword), value) {
+    let (one, list, named) = match (SubschemaKind::from_keyword(keyword), value) {
         (SubschemaKind::Nothing, _) => (None, None, None),
         (SubschemaKind::Named, Value::Object(named)) => (None, None, Some(named.values_mut())),
         (_, Value::Array(list)) => (None, Some(list.iter_mut()), None),

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::cache::{self, Slot};
-use super::counted::{Counted, counted, without_patterns};
+use super::cache::{self, SchemaSlot};
+use super::instrumented::{InstrumentedSchema, instrument, without_patterns};
 use super::{
     CompiledSchema, InvalidArguments, OptionalNull, SchemaError, SchemaErrorKind, build, repair,
 };
@@ -29,13 +29,13 @@ use super::{
 /// ```
 #[derive(Debug)]
 pub struct LazySchema {
-    source: Source,
+    source: SchemaSource,
     account: Arc<str>,
-    slot: Arc<Slot>,
+    slot: Arc<SchemaSlot>,
 }
 
 #[derive(Debug)]
-enum Source {
+enum SchemaSource {
     Value(Arc<Value>),
     Text(Box<RawValue>),
 }
@@ -49,37 +49,38 @@ impl LazySchema {
     /// # Errors
     /// Same as [`CompiledSchema::compile`], except that an invalid pattern may be reported later.
     pub fn check(schema: Arc<Value>, account: &str) -> Result<Self, SchemaError> {
-        let counted = counted(&schema)?;
-        let slot = Arc::new(Slot::default());
+        let instrumented = instrument(&schema)?;
+        let slot = Arc::new(SchemaSlot::default());
         let account: Arc<str> = account.into();
-        if counted.size.has_small_patterns() {
-            let compiled = CompiledSchema::compile_counted(Arc::clone(&schema), &counted)?;
+        if instrumented.size.has_small_patterns() {
+            let compiled = CompiledSchema::compile_counted(Arc::clone(&schema), &instrumented)?;
             cache::insert(&account, &slot, Arc::new(compiled));
         } else {
-            check(&schema, &counted)?;
+            check(&schema, &instrumented)?;
         }
         Ok(Self {
-            source: Source::Value(schema),
+            source: SchemaSource::Value(schema),
             account,
             slot,
         })
     }
 
-    /// Makes a schema without a check. The first [`compile`](Self::compile) reports its faults.
+    /// Creates a schema without checking it. The first [`compile`](Self::compile) reports its faults.
     #[must_use]
     pub fn unchecked(schema: Arc<Value>, account: &str) -> Self {
         Self {
-            source: Source::Value(schema),
+            source: SchemaSource::Value(schema),
             account: account.into(),
             slot: Arc::default(),
         }
     }
 
-    /// Makes a schema of its JSON text, without a check. The schema is [repaired](repair()).
+    /// Creates a schema from JSON text without checking it. The schema is [repaired](repair()) when it
+    /// is compiled.
     #[must_use]
     pub fn from_text(text: Box<RawValue>, account: &str) -> Self {
         Self {
-            source: Source::Text(text),
+            source: SchemaSource::Text(text),
             account: account.into(),
             slot: Arc::default(),
         }
@@ -126,19 +127,17 @@ impl LazySchema {
 
     fn compile_source(&self) -> Result<Arc<CompiledSchema>, SchemaError> {
         let schema = match &self.source {
-            Source::Value(schema) => Arc::clone(schema),
-            Source::Text(text) => {
-                let schema: serde_json::Result<Value> = serde_json::from_str(text.get());
-                let invalid = |error: serde_json::Error| {
+            SchemaSource::Value(schema) => Arc::clone(schema),
+            SchemaSource::Text(text) => {
+                let mut schema = serde_json::from_str(text.get()).map_err(|error| {
                     SchemaError::new(SchemaErrorKind::Invalid, &error.to_string())
-                };
-                let mut schema = schema.map_err(invalid)?;
+                })?;
                 repair(&mut schema);
                 Arc::new(schema)
             }
         };
-        let counted = counted(&schema)?;
-        let compiled = Arc::new(CompiledSchema::compile_counted(schema, &counted)?);
+        let instrumented = instrument(&schema)?;
+        let compiled = Arc::new(CompiledSchema::compile_counted(schema, &instrumented)?);
         cache::insert(&self.account, &self.slot, Arc::clone(&compiled));
         Ok(compiled)
     }
@@ -151,13 +150,13 @@ impl LazySchema {
 }
 
 /// Checks a schema. Costly patterns are replaced by others, because compiling them takes long.
-pub(super) fn check(schema: &Value, counted: &Counted) -> Result<(), SchemaError> {
-    if counted.size.has_small_patterns() {
-        build(&counted.schema, schema, counted)?;
+pub(super) fn check(schema: &Value, instrumented: &InstrumentedSchema) -> Result<(), SchemaError> {
+    if instrumented.size.has_small_patterns() {
+        build(&instrumented.schema, schema, instrumented)?;
     } else if let Some(plain) = without_patterns(schema)
-        && let Some(instrumented) = without_patterns(&counted.schema)
+        && let Some(with_counters) = without_patterns(&instrumented.schema)
     {
-        build(&instrumented, &plain, counted)?;
+        build(&with_counters, &plain, instrumented)?;
     }
     Ok(())
 }

@@ -19,10 +19,10 @@ mod brief;
 mod cache;
 mod compiled_size;
 pub mod compute;
-mod counted;
 mod dialect;
 #[cfg(test)]
 mod hostile;
+mod instrumented;
 mod json_text;
 pub mod json_values;
 mod keywords;
@@ -48,7 +48,7 @@ use serde_json::{Map, Value};
 
 pub use allowance::CheckAborted;
 use allowance::{Limits, StepKeyword, within};
-use counted::{Counted, counted};
+use instrumented::{InstrumentedSchema, instrument};
 pub use keywords::{SubschemaKind, subschemas, subschemas_mut};
 pub use lazy::LazySchema;
 pub use mend::OptionalNull;
@@ -112,9 +112,9 @@ pub struct CompiledSchema {
 pub struct SchemaError {
     /// Location of the error in the schema, as a JSON pointer; empty for the whole schema.
     pub path: String,
-    /// The reason of the error.
+    /// The violated rule or limit, without the location.
     pub reason: String,
-    /// The kind of the error.
+    /// Whether the schema is invalid or exceeds a limit.
     pub kind: SchemaErrorKind,
 }
 
@@ -157,24 +157,27 @@ impl CompiledSchema {
     /// location that is not a schema, has more than 50,000 subschemas, 1,000 references or 512
     /// patterns, or if its compiled form would take more than about 32 MiB.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        Self::compile_counted(Arc::new(schema.clone()), &counted(schema)?)
+        Self::compile_counted(Arc::new(schema.clone()), &instrument(schema)?)
     }
 
-    /// Checks a schema like [`LazySchema::check`], and keeps nothing.
+    /// Checks a schema like [`LazySchema::check`], without keeping the compiled form.
     ///
     /// # Errors
-    /// Same as [`LazySchema::check`].
+    /// As for [`compile`](Self::compile), except that costly patterns are not checked.
     pub fn check(schema: &Value) -> Result<(), SchemaError> {
-        lazy::check(schema, &counted(schema)?)
+        lazy::check(schema, &instrument(schema)?)
     }
 
-    fn compile_counted(schema: Arc<Value>, counted: &Counted) -> Result<Self, SchemaError> {
-        let Built { validator, copies } = build(&counted.schema, &schema, counted)?;
+    fn compile_counted(
+        schema: Arc<Value>,
+        instrumented: &InstrumentedSchema,
+    ) -> Result<Self, SchemaError> {
+        let Built { validator, copies } = build(&instrumented.schema, &schema, instrumented)?;
         Ok(Self {
             validator,
             schema,
-            patterns: counted.patterns,
-            bytes: counted.size.bytes() + copies * BYTES_PER_COPY,
+            patterns: instrumented.patterns,
+            bytes: instrumented.size.bytes() + copies * BYTES_PER_COPY,
             overruns: AtomicU32::new(0),
         })
     }
@@ -213,7 +216,7 @@ impl CompiledSchema {
     /// ```
     ///
     /// # Errors
-    /// Same as [`validate`](Self::validate).
+    /// As for [`validate`](Self::validate).
     pub fn validate_reading(
         &self,
         arguments: &mut Map<String, Value>,
@@ -310,38 +313,40 @@ impl CompiledSchema {
         if self.is_valid_with(value, &effort)? {
             return Ok(None);
         }
-        let words = within(&self.limits_of_message(&effort), || {
+        let message = within(&self.message_limits(&effort), || {
             let error = self.validator.validate(value).err()?;
-            let path = error.instance_path().to_string();
-            let place = if path.is_empty() { "/" } else { &path };
+            let pointer = error.instance_path().to_string();
+            let path = if pointer.is_empty() { "/" } else { &pointer };
             // Without the value itself, which may be large or confidential.
             Some(format!(
-                "at '{place}': {}",
+                "at '{path}': {}",
                 violation::reason(&error, "value")
             ))
         });
-        Ok(words.unwrap_or_else(|_| Some("it does not match its schema".to_owned())))
+        Ok(message.unwrap_or_else(|_| Some("it does not match its schema".to_owned())))
     }
 
     fn is_valid_with(&self, value: &Value, effort: &Effort) -> Result<bool, CheckAborted> {
         self.patterns.admit(value)?;
         let limits = Limits {
             until: effort.until,
-            most_steps: effort.most_steps,
-            steps_are_long: self.has_patterns(),
+            max_steps: effort.max_steps,
+            has_slow_steps: self.has_patterns(),
         };
         within(&limits, || self.validator.is_valid(value))
     }
 
     /// Returns the limits for finding the error message.
-    fn limits_of_message(&self, effort: &Effort) -> Limits {
+    fn message_limits(&self, effort: &Effort) -> Limits {
         Limits {
             until: effort.until,
-            most_steps: effort.most_steps.min(MAX_MESSAGE_STEPS),
-            steps_are_long: self.has_patterns(),
+            max_steps: effort.max_steps.min(MAX_MESSAGE_STEPS),
+            has_slow_steps: self.has_patterns(),
         }
     }
 
+    /// Returns the violation of the first parameter in the order of the schema.
+    ///
     /// # Errors
     /// [`CheckAborted`] if a brief effort is not enough to find the first violation.
     fn first_violation(
@@ -350,10 +355,10 @@ impl CompiledSchema {
         effort: &Effort,
     ) -> Result<InvalidArguments, CheckAborted> {
         let rank = |parameter: &str| {
-            let place = self.properties().position(|(name, _)| name == parameter);
-            place.unwrap_or(usize::MAX)
+            let index = self.properties().position(|(name, _)| name == parameter);
+            index.unwrap_or(usize::MAX)
         };
-        let first = within(&self.limits_of_message(effort), || {
+        let first = within(&self.message_limits(effort), || {
             self.validator
                 .iter_errors(instance)
                 .map(|error| InvalidArguments::from_error(&error))
@@ -372,7 +377,7 @@ impl CompiledSchema {
 struct Effort {
     until: Instant,
     /// Maximum number of steps of each part of the check.
-    most_steps: u64,
+    max_steps: u64,
 }
 
 impl Effort {
@@ -380,42 +385,47 @@ impl Effort {
         let now = Instant::now();
         Self {
             until: now.checked_add(time).unwrap_or(now),
-            most_steps: u64::MAX,
+            max_steps: u64::MAX,
         }
     }
 
     fn is_brief(&self) -> bool {
-        self.most_steps < u64::MAX
+        self.max_steps < u64::MAX
     }
 
     fn max_coercion_steps(&self) -> Option<u32> {
-        let steps = self.most_steps;
+        let steps = self.max_steps;
         self.is_brief()
             .then(|| u32::try_from(steps).unwrap_or(u32::MAX))
     }
 }
 
-/// A compiled schema, and the number of copies of subschemas in it.
+/// The result of [`build`]: a compiled schema, and the number of copies of subschemas in it.
 struct Built {
     validator: jsonschema::Validator,
     copies: u64,
 }
 
-/// Compiles `instrumented`, which has the step counters of `counted`, and was made from `schema`.
+/// Compiles `with_counters`, the form of `schema` with step counters, under the limits of
+/// `instrumented`.
 ///
 /// The compiler copies what references lead to for `unevaluatedProperties` and `unevaluatedItems`,
 /// which may take an astronomical number of copies.
-fn build(instrumented: &Value, schema: &Value, counted: &Counted) -> Result<Built, SchemaError> {
+fn build(
+    with_counters: &Value,
+    schema: &Value,
+    instrumented: &InstrumentedSchema,
+) -> Result<Built, SchemaError> {
     let until = Instant::now() + MAX_COMPILE_TIME;
-    let max_steps = counted.parts + MAX_COPIES;
+    let max_steps = instrumented.parts + MAX_COPIES;
     let steps = Arc::new(AtomicUsize::new(0));
     let is_aborted = Arc::new(AtomicBool::new(false));
     let (step, abort) = (Arc::clone(&steps), Arc::clone(&is_aborted));
     // The engine enforces the estimate, so a wrong estimate is an error and not unaccounted memory.
-    let max_pattern_bytes = counted.size.max_pattern_bytes();
+    let max_pattern_bytes = instrumented.size.max_pattern_bytes();
     let built = options(max_pattern_bytes)
         // Called each time a subschema is compiled.
-        .with_keyword(counted::STEP_KEYWORD, move |_, _, _| {
+        .with_keyword(instrumented::STEP_KEYWORD, move |_, _, _| {
             let is_over = step.fetch_add(1, Ordering::Relaxed) >= max_steps;
             if is_over || Instant::now() > until {
                 abort.store(!is_over, Ordering::Relaxed);
@@ -423,18 +433,20 @@ fn build(instrumented: &Value, schema: &Value, counted: &Counted) -> Result<Buil
             }
             Ok(Box::new(StepKeyword))
         })
-        .build(instrumented);
+        .build(with_counters);
     match built {
         Ok(validator) => Ok(Built {
             validator,
-            copies: steps.load(Ordering::Relaxed).saturating_sub(counted.parts) as u64,
+            copies: steps
+                .load(Ordering::Relaxed)
+                .saturating_sub(instrumented.parts) as u64,
         }),
         Err(_) if is_aborted.load(Ordering::Relaxed) => Err(SchemaError::new(
             SchemaErrorKind::TooSlow,
             "the schema takes too long to compile",
         )),
         Err(error) if error.to_string() == TOO_MANY_COPIES => {
-            Err(counted::too_large(TOO_MANY_COPIES))
+            Err(instrumented::too_large(TOO_MANY_COPIES))
         }
         Err(error) => Err(compile_error(schema, &error, max_pattern_bytes)),
     }
@@ -446,14 +458,14 @@ fn compile_error(
     found: &ValidationError<'_>,
     max_pattern_bytes: usize,
 ) -> SchemaError {
-    let told = |error: &ValidationError<'_>| SchemaError {
+    let schema_error = |error: &ValidationError<'_>| SchemaError {
         path: error.instance_path().as_str().to_owned(),
         reason: error.to_string(),
         kind: SchemaErrorKind::Invalid,
     };
     match options(max_pattern_bytes).build(schema) {
-        Err(error) => told(&error),
-        Ok(_) => told(found),
+        Err(error) => schema_error(&error),
+        Ok(_) => schema_error(found),
     }
 }
 

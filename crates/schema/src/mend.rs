@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::CheckAborted;
-use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, SchemaLocation, SchemaReader};
+use super::alternatives::{ARRAY, MAX_STEPS, NULL, OBJECT, SchemaReader, ValueLocation};
 use super::keywords::SubschemaKind;
 
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
@@ -25,23 +25,23 @@ pub enum OptionalNull {
 ///   `nulls`
 ///
 /// # Errors
-/// [`CheckAborted::Time`] if reading the schema takes more than `most_steps` steps, if that limit
+/// [`CheckAborted::Time`] if reading the schema takes more than `max_steps` steps, if that limit
 /// is given.
 pub(super) fn coerce_value(
     schema: &Value,
     value: &Value,
     nulls: OptionalNull,
-    most_steps: Option<u32>,
+    max_steps: Option<u32>,
 ) -> Result<Option<Value>, CheckAborted> {
-    let is_odd = |value: &Value| is_empty_list(value) || value.is_null();
-    if !holds(value, &is_odd) {
+    let may_need_mending = |value: &Value| is_empty_list(value) || value.is_null();
+    if !contains(value, &may_need_mending) {
         return Ok(None);
     }
     let mut mended = value.clone();
-    let mut reader = SchemaReader::new(schema, most_steps.unwrap_or(MAX_STEPS));
-    let place = reader.place(schema);
-    mend(&mut reader, place, &mut mended, nulls);
-    if most_steps.is_some() && reader.is_exhausted() {
+    let mut reader = SchemaReader::new(schema, max_steps.unwrap_or(MAX_STEPS));
+    let location = reader.location(schema);
+    mend(&mut reader, location, &mut mended, nulls);
+    if max_steps.is_some() && reader.is_exhausted() {
         return Err(CheckAborted::Time);
     }
     Ok((mended != *value).then_some(mended))
@@ -51,29 +51,24 @@ pub(super) fn coerce_value(
 /// encodes an empty object as `[]`. Of a schema with a huge number of such defaults, the rest is left
 /// unchanged.
 pub fn coerce_defaults(schema: &mut Value) {
-    let mut places = DefaultPlaces::default();
-    find_defaults(schema, &mut String::new(), &mut places);
+    let mut defaults = DefaultPointers::default();
+    find_defaults(schema, &mut String::new(), &mut defaults);
     let mut steps_left = MAX_STEPS;
-    for place in places.pointers {
-        let Some(part) = schema.pointer(&place) else {
+    for pointer in defaults.pointers {
+        let Some(part) = schema.pointer(&pointer) else {
             continue;
         };
         let Some(mut mended) = part.get("default").cloned() else {
             continue;
         };
         let mut reader = SchemaReader::new(schema, steps_left);
-        let place_of_value = reader.place(part);
-        mend(
-            &mut reader,
-            place_of_value,
-            &mut mended,
-            OptionalNull::Wrong,
-        );
+        let location = reader.location(part);
+        mend(&mut reader, location, &mut mended, OptionalNull::Wrong);
         steps_left = reader.steps_left();
         if reader.is_exhausted() {
             return;
         }
-        if let Some(part) = schema.pointer_mut(&place) {
+        if let Some(part) = schema.pointer_mut(&pointer) {
             part["default"] = mended;
         }
     }
@@ -84,35 +79,35 @@ const MAX_POINTER_BYTES: usize = 1024 * 1024;
 
 /// The pointers of the subschemas whose default contains an empty list.
 #[derive(Default)]
-struct DefaultPlaces {
+struct DefaultPointers {
     pointers: Vec<String>,
     bytes: usize,
 }
 
 fn mend<'s>(
     reader: &mut SchemaReader<'s>,
-    mut place: SchemaLocation<'s>,
+    mut location: ValueLocation<'s>,
     value: &mut Value,
     nulls: OptionalNull,
 ) {
-    if is_empty_list(value) && place.types() & (OBJECT | ARRAY) == OBJECT {
+    if is_empty_list(value) && location.types() & (OBJECT | ARRAY) == OBJECT {
         *value = Value::Object(Map::new());
     }
     match value {
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
-                let place = reader.element(&place, index);
-                mend(reader, place, item, nulls);
+                let below = reader.element(&location, index);
+                mend(reader, below, item, nulls);
             }
         }
         Value::Object(members) => {
-            reader.narrow(&mut place, members);
+            reader.narrow(&mut location, members);
             members.retain(|name, member| {
-                let below = reader.member(&place, name);
+                let below = reader.member(&location, name);
                 if nulls == OptionalNull::LeftOut
                     && member.is_null()
                     && below.types() & NULL == 0
-                    && !reader.requires(&place, name)
+                    && !reader.requires(&location, name)
                 {
                     return false;
                 }
@@ -128,27 +123,27 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn holds(value: &Value, wanted: &impl Fn(&Value) -> bool) -> bool {
-    wanted(value)
+fn contains(value: &Value, predicate: &impl Fn(&Value) -> bool) -> bool {
+    predicate(value)
         || match value {
-            Value::Array(items) => items.iter().any(|item| holds(item, wanted)),
-            Value::Object(members) => members.values().any(|member| holds(member, wanted)),
+            Value::Array(items) => items.iter().any(|item| contains(item, predicate)),
+            Value::Object(members) => members.values().any(|member| contains(member, predicate)),
             _ => false,
         }
 }
 
 /// Collects the pointers of the subschemas whose default contains an empty list.
-fn find_defaults(schema: &Value, path: &mut String, places: &mut DefaultPlaces) {
+fn find_defaults(schema: &Value, path: &mut String, defaults: &mut DefaultPointers) {
     let Value::Object(entries) = schema else {
         return;
     };
     let default = entries.get("default");
-    if default.is_some_and(|default| holds(default, &is_empty_list)) {
-        places.bytes += path.len();
-        if places.bytes > MAX_POINTER_BYTES {
+    if default.is_some_and(|default| contains(default, &is_empty_list)) {
+        defaults.bytes += path.len();
+        if defaults.bytes > MAX_POINTER_BYTES {
             return;
         }
-        places.pointers.push(path.clone());
+        defaults.pointers.push(path.clone());
     }
     let mut below = |keys: &[&str], schema: &Value| {
         let length = path.len();
@@ -156,11 +151,11 @@ fn find_defaults(schema: &Value, path: &mut String, places: &mut DefaultPlaces) 
             path.push('/');
             path.push_str(&key.replace('~', "~0").replace('/', "~1"));
         }
-        find_defaults(schema, path, places);
+        find_defaults(schema, path, defaults);
         path.truncate(length);
     };
     for (keyword, value) in entries {
-        match (SubschemaKind::of(keyword), value) {
+        match (SubschemaKind::from_keyword(keyword), value) {
             (SubschemaKind::Schema | SubschemaKind::Either, Value::Object(_)) => {
                 below(&[keyword], value);
             }

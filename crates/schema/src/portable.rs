@@ -70,7 +70,7 @@ fn is_schema(value: &Value) -> bool {
 
 /// Returns whether 2020-12 allows the value of the keyword, apart from schemas in it.
 fn is_well_formed(keyword: &str, value: &Value) -> bool {
-    match SubschemaKind::of(keyword) {
+    match SubschemaKind::from_keyword(keyword) {
         SubschemaKind::Schema | SubschemaKind::Either => return is_schema(value),
         SubschemaKind::List => {
             let list = value.as_array().filter(|list| !list.is_empty());
@@ -129,8 +129,9 @@ fn is_list_of_names(value: &Value) -> bool {
         return false;
     };
     let mut seen = HashSet::new();
-    let mut names = names.iter();
-    names.all(|name| name.as_str().is_some_and(|name| seen.insert(name)))
+    names
+        .iter()
+        .all(|name| name.as_str().is_some_and(|name| seen.insert(name)))
 }
 
 fn is_anchor(name: &str) -> bool {
@@ -147,7 +148,7 @@ fn correct(schema: &mut Value) {
         return;
     };
     keywords.retain(|keyword, value| {
-        match (SubschemaKind::of(keyword), &mut *value) {
+        match (SubschemaKind::from_keyword(keyword), &mut *value) {
             (SubschemaKind::Nothing, Value::Array(names)) if keyword == "required" => {
                 let mut seen = HashSet::new();
                 names.retain(|name| {
@@ -176,10 +177,10 @@ fn is_dangling(keywords: &Map<String, Value>, root: &Value) -> bool {
     let Some(reference) = keywords.get("$ref").and_then(Value::as_str) else {
         return false;
     };
-    let Some(pointer) = reference.strip_prefix('#') else {
+    let Some(fragment) = reference.strip_prefix('#') else {
         return true;
     };
-    let pointer = percent_encoding::percent_decode_str(pointer).decode_utf8_lossy();
+    let pointer = percent_encoding::percent_decode_str(fragment).decode_utf8_lossy();
     pointer.starts_with('/') && !root.pointer(&pointer).is_some_and(is_schema)
 }
 

@@ -109,7 +109,7 @@ pub fn repair(schema: &mut Value) -> bool {
     };
     let mut is_changed = keywords.shift_remove("nullable").is_some();
     repair_keywords(keywords, &mut is_changed);
-    is_changed | OldForms::of(schema).convert_others(schema)
+    is_changed | OldForms::from_schema(schema).convert_others(schema)
 }
 
 fn repair_subschema(schema: &mut Value, is_changed: &mut bool) {
@@ -137,12 +137,13 @@ fn repair_keywords(keywords: &mut Map<String, Value>, is_changed: &mut bool) {
     let before = keywords.len();
     keywords.retain(|keyword, value| {
         let is_absent = value.is_null()
-            && (NEVER_NULL.contains(&keyword.as_str()) || !SubschemaKind::of(keyword).is_nothing());
+            && (NEVER_NULL.contains(&keyword.as_str())
+                || !SubschemaKind::from_keyword(keyword).is_nothing());
         !is_absent
     });
     *is_changed |= keywords.len() < before;
     for (keyword, value) in keywords.iter_mut() {
-        match SubschemaKind::of(keyword) {
+        match SubschemaKind::from_keyword(keyword) {
             SubschemaKind::Schema => repair_subschema(value, is_changed),
             SubschemaKind::Either => match value {
                 Value::Array(schemas) if !schemas.is_empty() => {
@@ -196,8 +197,9 @@ fn make_map(value: &mut Value) -> bool {
 fn correct_types(value: &mut Value) -> bool {
     match value {
         Value::String(name) => {
-            let correct = TYPES.iter().find(|known| known.eq_ignore_ascii_case(name));
-            let correct = correct.filter(|known| **known != name.as_str());
+            let correct = TYPES
+                .iter()
+                .find(|known| known.eq_ignore_ascii_case(name) && **known != name.as_str());
             if let Some(correct) = correct {
                 *name = (*correct).to_owned();
             }

@@ -57,6 +57,18 @@ const FORMATS: [&str; 9] = [
 /// Converts `schema`, the object schema of a tool's arguments, to the `strict` form. Returns `None`
 /// if that form cannot express the schema: free-form maps, tuples, `oneOf`, `allOf`, conditions,
 /// unsupported keywords, or sizes beyond OpenAI's limits.
+///
+/// ```
+/// use serde_json::json;
+/// let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+/// let expected = json!({
+///     "type": "object",
+///     "properties": {"city": {"type": ["string", "null"]}},
+///     "required": ["city"],
+///     "additionalProperties": false,
+/// });
+/// assert_eq!(pillion_schema::strict(&schema), Some(expected));
+/// ```
 pub fn strict(schema: &Value) -> Option<Value> {
     let entries = schema.as_object()?;
     if ["anyOf", "enum", "const", "$ref"]
@@ -68,7 +80,7 @@ pub fn strict(schema: &Value) -> Option<Value> {
     StrictWriter::default().part(schema, SubschemaPosition::Root)
 }
 
-/// Counts what has been written.
+/// Writes the strict form, and counts the properties, values and characters that OpenAI limits.
 #[derive(Default)]
 struct StrictWriter {
     properties: usize,
@@ -96,7 +108,7 @@ impl SubschemaPosition {
     }
 
     /// Returns the position of one of several schemas for the same value, which is not the root.
-    fn beside(self) -> Self {
+    fn sibling(self) -> Self {
         Self::At(self.level())
     }
 }
@@ -115,7 +127,7 @@ impl StrictWriter {
         }
         let mut written = Map::new();
         for (keyword, value) in schema {
-            let kept = match keyword.as_str() {
+            let converted = match keyword.as_str() {
                 keyword if ANNOTATIONS.contains(&keyword) => continue,
                 keyword if CONSTRAINTS.contains(&keyword) => value.clone(),
                 "format" if FORMATS.contains(&value.as_str()?) => value.clone(),
@@ -123,14 +135,13 @@ impl StrictWriter {
                 "enum" => self.values(value)?,
                 "$ref" => reference(value)?,
                 "anyOf" => {
-                    let parts = value.as_array().filter(|parts| !parts.is_empty())?;
-                    let parts = parts.iter().map(|part| self.part(part, at.beside()));
+                    let schemas = value.as_array().filter(|schemas| !schemas.is_empty())?;
+                    let parts = schemas.iter().map(|part| self.part(part, at.sibling()));
                     Value::Array(parts.collect::<Option<_>>()?)
                 }
                 "items" => self.part(value, at.below())?,
                 "$defs" | "definitions" if at == SubschemaPosition::Root => {
-                    let parts = value.as_object()?.iter();
-                    let parts = parts.map(|(name, part)| {
+                    let parts = value.as_object()?.iter().map(|(name, part)| {
                         self.characters += name.len();
                         Some((name.clone(), self.part(part, SubschemaPosition::At(1))?))
                     });
@@ -140,7 +151,7 @@ impl StrictWriter {
                 "properties" | "required" | "additionalProperties" => continue,
                 _ => return None,
             };
-            written.insert(keyword.clone(), kept);
+            written.insert(keyword.clone(), converted);
         }
         if names(schema.get("type")).contains(&"array") && !schema.contains_key("items") {
             return None;
@@ -259,8 +270,8 @@ fn nullable(mut schema: Value) -> Value {
         return json!({"anyOf": [schema, {"type": "null"}]});
     }
     if !types.contains(&"null") {
-        let types: Vec<_> = types.into_iter().chain(["null"]).collect();
-        schema["type"] = json!(types);
+        let nullable_types: Vec<_> = types.into_iter().chain(["null"]).collect();
+        schema["type"] = json!(nullable_types);
     }
     if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut)
         && !values.contains(&Value::Null)

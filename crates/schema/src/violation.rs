@@ -4,7 +4,7 @@ use jsonschema::paths::LocationSegment;
 use serde_json::Value;
 
 use super::CheckAborted;
-use super::counted::remove_counters;
+use super::instrumented::remove_counters;
 use super::python_repr::python_repr;
 
 /// Why arguments do not match a tool's schema.
@@ -51,7 +51,7 @@ const MAX_LIST_LEN: usize = 4_000;
 
 impl InvalidArguments {
     pub(super) fn from_error(error: &ValidationError<'_>) -> Self {
-        let path = path_of(error);
+        let path = instance_path(error);
         match error.kind() {
             ValidationErrorKind::Required { property } => {
                 let property = property.as_str().unwrap_or_default();
@@ -90,7 +90,8 @@ impl InvalidArguments {
         }
     }
 
-    /// The validator rejected the arguments without an error; should not happen.
+    /// Creates the error of arguments that the validator rejected without a reason, which should not
+    /// happen.
     pub(super) fn unexplained() -> Self {
         Self::Other {
             path: "arguments".to_owned(),
@@ -131,7 +132,7 @@ pub(super) fn reason(error: &ValidationError<'_>, value: &str) -> String {
     }
 }
 
-fn path_of(error: &ValidationError<'_>) -> String {
+fn instance_path(error: &ValidationError<'_>) -> String {
     let mut path = String::new();
     for segment in error.instance_path() {
         match segment {

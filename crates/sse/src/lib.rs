@@ -27,7 +27,7 @@ pub enum SseError {
     /// An event or a line is longer than the limit.
     #[error("an event of the stream is larger than {limit} bytes")]
     EventTooLarge {
-        /// The limit in bytes.
+        /// The maximum size that was given to [`SseDecoder::new`], in bytes.
         limit: usize,
     },
     /// A line is not valid UTF-8.
@@ -98,8 +98,8 @@ impl SseDecoder {
     /// events.
     ///
     /// # Errors
-    /// [`SseError`]. The decoder is then unusable, except that events completed before can still be
-    /// taken.
+    /// An event or a line is too large, or a line is not UTF-8. The decoder is then unusable, except
+    /// that events completed before can still be taken.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
@@ -108,8 +108,8 @@ impl SseDecoder {
             }
             let end = memchr::memchr2(b'\n', b'\r', bytes);
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            let named = self.event.as_ref().map_or(0, String::len);
-            let size = self.line.len() + part.len() + self.data.len() + named;
+            let event_len = self.event.as_ref().map_or(0, String::len);
+            let size = self.line.len() + part.len() + self.data.len() + event_len;
             if size > self.max_event_bytes {
                 return Err(SseError::EventTooLarge {
                     limit: self.max_event_bytes,
@@ -184,7 +184,7 @@ impl SseDecoder {
     /// count for [`last_event_id`](Self::last_event_id), because it may be incomplete.
     ///
     /// # Errors
-    /// [`SseError::InvalidUtf8`] in the last line.
+    /// [`SseError::InvalidUtf8`]: the last line is not UTF-8.
     pub fn finish(&mut self) -> Result<(), SseError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
@@ -217,8 +217,8 @@ impl SseDecoder {
                 self.data.push_str(value);
             }
             "event" => {
-                let named = !matches!(value, "" | "message");
-                self.event = named.then(|| value.to_owned());
+                let is_named = !matches!(value, "" | "message");
+                self.event = is_named.then(|| value.to_owned());
             }
             "id" if !value.contains('\0') => self.id = Some(value.into()),
             "retry" => self.retry = milliseconds(value).or(self.retry),

@@ -99,12 +99,12 @@ impl PackStore for SqlStore {
         let row = rows.first().ok_or_else(|| unreadable("latest"))?;
         let number = row.integer("latest")?;
         if number == 1
-            && let Some(most) = bounds.most_logs
+            && let Some(most) = bounds.max_logs
         {
             let sql = "SELECT COUNT(*) AS number FROM pack_logs WHERE pack = $1";
             check_limit(&mut transaction, pack, sql, most, "logs").await?;
         }
-        if let Some(most) = bounds.most_entries {
+        if let Some(most) = bounds.max_entries {
             let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2 AND number <= $3";
             let last = number - i64::from(most.max(1));
             let values = vec![pack.into(), log.into(), last.into()];

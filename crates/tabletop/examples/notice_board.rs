@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 
 /// Limits the board to the latest notices.
 const BOUNDS: LogBounds = LogBounds {
-    most_entries: Some(1_000),
-    most_logs: None,
+    max_entries: Some(1_000),
+    max_logs: None,
 };
 
 const NAME: &str = "notices";

@@ -20,8 +20,10 @@ pub(crate) fn text(
 ) -> Result<String, ToolFailure> {
     let value = find_argument(arguments, name)
         .ok_or_else(|| ToolFailure::invalid_input(format!("Missing required parameter: {name}")))?;
-    let text = value.as_str().map(str::trim);
-    let text = text.ok_or_else(|| invalid_argument(name, "must be a string"))?;
+    let text = value
+        .as_str()
+        .map(str::trim)
+        .ok_or_else(|| invalid_argument(name, "must be a string"))?;
     if text.is_empty() {
         return Err(invalid_argument(name, "must not be empty"));
     }
@@ -41,13 +43,13 @@ pub(crate) fn name(
     max_chars: usize,
 ) -> Result<String, ToolFailure> {
     let text = text(arguments, name, max_chars)?;
-    match text.chars().any(char::is_control) {
-        true => Err(invalid_argument(
+    if text.chars().any(char::is_control) {
+        return Err(invalid_argument(
             name,
             "must not contain control characters",
-        )),
-        false => Ok(text),
+        ));
     }
+    Ok(text)
 }
 
 /// Returns a boolean argument; default `false`.
@@ -70,13 +72,13 @@ pub(crate) fn integer(
         return Ok(None);
     };
     let number = as_integer(value).ok_or_else(|| invalid_argument(name, "must be an integer"))?;
-    match (-max..=max).contains(&number) {
-        true => Ok(Some(number)),
-        false => Err(invalid_argument(
+    if !(-max..=max).contains(&number) {
+        return Err(invalid_argument(
             name,
             &format!("must be from -{max} to {max}"),
-        )),
+        ));
     }
+    Ok(Some(number))
 }
 
 /// Returns a seed: any signed or unsigned 64-bit integer.
@@ -84,8 +86,9 @@ pub(crate) fn seed(arguments: &JsonObject, name: &str) -> Result<Option<u64>, To
     let Some(value) = find_argument(arguments, name) else {
         return Ok(None);
     };
-    let seed = value.as_u64();
-    seed.or_else(|| as_integer(value).map(i64::cast_unsigned))
+    value
+        .as_u64()
+        .or_else(|| as_integer(value).map(i64::cast_unsigned))
         .map(Some)
         .ok_or_else(|| invalid_argument(name, "must be a 64-bit integer"))
 }

@@ -62,16 +62,28 @@ impl FromStr for Ability {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
-        let mut all = Self::ALL.into_iter();
-        all.find(|ability| ability.as_str().eq_ignore_ascii_case(name))
+        Self::ALL
+            .into_iter()
+            .find(|ability| ability.as_str().eq_ignore_ascii_case(name))
             .ok_or(())
     }
 }
 
-/// An ability check.
+/// An ability check: a d20 and a modifier, against a difficulty class.
+///
+/// ```
+/// use pillion_tabletop::{Ability, Check};
+/// let check = Check {
+///     score: 16,
+///     advantage: true,
+///     ..Check::untrained(Ability::Dexterity, 15)
+/// };
+/// let result = check.evaluate(4, &[13]);
+/// assert_eq!((result.pick, result.total, result.success), (13, 16, Some(true)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// The ability to check.
+    /// The ability whose score gives the modifier.
     pub ability: Ability,
     /// The ability score; 10 is average.
     pub score: i64,
@@ -79,7 +91,7 @@ pub struct Check {
     pub proficient: bool,
     /// Whether to add the proficiency bonus twice, proficient or not.
     pub expertise: bool,
-    /// The proficiency bonus.
+    /// The bonus for proficiency or expertise.
     pub proficiency_bonus: i64,
     /// The difficulty class, which the total must reach; `None` if there is none.
     pub dc: Option<i64>,
@@ -94,11 +106,11 @@ pub struct Check {
 pub struct CheckResult {
     /// The used roll plus the modifier.
     pub total: i64,
-    /// All rolls.
+    /// The faces of all rolls, in their order.
     pub d20: Vec<i64>,
-    /// The used roll.
+    /// The roll that counts.
     pub pick: i64,
-    /// The modifier, including proficiency.
+    /// The modifier that was added, including proficiency.
     #[serde(rename = "mod")]
     pub modifier: i64,
     /// Whether the total reaches the difficulty class; `None` without one. A natural 20 or 1 has no
@@ -122,7 +134,7 @@ impl Check {
         }
     }
 
-    /// Returns the modifier, which is added to the roll.
+    /// Returns the number that is added to the roll: from the score, and the proficiency bonus.
     #[must_use]
     pub fn modifier(&self) -> i64 {
         let times = match (self.expertise, self.proficient) {
@@ -199,8 +211,11 @@ pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
         return Err(bad());
     }
     let face = |value: &Value| as_integer(value).filter(|face| (1..=20).contains(face));
-    let faces = rolls.iter().map(face).collect::<Option<Vec<_>>>();
-    faces.ok_or_else(bad)
+    rolls
+        .iter()
+        .map(face)
+        .collect::<Option<_>>()
+        .ok_or_else(bad)
 }
 
 /// Formats a check and its result for players.

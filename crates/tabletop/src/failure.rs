@@ -1,7 +1,8 @@
 use pillion_core::store::StoreError;
 use pillion_core::tool::ToolFailure;
 
-/// Converts a failure of the store to that of a tool.
+/// Converts a store error to the failure of a tool. Details are only logged, unless a limit is
+/// reached.
 pub(crate) fn store_failure(error: &StoreError) -> ToolFailure {
     if error.is_full() {
         return ToolFailure::new(error.code(), error.to_string());

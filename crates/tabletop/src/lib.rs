@@ -3,7 +3,7 @@
 //! streams.
 //!
 //! The crate is also an example of a pack: it uses only public interfaces of `pillion-core` and
-//! `pillion-chat`. docs/how-to/packs.md explains it.
+//! `pillion-chat`. docs/how-to/write-a-pack.md explains it.
 //!
 //! Every caller that may use the pack may read and write every scene, because the players at a
 //! table share their scenes.
@@ -39,7 +39,7 @@ use telemetry::TabletopTelemetry;
 /// Upper limit of the number of characters, which is also the size of their list.
 pub const MAX_CHARACTERS: u32 = 1_000;
 
-/// Options of the pack.
+/// The operator's options of the pack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TabletopOptions {
     /// Whether an action may be `public`, which adds its narration to the scene's transcript
@@ -68,7 +68,7 @@ impl Default for TabletopOptions {
     }
 }
 
-/// The tabletop pack.
+/// The pack: tools, resources, event streams and stored items over one set of scenes.
 pub struct Tabletop {
     scenes: Arc<Scenes>,
     telemetry: Arc<TabletopTelemetry>,
@@ -88,8 +88,8 @@ impl Tabletop {
         options: TabletopOptions,
     ) -> Self {
         let telemetry = Arc::new(TabletopTelemetry::default());
-        let scenes = Scenes::new(store, Arc::clone(&telemetry), SceneLimits::of(&options));
-        let scenes = Arc::new(scenes);
+        let limits = SceneLimits::from_options(&options);
+        let scenes = Arc::new(Scenes::new(store, Arc::clone(&telemetry), limits));
         let settings = Settings { model, options };
         let orchestrator = Orchestrator::new(settings, Arc::clone(&scenes), Arc::clone(&telemetry));
         Self {
@@ -101,7 +101,7 @@ impl Tabletop {
 
     /// Replaces the model and the options for later actions. Streams and counters continue.
     pub fn reconfigure(&self, model: Option<Arc<dyn LanguageModel>>, options: TabletopOptions) {
-        self.scenes.reconfigure(SceneLimits::of(&options));
+        self.scenes.reconfigure(SceneLimits::from_options(&options));
         self.orchestrator.reconfigure(Settings { model, options });
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use pillion_chat::{
-    LanguageModel, ModelError, ModelTurn, TurnAnswer as ModelAnswer, TurnOptions, Usage,
+    LanguageModel, ModelError, ModelTurn, TurnAnswer as ModelResponse, TurnOptions, Usage,
 };
 use pillion_core::provider::assistant_text;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
@@ -37,14 +37,14 @@ const NO_MODEL: &str = "no language model is configured: set features.llm and ta
 const MAX_PROMPT_MESSAGES: u32 = 15;
 
 /// Maximum length of the model's response, in tokens.
-const MAX_ANSWER_TOKENS: u64 = 1_000;
+const MAX_RESPONSE_TOKENS: u64 = 1_000;
 
 /// The author of public narrations in the transcript.
 const NARRATOR_AUTHOR: &str = "narrator";
 
 const TOOL: &str = "orchestrate_action";
 
-/// A player's action.
+/// The arguments of one call of the tool.
 #[derive(Debug)]
 pub(crate) struct Action {
     pub(crate) scene: String,
@@ -59,7 +59,7 @@ pub(crate) struct Action {
 
 /// The result of an action.
 #[derive(Debug)]
-pub(crate) struct TurnAnswer {
+pub(crate) struct ActionOutput {
     /// The text for the model that called the tool.
     pub(crate) text: String,
     /// `{narration, gates, metrics, artifacts?}`.
@@ -70,9 +70,9 @@ pub(crate) struct TurnAnswer {
 }
 
 /// The outcome that concurrent identical actions share.
-type ActionOutcome = Result<Arc<TurnAnswer>, ToolFailure>;
+type ActionOutcome = Result<Arc<ActionOutput>, ToolFailure>;
 
-/// Runs actions.
+/// Runs actions one by one per scene and message: identical actions share one outcome.
 pub(crate) struct Orchestrator {
     settings: RwLock<Settings>,
     scenes: Arc<Scenes>,
@@ -88,7 +88,7 @@ pub(crate) struct Settings {
 }
 
 /// A proposal of the model that passed the gates.
-struct Accepted {
+struct AcceptedProposal {
     proposal: Proposal,
     check: Check,
 }
@@ -123,7 +123,7 @@ impl Orchestrator {
         &self,
         action: Action,
         context: &CallContext,
-    ) -> Result<(Arc<TurnAnswer>, bool), ToolFailure> {
+    ) -> Result<(Arc<ActionOutput>, bool), ToolFailure> {
         let log_context = LogContext {
             scene: &action.scene,
             tool: TOOL,
@@ -140,11 +140,11 @@ impl Orchestrator {
         if is_duplicate {
             self.telemetry.count(count::DUPLICATE);
         }
-        let answer = outcome?;
+        let output = outcome?;
         if action.is_public && settings.options.may_be_public {
-            self.publish(&answer, log_context).await?;
+            self.publish(&output, log_context).await?;
         }
-        Ok((answer, is_duplicate))
+        Ok((output, is_duplicate))
     }
 
     async fn decide(
@@ -164,13 +164,13 @@ impl Orchestrator {
         let last = self.scenes.last(&action.scene, MAX_PROMPT_MESSAGES).await;
         let facts = facts(&last.map_err(|error| store_failure(&error))?);
         let began = Instant::now();
-        let patience = settings.options.model_timeout;
+        let timeout = settings.options.model_timeout;
         let messages = prompt::messages(action, facts);
-        let answer = self.ask(&**model, &messages, patience, log_context).await?;
+        let response = self.ask(&**model, &messages, timeout, log_context).await?;
         let elapsed = began.elapsed();
-        let usage = answer.usage;
+        let usage = response.usage;
         // A response that does not have the provider's format counts as empty.
-        let text = assistant_text(model.provider(), &answer.body).unwrap_or_default();
+        let text = assistant_text(model.provider(), &response.body).unwrap_or_default();
         let Some(proposal) = proposal::read(&text) else {
             self.telemetry.count(count::PARSE_FAILED);
             return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, log_context));
@@ -184,25 +184,25 @@ impl Orchestrator {
         };
         let check = Check::untrained(ability, proposal.suggested_dc);
         let mut d20 = D20::for_call(action.seed)?;
-        let accepted = Accepted { proposal, check };
-        let answer = accepted.answer(&mut d20, usage, elapsed);
+        let accepted = AcceptedProposal { proposal, check };
+        let output = accepted.into_output(&mut d20, usage, elapsed);
         self.telemetry.count(count::FORMAT_SENT);
         self.telemetry.count(count::ACCEPTED);
-        let extra = &answer.data["artifacts"]["rule_eval"];
+        let extra = &output.data["artifacts"]["rule_eval"];
         self.telemetry.event("format.sent", log_context, extra);
         let (module, message) = (module_path!(), "An action was accepted");
         self.telemetry
             .log(Level::Info, module, message, log_context);
-        Ok(Arc::new(answer))
+        Ok(Arc::new(output))
     }
 
     async fn ask(
         &self,
         model: &dyn LanguageModel,
         messages: &[Value],
-        patience: Duration,
+        timeout: Duration,
         log_context: LogContext<'_>,
-    ) -> Result<ModelAnswer, ToolFailure> {
+    ) -> Result<ModelResponse, ToolFailure> {
         let failed = |error: &ModelError| {
             let message = format!("The language model failed: {}", error.code());
             let (level, module) = (Level::Warning, module_path!());
@@ -213,10 +213,11 @@ impl Orchestrator {
                 None => failure,
             }
         };
-        let conversation = model.conversation(messages);
-        let conversation = conversation.map_err(|error| failed(&error))?;
+        let conversation = model
+            .conversation(messages)
+            .map_err(|error| failed(&error))?;
         let options = TurnOptions {
-            max_output_tokens: Some(MAX_ANSWER_TOKENS),
+            max_output_tokens: Some(MAX_RESPONSE_TOKENS),
             ..TurnOptions::default()
         };
         let turn = ModelTurn {
@@ -224,22 +225,25 @@ impl Orchestrator {
             tools: &[],
             options: &options,
             stream: false,
-            deadline: Instant::now() + patience,
+            deadline: Instant::now() + timeout,
         };
         self.telemetry.count(count::ENQUEUED);
         self.telemetry
             .event("llm.enqueued", log_context, &json!({}));
-        let mut unheard = |_| {};
-        let answer = tokio::time::timeout(patience, model.respond(&turn, &mut unheard)).await;
-        let late = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
-        let answer = answer.map_err(late)?.map_err(|error| failed(&error))?;
+        let mut ignore_deltas = |_| {};
+        let responded =
+            tokio::time::timeout(timeout, model.respond(&turn, &mut ignore_deltas)).await;
+        let timed_out = |_| ToolFailure::new(ErrorCode::Timeout, "The language model timed out");
+        let response = responded
+            .map_err(timed_out)?
+            .map_err(|error| failed(&error))?;
         self.telemetry.count(count::RECEIVED);
         let extra = json!({
-            "tokens_in": answer.usage.input_tokens,
-            "tokens_out": answer.usage.output_tokens,
+            "tokens_in": response.usage.input_tokens,
+            "tokens_out": response.usage.output_tokens,
         });
         self.telemetry.event("llm.received", log_context, &extra);
-        Ok(answer)
+        Ok(response)
     }
 
     fn rejected(
@@ -248,7 +252,7 @@ impl Orchestrator {
         usage: Usage,
         elapsed: Duration,
         log_context: LogContext<'_>,
-    ) -> Arc<TurnAnswer> {
+    ) -> Arc<ActionOutput> {
         self.telemetry.count(count::REJECTED);
         let extra = json!({"reason": reason});
         self.telemetry
@@ -256,7 +260,7 @@ impl Orchestrator {
         let message = format!("An action was rejected: {reason}");
         self.telemetry
             .log(Level::Info, module_path!(), &message, log_context);
-        Arc::new(TurnAnswer {
+        Arc::new(ActionOutput {
             text: match reason {
                 UNCONFIGURED_REASON => format!("Rejected: {reason}: {NO_MODEL}"),
                 _ => format!("Rejected: {reason}"),
@@ -275,43 +279,43 @@ impl Orchestrator {
     /// repeated action waits for the outcome.
     async fn publish(
         &self,
-        answer: &TurnAnswer,
+        output: &ActionOutput,
         log_context: LogContext<'_>,
     ) -> Result<(), ToolFailure> {
-        if !answer.is_accepted {
+        if !output.is_accepted {
             return Ok(());
         }
-        let line = SceneMessage {
+        let message = SceneMessage {
             author: NARRATOR_AUTHOR.to_owned(),
-            message: answer.text.clone(),
+            message: output.text.clone(),
             ooc: false,
         };
-        let is_public = Arc::clone(&answer.is_public);
+        let is_public = Arc::clone(&output.is_public);
         let (scenes, scene) = (Arc::clone(&self.scenes), log_context.scene.to_owned());
-        let written = tokio::spawn(async move {
+        let writing = tokio::spawn(async move {
             let mut is_public = is_public.lock().await;
             if !*is_public {
-                scenes.append(&scene, line).await?;
+                scenes.append(&scene, message).await?;
                 *is_public = true;
             }
             Ok(())
         });
-        let written = written.await;
-        let written = written
-            .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?;
-        written.map_err(|error| store_failure(&error))
+        writing
+            .await
+            .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?
+            .map_err(|error| store_failure(&error))
     }
 }
 
-impl Accepted {
-    fn answer(self, d20: &mut D20, usage: Usage, elapsed: Duration) -> TurnAnswer {
+impl AcceptedProposal {
+    fn into_output(self, d20: &mut D20, usage: Usage, elapsed: Duration) -> ActionOutput {
         let Self { proposal, check } = self;
         let result = check.throw(d20);
         let mechanics = CheckDisplay(&check, &result).to_string();
         let narration = proposal.narration.trim();
         let mut rule_eval = json!(result);
         rule_eval["mechanics"] = json!(mechanics);
-        TurnAnswer {
+        ActionOutput {
             text: format!("{mechanics}\n\n{narration}").trim_end().to_owned(),
             data: json!({
                 "narration": narration,

@@ -6,11 +6,11 @@ use pillion_core::pack::{
     ChangeListener, Resource, ResourceContents, ResourceError, ResourceProvider, ResourceReader,
     ResourceTemplate, without_query,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::orchestrator::facts;
 use crate::scenes::{
-    Message, Scenes, scene_of_state, scene_of_transcript, scene_uri, transcript_uri,
+    Scenes, StoredMessage, parse_scene_uri, parse_transcript_uri, scene_uri, transcript_uri,
 };
 use crate::telemetry::{COUNTERS_URI, TabletopTelemetry};
 
@@ -54,18 +54,20 @@ impl TableResources {
         }))
     }
 
-    async fn messages(&self, scene: &str, limit: u32) -> Result<Vec<Message>, ResourceError> {
+    async fn messages(&self, scene: &str, limit: u32) -> Result<Vec<StoredMessage>, ResourceError> {
         let messages = self.scenes.last(scene, limit).await?;
-        match messages.is_empty() {
-            true => Err(ResourceError::not_found()),
-            false => Ok(messages),
+        if messages.is_empty() {
+            return Err(ResourceError::not_found());
         }
+        Ok(messages)
     }
 
     fn counters(&self, prefix: &str) -> Value {
-        let counts = self.telemetry.counters().with_prefix(prefix).into_iter();
-        let counts = counts.map(|(name, count)| (name.to_owned(), json!(count)));
-        Value::Object(counts.collect::<Map<_, _>>())
+        let counts = self.telemetry.counters().with_prefix(prefix);
+        let members = counts
+            .into_iter()
+            .map(|(name, count)| (name.to_owned(), json!(count)));
+        Value::Object(members.collect())
     }
 }
 
@@ -100,7 +102,7 @@ impl ResourceProvider for TableResources {
 
     fn owns(&self, uri: &str) -> bool {
         let (uri, _) = without_query(uri);
-        uri == COUNTERS_URI || scene_of_transcript(uri).is_some() || scene_of_state(uri).is_some()
+        uri == COUNTERS_URI || parse_transcript_uri(uri).is_some() || parse_scene_uri(uri).is_some()
     }
 
     async fn list(&self, _reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError> {
@@ -132,11 +134,11 @@ impl ResourceProvider for TableResources {
         let (path, query) = without_query(uri);
         let value = if path == COUNTERS_URI {
             self.counters(&parameter(query, "prefix").unwrap_or_default())
-        } else if let Some(scene) = scene_of_transcript(path) {
+        } else if let Some(scene) = parse_transcript_uri(path) {
             let limit = parameter(query, "limit").and_then(|limit| limit.parse().ok());
-            let limit = limit.unwrap_or(DEFAULT_MESSAGES).clamp(1, MAX_MESSAGES);
-            self.transcript(&scene, limit).await?
-        } else if let Some(scene) = scene_of_state(path) {
+            let count = limit.unwrap_or(DEFAULT_MESSAGES).clamp(1, MAX_MESSAGES);
+            self.transcript(&scene, count).await?
+        } else if let Some(scene) = parse_scene_uri(path) {
             self.state(&scene).await?
         } else {
             return Err(ResourceError::not_found());
@@ -150,7 +152,7 @@ impl ResourceProvider for TableResources {
 }
 
 /// Formats the latest message of a scene for a list.
-fn summarize(message: &Message) -> String {
+fn summarize(message: &StoredMessage) -> String {
     let text = &message.line.message;
     let mut excerpt: String = text.chars().take(MAX_EXCERPT_CHARS).collect();
     if excerpt.len() < text.len() {
@@ -164,6 +166,5 @@ fn summarize(message: &Message) -> String {
 fn parameter(query: Option<&str>, name: &str) -> Option<String> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     let (_, value) = pairs.find(|(key, _)| *key == name)?;
-    let value = percent_decode_str(value).decode_utf8_lossy();
-    Some(value.into_owned())
+    Some(percent_decode_str(value).decode_utf8_lossy().into_owned())
 }

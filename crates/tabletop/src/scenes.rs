@@ -35,7 +35,7 @@ pub(crate) struct Scenes {
     limits: RwLock<SceneLimits>,
 }
 
-/// The retention limits.
+/// Limits of what the store retains for the pack.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SceneLimits {
     max_messages: u32,
@@ -44,7 +44,7 @@ pub(crate) struct SceneLimits {
 }
 
 impl SceneLimits {
-    pub(crate) fn of(options: &TabletopOptions) -> Self {
+    pub(crate) fn from_options(options: &TabletopOptions) -> Self {
         Self {
             max_messages: options.max_messages,
             max_scenes: options.max_scenes,
@@ -64,7 +64,7 @@ pub(crate) struct SceneMessage {
 
 /// A message with its id and time.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Message {
+pub(crate) struct StoredMessage {
     pub(crate) message_id: String,
     #[serde(flatten)]
     pub(crate) line: SceneMessage,
@@ -102,19 +102,20 @@ impl Scenes {
         &self,
         scene: &str,
         line: SceneMessage,
-    ) -> Result<Message, StoreError> {
-        let (log, json) = (log_name(scene), encode_line(&line)?);
+    ) -> Result<StoredMessage, StoreError> {
+        let (log, json) = (log_name(scene), encode_message(&line)?);
         let limits = self.limits();
         let bounds = LogBounds {
-            most_entries: Some(limits.max_messages),
-            most_logs: Some(limits.max_scenes),
+            max_entries: Some(limits.max_messages),
+            max_logs: Some(limits.max_scenes),
         };
         let now = Timestamp::now();
-        let entry = self
+        let appending = self
             .store
             .append_entry(Tabletop::NAME, &log, &json, now, bounds);
-        let entry = entry.await;
-        let entry = entry.map_err(|error| name_limit(error, "scenes", limits.max_scenes))?;
+        let entry = appending
+            .await
+            .map_err(|error| name_limit(error, "scenes", limits.max_scenes))?;
         let message = read(&entry)?;
         self.notify_changed(scene, message.number == 1);
         Ok(message)
@@ -129,28 +130,35 @@ impl Scenes {
     }
 
     /// Notifies listeners that a scene has changed, or was created or removed.
-    pub(crate) fn notify_changed(&self, scene: &str, comes_or_goes: bool) {
+    pub(crate) fn notify_changed(&self, scene: &str, list_changed: bool) {
         let changes = &self.telemetry.changes;
         changes.updated(transcript_uri(scene));
         changes.updated(scene_uri(scene));
-        if comes_or_goes {
+        if list_changed {
             changes.list_changed();
         }
     }
 
     /// Returns the last messages of a scene, oldest first; empty if there is no such scene.
-    pub(crate) async fn last(&self, scene: &str, limit: u32) -> Result<Vec<Message>, StoreError> {
+    pub(crate) async fn last(
+        &self,
+        scene: &str,
+        limit: u32,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         let log = log_name(scene);
         let entries = self.store.last_entries(Tabletop::NAME, &log, None, limit);
         entries.await?.iter().map(read).collect()
     }
 
     /// Returns the most recently active scenes with their latest messages.
-    pub(crate) async fn latest(&self, limit: u32) -> Result<Vec<(String, Message)>, StoreError> {
+    pub(crate) async fn latest(
+        &self,
+        limit: u32,
+    ) -> Result<Vec<(String, StoredMessage)>, StoreError> {
         let logs = self.store.logs(Tabletop::NAME, LOG_PREFIX, limit).await?;
-        let scenes = logs.iter();
-        let scenes = scenes.map(|log| Ok((scene_of(log), read(&log.latest)?)));
-        scenes.collect()
+        logs.iter()
+            .map(|log| Ok((scene_name(log), read(&log.latest)?)))
+            .collect()
     }
 
     /// Returns the scenes after a name, ordered by name, each with its latest entry, which may be
@@ -160,15 +168,18 @@ impl Scenes {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, LogEntry)>, StoreError> {
-        let after = after.map(log_name);
+        let after_log = after.map(log_name);
         let logs = self
             .store
-            .logs_by_name(Tabletop::NAME, LOG_PREFIX, after.as_deref(), limit);
-        let logs = logs.await?.into_iter();
-        Ok(logs.map(|log| (scene_of(&log), log.latest)).collect())
+            .logs_by_name(Tabletop::NAME, LOG_PREFIX, after_log.as_deref(), limit)
+            .await?;
+        Ok(logs
+            .into_iter()
+            .map(|log| (scene_name(&log), log.latest))
+            .collect())
     }
 
-    /// Counts the scenes.
+    /// Returns the number of scenes.
     pub(crate) async fn count(&self) -> Result<u64, StoreError> {
         self.store.count_logs(Tabletop::NAME, LOG_PREFIX).await
     }
@@ -185,18 +196,23 @@ impl Scenes {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        let after = after.map(document_name);
-        let documents =
-            self.store
-                .documents(Tabletop::NAME, DOCUMENT_PREFIX, after.as_deref(), limit);
-        let characters = documents.await?.into_iter();
-        let characters = characters.filter_map(|(name, json)| {
-            Some((name.strip_prefix(DOCUMENT_PREFIX)?.to_owned(), json))
-        });
-        Ok(characters.collect())
+        let after_document = after.map(document_name);
+        let documents = self
+            .store
+            .documents(
+                Tabletop::NAME,
+                DOCUMENT_PREFIX,
+                after_document.as_deref(),
+                limit,
+            )
+            .await?;
+        Ok(documents
+            .into_iter()
+            .filter_map(|(name, json)| Some((name.strip_prefix(DOCUMENT_PREFIX)?.to_owned(), json)))
+            .collect())
     }
 
-    /// Counts the characters.
+    /// Returns the number of characters.
     pub(crate) async fn count_characters(&self) -> Result<u64, StoreError> {
         self.store
             .count_documents(Tabletop::NAME, DOCUMENT_PREFIX)
@@ -212,11 +228,11 @@ impl Scenes {
         let document = document_name(name);
         let json = json!({"name": name, "description": description}).to_string();
         let max = self.limits().max_characters;
-        let saved = self
+        let is_new = self
             .store
-            .put_document(Tabletop::NAME, &document, &json, Some(max));
-        let saved = saved.await;
-        let is_new = saved.map_err(|error| name_limit(error, "characters", max))?;
+            .put_document(Tabletop::NAME, &document, &json, Some(max))
+            .await
+            .map_err(|error| name_limit(error, "characters", max))?;
         if is_new {
             self.notify_characters_changed().await;
         }
@@ -266,12 +282,12 @@ impl Scenes {
 
 /// Adds the exceeded limit to the error, if a limit is the cause.
 fn name_limit(error: StoreError, what: &str, max: u32) -> StoreError {
-    match error.is_full() {
-        true => StoreError::full(format!(
-            "The limit of {max} {what} (tabletop.max_{what}) is reached"
-        )),
-        false => error,
+    if !error.is_full() {
+        return error;
     }
+    StoreError::full(format!(
+        "The limit of {max} {what} (tabletop.max_{what}) is reached"
+    ))
 }
 
 fn log_name(scene: &str) -> String {
@@ -282,25 +298,25 @@ fn document_name(character: &str) -> String {
     format!("{DOCUMENT_PREFIX}{character}")
 }
 
-/// Returns the scene of a log.
-fn scene_of(log: &LogSummary) -> String {
+/// Returns the name of the scene whose transcript is `log`.
+fn scene_name(log: &LogSummary) -> String {
     log.log
         .strip_prefix(LOG_PREFIX)
         .unwrap_or_default()
         .to_owned()
 }
 
-fn encode_line(line: &SceneMessage) -> Result<String, StoreError> {
+fn encode_message(line: &SceneMessage) -> Result<String, StoreError> {
     serde_json::to_string(line).map_err(|error| {
         StoreError::invalid("a line of a transcript cannot be encoded as JSON").with_source(error)
     })
 }
 
-fn read(entry: &LogEntry) -> Result<Message, StoreError> {
+fn read(entry: &LogEntry) -> Result<StoredMessage, StoreError> {
     let line = serde_json::from_str(&entry.json).map_err(|error| {
         StoreError::corrupt("a line of a transcript in the store is unreadable").with_source(error)
     })?;
-    Ok(Message {
+    Ok(StoredMessage {
         message_id: entry.number.to_string(),
         line,
         timestamp: format_timestamp(entry.at),
@@ -322,12 +338,13 @@ pub(crate) fn scene_uri(scene: &str) -> String {
     )
 }
 
-/// Returns the scene of a transcript or state URI without query.
-pub(crate) fn scene_of_transcript(uri: &str) -> Option<String> {
+/// Returns the scene of a transcript URI without query; `None` for another URI.
+pub(crate) fn parse_transcript_uri(uri: &str) -> Option<String> {
     id(uri.strip_prefix(TRANSCRIPT_URI_PREFIX)?)
 }
 
-pub(crate) fn scene_of_state(uri: &str) -> Option<String> {
+/// Returns the scene of a state URI without query; `None` for another URI.
+pub(crate) fn parse_scene_uri(uri: &str) -> Option<String> {
     id(uri.strip_prefix(SCENE_URI_PREFIX)?)
 }
 
@@ -344,11 +361,11 @@ mod tests {
     fn k1_every_scene_has_its_own_uris() {
         for scene in ["cave", "a/b?c#d", "H\u{f6}hle 7", "%41", "\u{1f409}"] {
             let (transcript, state) = (transcript_uri(scene), scene_uri(scene));
-            assert_eq!(scene_of_transcript(&transcript).as_deref(), Some(scene));
-            assert_eq!(scene_of_state(&state).as_deref(), Some(scene));
+            assert_eq!(parse_transcript_uri(&transcript).as_deref(), Some(scene));
+            assert_eq!(parse_scene_uri(&state).as_deref(), Some(scene));
         }
         assert_eq!(transcript_uri("a/b"), "transcript://scene/a%2Fb");
-        assert_eq!(scene_of_transcript("transcript://scene/"), None);
-        assert_eq!(scene_of_state("scene://%ff"), None);
+        assert_eq!(parse_transcript_uri("transcript://scene/"), None);
+        assert_eq!(parse_scene_uri("scene://%ff"), None);
     }
 }

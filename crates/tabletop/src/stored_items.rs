@@ -59,12 +59,12 @@ impl StoredItems for StoredScenes {
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
-        let was_there = self.scenes.remove(name).await?;
-        if was_there {
+        let existed = self.scenes.remove(name).await?;
+        if existed {
             self.orchestrator.forget(name);
             self.scenes.notify_changed(name, true);
         }
-        Ok(was_there)
+        Ok(existed)
     }
 }
 

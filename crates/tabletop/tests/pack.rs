@@ -194,7 +194,7 @@ async fn d9_two_equal_concurrent_actions_make_one_request_to_the_model() {
         table.data("orchestrate_action", action.clone()),
         async {
             model.asked().await;
-            model.answer_now();
+            model.respond_now();
         }
     );
     assert_eq!(first, second);
@@ -239,7 +239,7 @@ async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
         ..TabletopOptions::default()
     };
     let silent = Scripted::waiting([]);
-    let table = Table::of(Some(Arc::clone(&silent)), options).await;
+    let table = Table::new(Some(Arc::clone(&silent)), options).await;
     let failed = table.call("orchestrate_action", action).await;
     assert_eq!(
         failed.error.as_deref(),
@@ -258,18 +258,18 @@ async fn d9_the_model_receives_the_last_15_messages_without_system_messages() {
     }
     let action = json!({"scene_id": "cave", "player_msg": "I look", "allowed_actors": ["Aria"]});
     table.data("orchestrate_action", action).await;
-    let told = model.told(0);
+    let prompt = model.prompt(0);
     assert!(
-        !told.contains("line 12") && told.contains("line 13"),
-        "{told}"
+        !prompt.contains("line 12") && prompt.contains("line 13"),
+        "{prompt}"
     );
     assert!(
-        !told.contains("line 20") && told.contains("line 27"),
-        "{told}"
+        !prompt.contains("line 20") && prompt.contains("line 27"),
+        "{prompt}"
     );
-    assert!(told.contains("Aria: line 13\\nAria: line 14"), "{told}");
-    assert!(told.contains("Name nobody but: Aria."), "{told}");
-    assert!(told.contains("The player says:\\nI look"), "{told}");
+    assert!(prompt.contains("Aria: line 13\\nAria: line 14"), "{prompt}");
+    assert!(prompt.contains("Name nobody but: Aria."), "{prompt}");
+    assert!(prompt.contains("The player says:\\nI look"), "{prompt}");
 }
 
 #[tokio::test]
@@ -283,7 +283,7 @@ async fn n2_an_action_is_public_only_where_the_operator_allows_it() {
             may_be_public,
             ..TabletopOptions::default()
         };
-        let table = Table::of(Some(Arc::clone(&model)), options).await;
+        let table = Table::new(Some(Arc::clone(&model)), options).await;
         table.say("cave", "Aria", "I am here").await;
         for action in [&shadow, &action, &action] {
             table.data("orchestrate_action", action.clone()).await;
@@ -582,7 +582,7 @@ async fn d10_d11_the_stored_data_is_limited() {
         max_characters: 1,
         ..TabletopOptions::default()
     };
-    let table = Table::of(None, options).await;
+    let table = Table::new(None, options).await;
     for number in 1..=5 {
         let said = table.say("cave", "Aria", &format!("line {number}")).await;
         assert_eq!(said["message_id"], number.to_string());
@@ -614,7 +614,7 @@ async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
         max_characters: 2,
         ..TabletopOptions::default()
     };
-    let table = Table::of(None, options).await;
+    let table = Table::new(None, options).await;
     let odd = "H\u{f6}hle 7/b";
     for scene in ["hall", odd, "cave", "cave"] {
         table.say(scene, "Aria", "Hello").await;
@@ -721,5 +721,5 @@ async fn d9_a_removed_scene_forgets_its_accepted_actions() {
     );
     let second = table.data("orchestrate_action", action()).await;
     assert_eq!(second["narration"], "The second");
-    assert!(!model.told(1).contains("Hello"), "{}", model.told(1));
+    assert!(!model.prompt(1).contains("Hello"), "{}", model.prompt(1));
 }

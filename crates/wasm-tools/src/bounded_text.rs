@@ -10,16 +10,16 @@ const ELLIPSIS: &str = "...";
 #[derive(Debug)]
 pub(crate) struct BoundedText {
     text: String,
-    most: usize,
+    max_bytes: usize,
     is_cut: bool,
 }
 
 impl BoundedText {
     /// Creates an empty text with a maximum length in bytes, not counting the mark of a cut text.
-    pub(crate) fn with_limit(most: usize) -> Self {
+    pub(crate) fn with_limit(max_bytes: usize) -> Self {
         Self {
             text: String::new(),
-            most,
+            max_bytes,
             is_cut: false,
         }
     }
@@ -42,23 +42,25 @@ impl BoundedText {
 impl Write for BoundedText {
     /// Fails if the text is cut.
     fn write_str(&mut self, more: &str) -> fmt::Result {
-        let room = self.most - self.text.len();
-        if !self.is_cut && more.len() <= room {
+        let remaining = self.max_bytes - self.text.len();
+        if !self.is_cut && more.len() <= remaining {
             self.text.push_str(more);
             return Ok(());
         }
         if !self.is_cut {
             self.is_cut = true;
-            let end = (0..=room).rev().find(|end| more.is_char_boundary(*end));
+            let end = (0..=remaining)
+                .rev()
+                .find(|end| more.is_char_boundary(*end));
             self.text.push_str(&more[..end.unwrap_or_default()]);
         }
         Err(fmt::Error)
     }
 }
 
-/// Returns the beginning of a text, of at most `most` bytes, with a mark if it was cut.
-pub(crate) fn truncate(text: &str, most: usize) -> String {
-    let mut bounded = BoundedText::with_limit(most);
+/// Returns the beginning of a text, of at most `max_bytes` bytes, with a mark if it was cut.
+pub(crate) fn truncate(text: &str, max_bytes: usize) -> String {
+    let mut bounded = BoundedText::with_limit(max_bytes);
     // Fails if the text is cut, which is intended.
     let _ = bounded.write_str(text);
     bounded.into_text()

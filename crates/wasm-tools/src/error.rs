@@ -33,7 +33,7 @@ pub enum FaultCode {
     DescribeFailed,
     /// The result of `describe` is not a valid tool definition.
     BadDefinition,
-    /// The manifest is invalid.
+    /// The manifest, `NAME.toml`, is not valid TOML or has an unknown key.
     BadManifest,
     /// The manifest requests permissions that the operator has not granted.
     NotGranted,
@@ -48,7 +48,7 @@ pub enum FaultCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct WasmToolError {
-    /// The error code.
+    /// The stable code of the error.
     pub code: FaultCode,
     /// The error message: one line of at most about 1 kB, without control characters, because a
     /// component can influence it.

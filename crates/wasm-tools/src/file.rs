@@ -24,7 +24,7 @@ pub(crate) struct WasmFileStamp {
 pub(crate) type WasmFileStamps = (WasmFileStamp, Option<WasmFileStamp>);
 
 impl WasmFileStamp {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
             size: metadata.size(),
@@ -38,7 +38,7 @@ impl WasmFileStamp {
 /// a dot, because such files are still being written.
 ///
 /// # Errors
-/// [`FaultCode::Folder`].
+/// [`FaultCode::Folder`]: the folder cannot be read, or an untrusted user can write it.
 pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, WasmToolError> {
     let fault = |what: String| {
         let what = format!("{}: {what}", folder.display());
@@ -50,14 +50,13 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, Wa
     if !metadata.is_dir() {
         return Err(fault("not a folder".to_owned()));
     }
-    safe(&metadata).map_err(fault)?;
+    check_owner(&metadata).map_err(fault)?;
     let mut found = BTreeMap::new();
     let entries = folder
         .read_dir()
         .map_err(|error| fault(error.to_string()))?;
     for entry in entries {
-        let entry = entry.map_err(|error| fault(error.to_string()))?;
-        let path = entry.path();
+        let path = entry.map_err(|error| fault(error.to_string()))?.path();
         let is_component = path
             .extension()
             .is_some_and(|extension| extension == "wasm");
@@ -73,8 +72,8 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, Wa
         };
         let manifest = path.with_extension("toml").symlink_metadata().ok();
         let stamps = (
-            WasmFileStamp::of(&component),
-            manifest.as_ref().map(WasmFileStamp::of),
+            WasmFileStamp::from_metadata(&component),
+            manifest.as_ref().map(WasmFileStamp::from_metadata),
         );
         found.insert(name.to_owned(), stamps);
     }
@@ -84,7 +83,8 @@ pub(crate) fn list(folder: &Path) -> Result<BTreeMap<String, WasmFileStamps>, Wa
 /// Reads a file that no untrusted user can write; `None` if there is no such file.
 ///
 /// # Errors
-/// [`FaultCode::Unreadable`], [`FaultCode::UnsafeFile`], [`FaultCode::TooLarge`].
+/// [`FaultCode::Unreadable`]; [`FaultCode::UnsafeFile`]: a symbolic link, or writable by an untrusted
+/// user; [`FaultCode::TooLarge`]: larger than `max_bytes`.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmToolError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let unreadable = |error: std::io::Error| {
@@ -96,11 +96,11 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
     };
     // Follows no symbolic links, and does not block on a named pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let opened = OpenOptions::new()
+    let open_result = OpenOptions::new()
         .read(true)
         .custom_flags(flags.bits().cast_signed())
         .open(path);
-    let file: File = match opened {
+    let file: File = match open_result {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
@@ -112,7 +112,7 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
     if !metadata.is_file() {
         return Err(unsafe_file("not a regular file".to_owned()));
     }
-    safe(&metadata).map_err(unsafe_file)?;
+    check_owner(&metadata).map_err(unsafe_file)?;
     let mut bytes = Vec::new();
     let mut limited = file.take(max_bytes.saturating_add(1));
     limited.read_to_end(&mut bytes).map_err(unreadable)?;
@@ -125,16 +125,16 @@ pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, WasmT
 
 /// Checks that no untrusted user can have written a file: it must belong to this process's user or
 /// to root, and not be world-writable.
-fn safe(metadata: &Metadata) -> Result<(), String> {
-    let own = rustix::process::geteuid().as_raw();
-    if metadata.uid() != 0 && metadata.uid() != own {
+fn check_owner(metadata: &Metadata) -> Result<(), String> {
+    let process_uid = rustix::process::geteuid().as_raw();
+    if metadata.uid() != 0 && metadata.uid() != process_uid {
         return Err(format!(
-            "owned by the user id {}, which is neither root nor this process's user ({own})",
+            "owned by the user id {}, which is neither root nor this process's user ({process_uid})",
             metadata.uid()
         ));
     }
-    match metadata.mode() & WORLD_WRITABLE {
-        0 => Ok(()),
-        _ => Err("writable by all users: run chmod o-w on it".to_owned()),
+    if metadata.mode() & WORLD_WRITABLE != 0 {
+        return Err("writable by all users: run chmod o-w on it".to_owned());
     }
+    Ok(())
 }

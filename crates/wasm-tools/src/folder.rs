@@ -12,7 +12,7 @@ use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::sandbox::{Sandbox, chain};
 use crate::settings::{Limits, WasmToolsSettings};
-use crate::tool::{Compiled, WasmTool};
+use crate::tool::{CompiledComponent, WasmTool};
 use crate::{FaultCode, WasmToolError};
 
 /// Maximum size of a manifest, in bytes.
@@ -34,7 +34,7 @@ pub struct WasmFolder {
 pub struct WasmFileError {
     /// The name of the tool; `None` for the folder.
     pub tool: Option<String>,
-    /// The error.
+    /// Why the file or folder is not usable.
     pub error: WasmToolError,
     /// Whether the tool is still offered, from the previous version of its file.
     pub previous_version_offered: bool,
@@ -59,7 +59,7 @@ pub struct PendingFile {
     sandbox: Arc<Sandbox>,
     limits: Limits,
     http_client: Arc<ToolHttpClient>,
-    compiled: Option<Arc<Compiled>>,
+    compiled: Option<Arc<CompiledComponent>>,
 }
 
 /// A file that was loaded, or could not be.
@@ -67,7 +67,7 @@ pub struct LoadedFile {
     folder: PathBuf,
     name: String,
     stamps: Option<WasmFileStamps>,
-    result: Result<(Arc<Compiled>, Manifest), WasmToolError>,
+    result: Result<(Arc<CompiledComponent>, Manifest), WasmToolError>,
 }
 
 /// The state of a component's file.
@@ -81,7 +81,7 @@ struct FileState {
     read: Option<WasmFileStamps>,
     tool: Option<Arc<WasmTool>>,
     /// The last successfully compiled component, whether or not it is offered.
-    compiled: Option<Arc<Compiled>>,
+    compiled: Option<Arc<CompiledComponent>>,
     fault: Option<WasmToolError>,
 }
 
@@ -89,7 +89,7 @@ impl WasmFolder {
     /// Creates a folder without tools. Does no I/O.
     ///
     /// # Errors
-    /// If WebAssembly cannot be compiled for this processor.
+    /// [`FaultCode::InvalidComponent`]: WebAssembly cannot be compiled for this processor.
     pub fn new(settings: WasmToolsSettings) -> Result<Self, WasmToolError> {
         let sandbox = Sandbox::new()
             .map_err(|error| WasmToolError::new(FaultCode::InvalidComponent, chain(&error)))?;
@@ -125,12 +125,12 @@ impl WasmFolder {
             let Some(tool) = file_state.tool.take() else {
                 continue;
             };
-            let http_client = http_client_of(&mut self.http_clients, &self.settings, name);
+            let http_client = http_client(&mut self.http_clients, &self.settings, name);
             let compiled = Arc::clone(&tool.compiled);
             let manifest = tool.manifest.clone();
             match WasmTool::new(name, compiled, manifest, &self.settings, &http_client) {
-                Ok(now) if now.is_equivalent(&tool) => file_state.tool = Some(tool),
-                Ok(now) => file_state.tool = Some(Arc::new(now)),
+                Ok(new) if new.is_equivalent(&tool) => file_state.tool = Some(tool),
+                Ok(new) => file_state.tool = Some(Arc::new(new)),
                 Err(error) => file_state.fault = Some(error),
             }
         }
@@ -157,11 +157,11 @@ impl WasmFolder {
 
     /// Applies the result of a search. Tools of removed files disappear at once. A changed file is
     /// loaded after a second search finds it unchanged, because it may still be being written.
-    pub fn apply_search(&mut self, found: SearchResult) {
-        if found.folder != self.settings.folder {
+    pub fn apply_search(&mut self, result: SearchResult) {
+        if result.folder != self.settings.folder {
             return;
         }
-        let found = match found.files {
+        let found = match result.files {
             Ok(files) => files,
             Err(error) => {
                 self.fault = Some(error);
@@ -189,7 +189,7 @@ impl WasmFolder {
         file_state.is_due = false;
         file_state.read = file_state.seen;
         Some(PendingFile {
-            http_client: http_client_of(&mut self.http_clients, &self.settings, name),
+            http_client: http_client(&mut self.http_clients, &self.settings, name),
             sandbox: Arc::clone(&self.sandbox),
             limits: self.settings.limits.clone(),
             compiled: file_state.compiled.clone(),
@@ -208,11 +208,10 @@ impl WasmFolder {
             stamps,
             result,
         } = file;
-        let is_here = self.settings.folder.as_ref() == Some(&folder);
-        let file_state = self.files.get_mut(&name);
-        let Some(file_state) = file_state.filter(|file_state| is_here && file_state.seen == stamps)
-        else {
-            return;
+        let is_same_folder = self.settings.folder.as_ref() == Some(&folder);
+        let file_state = match self.files.get_mut(&name) {
+            Some(file_state) if is_same_folder && file_state.seen == stamps => file_state,
+            _ => return,
         };
         if let Ok((compiled, _)) = &result {
             file_state.compiled = Some(Arc::clone(compiled));
@@ -221,11 +220,11 @@ impl WasmFolder {
         if file_state.read != stamps {
             return;
         }
-        let http_client = http_client_of(&mut self.http_clients, &self.settings, &name);
-        let result = result.and_then(|(compiled, manifest)| {
+        let http_client = http_client(&mut self.http_clients, &self.settings, &name);
+        let created = result.and_then(|(compiled, manifest)| {
             WasmTool::new(&name, compiled, manifest, &self.settings, &http_client)
         });
-        match result {
+        match created {
             Ok(tool) => {
                 file_state.fault = None;
                 let is_equivalent = file_state
@@ -270,7 +269,7 @@ impl WasmFolder {
     /// Returns the errors, that of the folder first.
     #[must_use]
     pub fn faults(&self) -> Vec<WasmFileError> {
-        let of_folder = self.fault.iter().map(|error| WasmFileError {
+        let folder_error = self.fault.iter().map(|error| WasmFileError {
             tool: None,
             error: error.clone(),
             previous_version_offered: self
@@ -278,26 +277,27 @@ impl WasmFolder {
                 .values()
                 .any(|file_state| file_state.tool.is_some()),
         });
-        let of_files = self.files.iter().filter_map(|(name, file_state)| {
+        let file_errors = self.files.iter().filter_map(|(name, file_state)| {
             Some(WasmFileError {
                 tool: Some(bounded_text::single_line(name)),
                 error: file_state.fault.clone()?,
                 previous_version_offered: file_state.tool.is_some(),
             })
         });
-        of_folder.chain(of_files).collect()
+        folder_error.chain(file_errors).collect()
     }
 }
 
 /// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
-fn http_client_of(
+fn http_client(
     http_clients: &mut HashMap<String, Arc<ToolHttpClient>>,
     settings: &WasmToolsSettings,
     name: &str,
 ) -> Arc<ToolHttpClient> {
-    let http_client = http_clients.entry(name.to_owned());
-    let create = || ToolHttpClient::new(settings.egress.clone());
-    Arc::clone(http_client.or_insert_with(create))
+    let http_client = http_clients
+        .entry(name.to_owned())
+        .or_insert_with(|| ToolHttpClient::new(settings.egress.clone()));
+    Arc::clone(http_client)
 }
 
 impl Search {
@@ -344,7 +344,7 @@ impl PendingFile {
 
     /// Returns the compiled component and the manifest. A component that is already compiled is not
     /// compiled again.
-    fn load_component(&self) -> Result<(Arc<Compiled>, Manifest), WasmToolError> {
+    fn load_component(&self) -> Result<(Arc<CompiledComponent>, Manifest), WasmToolError> {
         ToolName::new(&self.name)
             .map_err(|error| WasmToolError::new(FaultCode::BadName, error.to_string()))?;
         let gone = || WasmToolError::new(FaultCode::Unreadable, "the file no longer exists");
@@ -355,10 +355,9 @@ impl PendingFile {
         };
         let bytes = file::read(&path, self.limits.max_file_bytes)?.ok_or_else(gone)?;
         let sha256 = sha256_hex(&bytes);
-        let before = self.compiled.as_ref();
-        let compiled = match before.filter(|compiled| compiled.sha256 == sha256) {
-            Some(compiled) => Arc::clone(compiled),
-            None => Arc::new(Compiled::new(
+        let compiled = match &self.compiled {
+            Some(compiled) if compiled.sha256 == sha256 => Arc::clone(compiled),
+            _ => Arc::new(CompiledComponent::new(
                 &self.sandbox,
                 &bytes,
                 sha256,

@@ -15,10 +15,10 @@ const FUNCTION_BYTES: u64 = 32;
 /// time.
 ///
 /// # Errors
-/// [`FaultCode::InvalidComponent`].
+/// [`FaultCode::InvalidComponent`]: a module is too large or cannot be parsed.
 pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
     let fault = |what| WasmToolError::new(FaultCode::InvalidComponent, what);
-    let mut taken = 0_u64;
+    let mut module_bytes = 0_u64;
     for payload in Parser::new(0).parse_all(component) {
         let payload = payload
             .map_err(|error| fault(format!("failed to parse WebAssembly module: {error}")))?;
@@ -28,7 +28,7 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
                 encoding: Encoding::Module,
                 ..
             } => {
-                taken = 0;
+                module_bytes = 0;
                 continue;
             }
             Payload::GlobalSection(globals) => (globals.count(), GLOBAL_BYTES),
@@ -36,8 +36,8 @@ pub(crate) fn check(component: &[u8]) -> Result<(), WasmToolError> {
             Payload::FunctionSection(functions) => (functions.count(), FUNCTION_BYTES),
             _ => continue,
         };
-        taken = taken.saturating_add(u64::from(count).saturating_mul(bytes));
-        if taken > MAX_BYTES {
+        module_bytes = module_bytes.saturating_add(u64::from(count).saturating_mul(bytes));
+        if module_bytes > MAX_BYTES {
             return Err(fault(format!(
                 "the globals, imports and functions of a module need more than {MAX_BYTES} bytes"
             )));

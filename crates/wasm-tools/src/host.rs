@@ -2,9 +2,9 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::bindings::pillion::tool::{http, types};
-use crate::http::Requests;
+use crate::http::RunRequests;
 use crate::memory::MemoryLimit;
-use crate::permissions::Permissions;
+use crate::permissions::ToolPermissions;
 use crate::settings::{FolderAccess, Limits};
 use crate::stderr::Stderr;
 
@@ -19,7 +19,7 @@ pub(crate) struct Host {
     table: ResourceTable,
     pub(crate) memory: MemoryLimit,
     pub(crate) stderr: Stderr,
-    pub(crate) requests: Requests,
+    pub(crate) requests: RunRequests,
 }
 
 impl Host {
@@ -29,8 +29,8 @@ impl Host {
     /// If a folder cannot be opened; the message contains the tool's name for the folder.
     pub(crate) fn new(
         limits: &Limits,
-        permissions: &Permissions,
-        requests: Requests,
+        permissions: &ToolPermissions,
+        requests: RunRequests,
     ) -> Result<Self, String> {
         let stderr = Stderr::default();
         let mut wasi = WasiCtxBuilder::new();

@@ -16,7 +16,7 @@ pub(crate) struct ToolHttpClient {
 }
 
 /// The HTTP requests of one run.
-pub(crate) struct Requests {
+pub(crate) struct RunRequests {
     http_client: Arc<ToolHttpClient>,
     origins: Vec<HttpOrigin>,
     timeout: Duration,
@@ -34,12 +34,12 @@ impl ToolHttpClient {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let made = HttpClient::new(&self.egress)?;
-        Ok(self.client.get_or_init(|| made))
+        let client = HttpClient::new(&self.egress)?;
+        Ok(self.client.get_or_init(|| client))
     }
 }
 
-impl Requests {
+impl RunRequests {
     pub(crate) fn new(
         http_client: Arc<ToolHttpClient>,
         origins: Vec<HttpOrigin>,
@@ -54,26 +54,33 @@ impl Requests {
     }
 
     pub(crate) async fn send(&self, request: wit::Request) -> Result<wit::Response, wit::Error> {
-        let request = read(request)?;
+        let request = read_request(request)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
-        if !self.origins.iter().any(|origin| origin.is_of(&request.url)) {
+        if !self
+            .origins
+            .iter()
+            .any(|origin| origin.contains(&request.url))
+        {
             let what = format!("the origin of '{host}' is not granted to this tool");
             return Err(wit::Error::Denied(what));
         }
         let failed = |error: HttpError| match error {
-            HttpError::Refused(refusal) => wit::Error::Denied(refusal.to_string()),
+            HttpError::Refused(error) => wit::Error::Denied(error.to_string()),
             HttpError::TooLong { .. } => wit::Error::TooLong,
             other => wit::Error::Unavailable(format!("'{host}': {other}")),
         };
         let client = self.http_client.client().map_err(failed)?;
-        let answer = client.send(request, self.timeout).await.map_err(failed)?;
-        let status = answer.status().as_u16();
-        let headers = answer.headers().iter().filter_map(|(name, value)| {
-            let value = value.to_str().ok()?;
-            Some((name.to_string(), value.to_owned()))
-        });
-        let headers = headers.collect();
-        let body = answer.bytes(self.max_answer_bytes).await.map_err(failed)?;
+        let response = client.send(request, self.timeout).await.map_err(failed)?;
+        let status = response.status().as_u16();
+        let headers = response
+            .headers()
+            .iter()
+            .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
+            .collect();
+        let body = response
+            .bytes(self.max_answer_bytes)
+            .await
+            .map_err(failed)?;
         Ok(wit::Response {
             status,
             headers,
@@ -82,7 +89,7 @@ impl Requests {
     }
 }
 
-fn read(request: wit::Request) -> Result<HttpRequest, wit::Error> {
+fn read_request(request: wit::Request) -> Result<HttpRequest, wit::Error> {
     let invalid = |what: String| wit::Error::InvalidRequest(what);
     let method = Method::from_bytes(request.method.as_bytes())
         .ok()

@@ -53,16 +53,16 @@ impl Manifest {
 impl ManifestLimits {
     /// Returns the smaller of these and the operator's limits.
     pub(crate) fn within(&self, limits: &Limits) -> Limits {
-        fn less<T: Ord + Copy>(wanted: Option<T>, most: T) -> T {
-            wanted.map_or(most, |wanted| wanted.min(most))
+        fn smaller<T: Ord + Copy>(requested: Option<T>, max: T) -> T {
+            requested.map_or(max, |requested| requested.min(max))
         }
         Limits {
-            max_memory_bytes: less(self.max_memory_bytes, limits.max_memory_bytes),
-            timeout_ms: less(self.timeout_ms, limits.timeout_ms).max(1),
-            max_fuel: less(self.max_fuel, limits.max_fuel),
-            max_output_bytes: less(self.max_output_bytes, limits.max_output_bytes),
-            max_answer_bytes: less(self.max_answer_bytes, limits.max_answer_bytes),
-            max_folder_bytes: less(self.max_folder_bytes, limits.max_folder_bytes),
+            max_memory_bytes: smaller(self.max_memory_bytes, limits.max_memory_bytes),
+            timeout_ms: smaller(self.timeout_ms, limits.timeout_ms).max(1),
+            max_fuel: smaller(self.max_fuel, limits.max_fuel),
+            max_output_bytes: smaller(self.max_output_bytes, limits.max_output_bytes),
+            max_answer_bytes: smaller(self.max_answer_bytes, limits.max_answer_bytes),
+            max_folder_bytes: smaller(self.max_folder_bytes, limits.max_folder_bytes),
             max_file_bytes: limits.max_file_bytes,
             compile_timeout_ms: limits.compile_timeout_ms,
         }

@@ -9,18 +9,18 @@ const MAX_INSTANCES: usize = 32;
 /// Limits the total size of all memories and tables of one run, in bytes.
 #[derive(Debug)]
 pub(crate) struct MemoryLimit {
-    most: usize,
+    max_bytes: usize,
     used: usize,
     /// Whether an allocation was rejected.
-    pub(crate) has_refused: bool,
+    pub(crate) has_rejected: bool,
 }
 
 impl MemoryLimit {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(max_bytes: usize) -> Self {
         Self {
-            most,
+            max_bytes,
             used: 0,
-            has_refused: false,
+            has_rejected: false,
         }
     }
 
@@ -33,8 +33,8 @@ impl MemoryLimit {
     /// maximum fails in any case.
     fn grow(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> bool {
         let used = self.used.saturating_add(desired.saturating_sub(current));
-        if used > self.most {
-            self.has_refused = true;
+        if used > self.max_bytes {
+            self.has_rejected = true;
             return false;
         }
         if maximum.is_none_or(|maximum| desired <= maximum) {

@@ -5,12 +5,20 @@ use serde::{Deserialize, Serialize, Serializer};
 use url::Url;
 
 /// Scheme, host and port of a URL, such as `https://api.example.com`.
+///
+/// ```
+/// use pillion_wasm_tools::HttpOrigin;
+/// let origin: HttpOrigin = "https://api.example.com:443/".parse()?;
+/// assert_eq!(origin.to_string(), "https://api.example.com");
+/// assert!("https://api.example.com/v1".parse::<HttpOrigin>().is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HttpOrigin(url::Origin, String);
 
 impl HttpOrigin {
-    pub(crate) fn is_of(&self, url: &Url) -> bool {
+    pub(crate) fn contains(&self, url: &Url) -> bool {
         self.0 == url.origin()
     }
 }

@@ -22,16 +22,16 @@ pub(crate) struct RequestedPermissions {
 
 /// The permissions of a tool: those that its manifest requests, which are all granted.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub(crate) struct Permissions {
-    pub(crate) folders: Vec<Folder>,
-    /// Names and values.
+pub(crate) struct ToolPermissions {
+    pub(crate) folders: Vec<SandboxFolder>,
+    /// Environment variables: names and values.
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) origins: Vec<HttpOrigin>,
 }
 
 /// A folder that a tool may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Folder {
+pub(crate) struct SandboxFolder {
     /// The path on this machine.
     pub(crate) host: PathBuf,
     /// The path inside the sandbox.
@@ -39,25 +39,30 @@ pub(crate) struct Folder {
     pub(crate) access: FolderAccess,
 }
 
-impl Permissions {
+impl ToolPermissions {
     /// Returns the requested permissions, if all are granted.
     ///
     /// # Errors
     /// [`FaultCode::NotGranted`] with all requested permissions that are not granted.
-    pub(crate) fn of(asked: &RequestedPermissions, grant: &Grant) -> Result<Self, WasmToolError> {
+    pub(crate) fn from_grant(
+        requested: &RequestedPermissions,
+        grant: &Grant,
+    ) -> Result<Self, WasmToolError> {
         let mut missing = Vec::new();
         let mut permissions = Self::default();
-        for (guest, access) in &asked.files {
+        for (guest, access) in &requested.files {
             match grant.files.get(guest) {
-                Some(granted) if granted.access >= *access => permissions.folders.push(Folder {
-                    host: granted.path.clone(),
-                    guest: guest.clone(),
-                    access: *access,
-                }),
+                Some(granted) if granted.access >= *access => {
+                    permissions.folders.push(SandboxFolder {
+                        host: granted.path.clone(),
+                        guest: guest.clone(),
+                        access: *access,
+                    })
+                }
                 _ => missing.push(format!("files '{guest}' ({access})")),
             }
         }
-        for name in &asked.environment {
+        for name in &requested.environment {
             match std::env::var(name) {
                 _ if !grant.environment.contains(name) => {
                     missing.push(format!("environment '{name}'"));
@@ -67,10 +72,11 @@ impl Permissions {
                 Err(_) => {}
             }
         }
-        for origin in &asked.http {
-            match grant.http.contains(origin) {
-                true => permissions.origins.push(origin.clone()),
-                false => missing.push(format!("http '{origin}'")),
+        for origin in &requested.http {
+            if grant.http.contains(origin) {
+                permissions.origins.push(origin.clone());
+            } else {
+                missing.push(format!("http '{origin}'"));
             }
         }
         if missing.is_empty() {
@@ -84,7 +90,7 @@ impl Permissions {
     }
 
     /// Returns the folders that the tool may write.
-    pub(crate) fn writable(&self) -> impl Iterator<Item = &Folder> {
+    pub(crate) fn writable(&self) -> impl Iterator<Item = &SandboxFolder> {
         let folders = self.folders.iter();
         folders.filter(|folder| folder.access == FolderAccess::ReadWrite)
     }
@@ -106,14 +112,14 @@ impl Permissions {
     }
 }
 
-impl Folder {
+impl SandboxFolder {
     pub(crate) fn path(&self) -> &Path {
         &self.host
     }
 }
 
 /// Hides the values of variables, which may be credentials.
-impl fmt::Debug for Permissions {
+impl fmt::Debug for ToolPermissions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permissions({})", self.summary())
     }

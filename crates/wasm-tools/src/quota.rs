@@ -7,24 +7,24 @@ use std::path::Path;
 /// Minimum size and granularity of a file or folder, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Returns whether a folder, including its subfolders, is larger than `most` bytes. Stops as soon
-/// as that is known, or when `is_given_up` returns `true`; the result is then `false`.
+/// Returns whether a folder, including its subfolders, is larger than `max_bytes` bytes. Stops as soon
+/// as that is known, or when `is_cancelled` returns `true`; the result is then `false`.
 ///
 /// # Errors
-/// If an entry cannot be examined.
+/// An entry cannot be examined.
 pub(crate) fn exceeds(
     folder: &Path,
-    most: u64,
-    is_given_up: impl Fn() -> bool,
+    max_bytes: u64,
+    is_cancelled: impl Fn() -> bool,
 ) -> io::Result<bool> {
-    let mut taken: u64 = 0;
+    let mut total_bytes: u64 = 0;
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let Some(entries) = ignore_missing(folder.read_dir())? else {
             continue;
         };
         for entry in entries {
-            if is_given_up() {
+            if is_cancelled() {
                 return Ok(false);
             }
             let entry = entry?;
@@ -32,8 +32,8 @@ pub(crate) fn exceeds(
             let Some(metadata) = ignore_missing(entry.metadata())? else {
                 continue;
             };
-            taken = taken.saturating_add(size(&metadata));
-            if taken > most {
+            total_bytes = total_bytes.saturating_add(size(&metadata));
+            if total_bytes > max_bytes {
                 return Ok(true);
             }
             if metadata.is_dir() {
@@ -46,9 +46,9 @@ pub(crate) fn exceeds(
 
 /// Returns `None` for an entry that was removed meanwhile, or that this process, and thus every
 /// tool, cannot access.
-fn ignore_missing<T>(looked: io::Result<T>) -> io::Result<Option<T>> {
-    match looked {
-        Ok(there) => Ok(Some(there)),
+fn ignore_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied => Ok(None),
             _ => Err(error),

@@ -12,9 +12,9 @@ use wasmtime_wasi::I32Exit;
 
 use crate::bindings::{Tool, ToolPre};
 use crate::host::Host;
-use crate::http::Requests;
+use crate::http::RunRequests;
 use crate::http::ToolHttpClient;
-use crate::permissions::Permissions;
+use crate::permissions::ToolPermissions;
 use crate::quota;
 use crate::sandbox::chain;
 use crate::settings::Limits;
@@ -23,7 +23,7 @@ use crate::settings::Limits;
 #[derive(Clone)]
 pub(crate) struct RunConditions {
     pub(crate) limits: Limits,
-    pub(crate) permissions: Arc<Permissions>,
+    pub(crate) permissions: Arc<ToolPermissions>,
     pub(crate) http_client: Arc<ToolHttpClient>,
 }
 
@@ -51,8 +51,8 @@ pub(crate) enum RunFault {
     Text,
     #[error("cannot be started: {0}")]
     Folder(String),
-    #[error("cannot be called: its folder '{guest}' contains more than {most} bytes")]
-    Full { guest: String, most: u64 },
+    #[error("cannot be called: its folder '{guest}' contains more than {max_bytes} bytes")]
+    Full { guest: String, max_bytes: u64 },
     #[error("failed: {0}")]
     Trap(String),
     #[error("failed unexpectedly")]
@@ -95,10 +95,10 @@ impl Drop for StopOnDrop {
 /// future ends the run.
 ///
 /// # Errors
-/// [`RunFault`].
+/// The run exceeded a limit or failed.
 pub(crate) async fn run<T, F>(
     pre: ToolPre<Host>,
-    terms: RunConditions,
+    conditions: RunConditions,
     entry: F,
 ) -> Result<(T, RunUsage), RunFault>
 where
@@ -107,18 +107,18 @@ where
 {
     let (stopped_by, engine) = (CancellationToken::new(), pre.engine().clone());
     let token = stopped_by.clone();
-    let patience = terms.limits.timeout();
-    let late = RunFault::Time {
-        seconds: patience.as_secs_f64(),
+    let run_timeout = conditions.limits.timeout();
+    let timed_out = RunFault::Time {
+        seconds: run_timeout.as_secs_f64(),
     };
     let runtime = Handle::current();
-    let stopped = late.clone();
+    let stop_fault = timed_out.clone();
     let run = spawn_blocking(move || {
         runtime.block_on(async {
             tokio::select! {
                 biased;
-                () = token.cancelled() => Err(stopped),
-                ended = run_in_store(&pre, &terms, &token, entry) => ended,
+                () = token.cancelled() => Err(stop_fault),
+                result = run_in_store(&pre, &conditions, &token, entry) => result,
             }
         })
     });
@@ -127,39 +127,39 @@ where
         engine,
         run: run.abort_handle(),
     };
-    let ended = timeout(patience, run).await;
+    let outcome = timeout(run_timeout, run).await;
     drop(stop);
-    match ended {
-        Ok(Ok(ended)) => ended,
+    match outcome {
+        Ok(Ok(result)) => result,
         Ok(Err(_)) => Err(RunFault::Lost),
-        Err(_) => Err(late),
+        Err(_) => Err(timed_out),
     }
 }
 
 async fn run_in_store<T, F>(
     pre: &ToolPre<Host>,
-    terms: &RunConditions,
+    conditions: &RunConditions,
     token: &CancellationToken,
     entry: F,
 ) -> Result<(T, RunUsage), RunFault>
 where
     F: AsyncFnOnce(&Tool, &mut Store<Host>) -> wasmtime::Result<T>,
 {
-    let limits = &terms.limits;
-    let requests = Requests::new(
-        Arc::clone(&terms.http_client),
-        terms.permissions.origins.clone(),
+    let limits = &conditions.limits;
+    let requests = RunRequests::new(
+        Arc::clone(&conditions.http_client),
+        conditions.permissions.origins.clone(),
         limits,
     );
-    let host = Host::new(limits, &terms.permissions, requests).map_err(RunFault::Folder)?;
-    let is_given_up = || token.is_cancelled();
-    for folder in terms.permissions.writable() {
-        let (guest, most) = (&folder.guest, limits.max_folder_bytes);
-        match quota::exceeds(folder.path(), most, is_given_up) {
+    let host = Host::new(limits, &conditions.permissions, requests).map_err(RunFault::Folder)?;
+    let is_cancelled = || token.is_cancelled();
+    for folder in conditions.permissions.writable() {
+        let (guest, max_bytes) = (&folder.guest, limits.max_folder_bytes);
+        match quota::exceeds(folder.path(), max_bytes, is_cancelled) {
             Ok(false) => {}
             Ok(true) => {
                 let guest = guest.clone();
-                return Err(RunFault::Full { guest, most });
+                return Err(RunFault::Full { guest, max_bytes });
             }
             Err(error) => {
                 return Err(RunFault::Folder(format!(
@@ -171,13 +171,15 @@ where
     let mut store = Store::new(pre.engine(), host);
     store.limiter(|host| &mut host.memory);
     store.set_hostcall_fuel(limits.max_output_bytes);
-    let looks_up = token.clone();
-    store.epoch_deadline_callback(move |_| match looks_up.is_cancelled() {
-        true => Err(Trap::Interrupt.into()),
-        false => Ok(UpdateDeadline::Continue(1)),
+    let epoch_token = token.clone();
+    store.epoch_deadline_callback(move |_| {
+        if epoch_token.is_cancelled() {
+            return Err(Trap::Interrupt.into());
+        }
+        Ok(UpdateDeadline::Continue(1))
     });
     store.set_epoch_deadline(1);
-    let ended = async {
+    let result = async {
         // From here on, the run can be interrupted; check for an earlier stop.
         if token.is_cancelled() {
             return Err(Trap::Interrupt.into());
@@ -185,20 +187,20 @@ where
         store.set_fuel(limits.max_fuel)?;
         let tool = pre.instantiate_async(&mut store).await?;
         entry(&tool, &mut store).await
-    };
-    let ended = ended.await;
+    }
+    .await;
     let usage = RunUsage {
         fuel: limits.max_fuel - store.get_fuel().unwrap_or_default(),
         memory_bytes: store.data().memory.used(),
     };
-    ended.map(|done| (done, usage)).map_err(|error| {
-        let said = store.data().stderr.text();
-        tracing::debug!(error = chain(&error), stderr = ?said, "A sandboxed tool failed");
-        fault_of(&error, store.data(), limits)
+    result.map(|output| (output, usage)).map_err(|error| {
+        let stderr = store.data().stderr.text();
+        tracing::debug!(error = chain(&error), stderr = ?stderr, "A sandboxed tool failed");
+        classify_fault(&error, store.data(), limits)
     })
 }
 
-fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
+fn classify_fault(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => return RunFault::Fuel(limits.max_fuel),
         Some(Trap::StackOverflow) => return RunFault::Stack,
@@ -209,7 +211,7 @@ fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
         _ => {}
     }
     // A component to which memory was denied may then fail in any way.
-    if host.memory.has_refused {
+    if host.memory.has_rejected {
         return RunFault::Memory(limits.max_memory_bytes);
     }
     if error.is::<Utf8Error>() {
@@ -222,9 +224,10 @@ fn fault_of(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunFault {
         return RunFault::Trap(trap.to_string());
     }
     let root = error.root_cause().to_string();
-    match root.contains("fuel allocated for hostcalls") {
-        true => RunFault::Output(limits.max_output_bytes),
-        false => RunFault::Trap(chain(error)),
+    if root.contains("fuel allocated for hostcalls") {
+        RunFault::Output(limits.max_output_bytes)
+    } else {
+        RunFault::Trap(chain(error))
     }
 }
 

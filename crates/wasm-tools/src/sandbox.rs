@@ -21,8 +21,10 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
+    /// Creates the compiler, and links the imports of the world `pillion:tool/tool`.
+    ///
     /// # Errors
-    /// If WebAssembly cannot be compiled for this processor.
+    /// WebAssembly cannot be compiled for this processor.
     pub(crate) fn new() -> wasmtime::Result<Self> {
         let mut config = Config::new();
         config
@@ -42,7 +44,8 @@ impl Sandbox {
     /// Compiles a component. Takes seconds for some megabytes.
     ///
     /// # Errors
-    /// Errors with a [`FaultCode`] that concerns the content of the file.
+    /// The file is not a component, is invalid, or has an unknown import or a missing export; the
+    /// [`FaultCode`] says which.
     pub(crate) fn compile(&self, bytes: &[u8]) -> Result<ToolPre<Host>, WasmToolError> {
         let fault = |code, what: String| WasmToolError::new(code, what);
         match bytes
@@ -79,8 +82,8 @@ impl Sandbox {
 /// [`bounded_text::MAX_MESSAGE_BYTES`] bytes.
 pub(crate) fn chain(error: &wasmtime::Error) -> String {
     let mut text = BoundedText::with_limit(bounded_text::MAX_MESSAGE_BYTES);
-    for (place, cause) in error.chain().enumerate() {
-        let separator = if place == 0 { "" } else { ": " };
+    for (index, cause) in error.chain().enumerate() {
+        let separator = if index == 0 { "" } else { ": " };
         // Writing fails when the limit is reached.
         if write!(text, "{separator}{cause}").is_err() {
             break;

@@ -134,10 +134,10 @@ impl Limits {
             ("max_file_bytes", self.max_file_bytes, 1, 1 << 30),
             ("compile_timeout_ms", self.compile_timeout_ms, 1, DAY_MS),
         ];
-        let out = in_range
+        let (key, _, min, max) = in_range
             .into_iter()
-            .find(|(_, value, least, most)| !(least..=most).contains(&value));
-        out.map(|(key, _, least, most)| format!("{key} must be a number from {least} to {most}"))
+            .find(|(_, value, min, max)| !(min..=max).contains(&value))?;
+        Some(format!("{key} must be a number from {min} to {max}"))
     }
 }
 

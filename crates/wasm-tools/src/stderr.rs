@@ -8,7 +8,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 
 /// Maximum size of the stored standard error, in bytes.
-const MAX_STORED: usize = 4096;
+const MAX_STORED_BYTES: usize = 4096;
 
 /// Stores the beginning of a tool's standard error, such as a panic message. The rest is discarded,
 /// so that output does not fail a call.
@@ -39,9 +39,9 @@ impl AsyncWrite for Stderr {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut kept = self.0.lock();
-        let room = MAX_STORED - kept.len();
-        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let mut stored = self.0.lock();
+        let remaining = MAX_STORED_BYTES - stored.len();
+        stored.extend_from_slice(&bytes[..bytes.len().min(remaining)]);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -15,13 +15,13 @@ use crate::bounded_text;
 use crate::host::Host;
 use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
-use crate::permissions::Permissions;
+use crate::permissions::ToolPermissions;
 use crate::run::{RunConditions, RunUsage, run};
 use crate::sandbox::Sandbox;
 use crate::settings::{Grant, Limits, WasmToolsSettings};
 use crate::{FaultCode, WasmToolError};
 
-/// The default category.
+/// The category of a tool that describes none.
 const CATEGORY: &str = "sandboxed";
 
 /// Maximum sizes of the texts in a definition, in bytes, because every list of tools contains them.
@@ -35,7 +35,7 @@ const MAX_TEXT_BYTES: [(&str, usize); 3] = [
 const MAX_MESSAGE_LEN: usize = 16 * 1024;
 
 /// A compiled component with its description.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledComponent {
     pub(crate) sha256: String,
     pre: ToolPre<Host>,
     described: wit::Definition,
@@ -46,17 +46,17 @@ pub(crate) struct Compiled {
 pub struct WasmTool {
     definition: ToolDefinition,
     digest: String,
-    pub(crate) compiled: Arc<Compiled>,
+    pub(crate) compiled: Arc<CompiledComponent>,
     pub(crate) manifest: Manifest,
-    terms: RunConditions,
+    conditions: RunConditions,
 }
 
-impl Compiled {
+impl CompiledComponent {
     /// Compiles a component and calls `describe`, without any permissions. Blocks, and must be
     /// called inside a runtime.
     ///
     /// # Errors
-    /// [`WasmToolError`], except errors of files and grants.
+    /// The component is invalid, or `describe` fails or returns an invalid definition.
     pub(crate) fn new(
         sandbox: &Sandbox,
         bytes: &[u8],
@@ -65,30 +65,29 @@ impl Compiled {
         http_client: &Arc<ToolHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
-        let terms = RunConditions {
+        let conditions = RunConditions {
             limits: limits.clone(),
             permissions: Arc::default(),
             http_client: Arc::clone(http_client),
         };
-        let asked = run(pre.clone(), terms, async |tool, store| {
+        let describe = run(pre.clone(), conditions, async |tool, store| {
             tool.call_describe(store).await
         });
-        let (described, _) =
-            tokio::runtime::Handle::current()
-                .block_on(asked)
-                .map_err(|fault| {
-                    let what = format!("'describe' {fault}");
-                    WasmToolError::new(FaultCode::DescribeFailed, what)
-                })?;
+        let (described, _) = tokio::runtime::Handle::current()
+            .block_on(describe)
+            .map_err(|fault| {
+                let what = format!("'describe' {fault}");
+                WasmToolError::new(FaultCode::DescribeFailed, what)
+            })?;
         let category = described.category.as_deref().unwrap_or_default();
         let texts = [
             described.description.as_str(),
             described.input_schema.as_str(),
             category,
         ];
-        for (text, (what, longest)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
-            if text.len() > longest {
-                return Err(bad(format!("{what} is longer than {longest} bytes")));
+        for (text, (what, max_bytes)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
+            if text.len() > max_bytes {
+                return Err(bad(format!("{what} is longer than {max_bytes} bytes")));
             }
         }
         let input_schema = serde_json::from_str(&described.input_schema)
@@ -112,10 +111,12 @@ impl WasmTool {
     /// Creates the tool with this name, if the settings allow it. Does no I/O.
     ///
     /// # Errors
-    /// [`FaultCode::OtherFile`], [`FaultCode::NotGranted`], [`FaultCode::BadDefinition`].
+    /// [`FaultCode::OtherFile`]: the grant is for another file. [`FaultCode::NotGranted`]: the
+    /// manifest requests more than the grant. [`FaultCode::BadDefinition`]: the description is not a
+    /// valid tool definition.
     pub(crate) fn new(
         name: &str,
-        compiled: Arc<Compiled>,
+        compiled: Arc<CompiledComponent>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
         http_client: &Arc<ToolHttpClient>,
@@ -130,7 +131,7 @@ impl WasmTool {
             );
             return Err(WasmToolError::new(FaultCode::OtherFile, what));
         }
-        let permissions = Permissions::of(&manifest.permissions, grant)?;
+        let permissions = ToolPermissions::from_grant(&manifest.permissions, grant)?;
         let definition = definition(name, &compiled, &permissions)?;
         let limits = manifest.limits.within(&settings.limits);
         let digest = json!([compiled.sha256, permissions.summary()]).to_string();
@@ -139,7 +140,7 @@ impl WasmTool {
             digest: sha256_hex(&digest),
             compiled,
             manifest,
-            terms: RunConditions {
+            conditions: RunConditions {
                 limits,
                 permissions: Arc::new(permissions),
                 http_client: Arc::clone(http_client),
@@ -151,9 +152,9 @@ impl WasmTool {
     pub(crate) fn is_equivalent(&self, other: &Self) -> bool {
         self.digest == other.digest
             && self.definition == other.definition
-            && self.terms.limits == other.terms.limits
-            && self.terms.permissions == other.terms.permissions
-            && Arc::ptr_eq(&self.terms.http_client, &other.terms.http_client)
+            && self.conditions.limits == other.conditions.limits
+            && self.conditions.permissions == other.conditions.permissions
+            && Arc::ptr_eq(&self.conditions.http_client, &other.conditions.http_client)
     }
 
     async fn run(
@@ -169,23 +170,23 @@ impl WasmTool {
             user: context.user,
             channel: context.channel,
         };
-        let ran = run(
+        let running = run(
             self.compiled.pre.clone(),
-            self.terms.clone(),
+            self.conditions.clone(),
             async move |tool, store| tool.call_call(store, &arguments, &context).await,
         );
-        let (ended, usage) = ran.await.map_err(|fault| fault.failure(name))?;
-        match ended {
-            Ok(output) => output_of(name, output, usage),
-            Err(failure) => Err(failure_of(name, &failure)),
+        let (result, usage) = running.await.map_err(|fault| fault.failure(name))?;
+        match result {
+            Ok(output) => tool_output(name, output, usage),
+            Err(failure) => Err(tool_failure(name, &failure)),
         }
     }
 }
 
 fn definition(
     name: &str,
-    compiled: &Compiled,
-    permissions: &Permissions,
+    compiled: &CompiledComponent,
+    permissions: &ToolPermissions,
 ) -> Result<ToolDefinition, WasmToolError> {
     let described = &compiled.described;
     let category = described.category.as_deref().unwrap_or(CATEGORY);
@@ -199,31 +200,31 @@ fn definition(
 }
 
 /// Returns the annotations that the tool describes, corrected by its permissions.
-fn annotations(effects: wit::Effects, permissions: &Permissions) -> JsonObject {
-    let effects = match permissions.can_change_something() {
-        true => effects,
-        false => wit::Effects::None,
-    };
+fn annotations(effects: wit::Effects, permissions: &ToolPermissions) -> JsonObject {
     let (is_read_only, is_idempotent, is_destructive) = match effects {
+        _ if !permissions.can_change_something() => (true, true, false),
         wit::Effects::None => (true, true, false),
         wit::Effects::Idempotent => (false, true, false),
         wit::Effects::Changes => (false, false, false),
         wit::Effects::Destroys => (false, false, true),
     };
-    let hints = [
+    [
         ("readOnlyHint", is_read_only),
         ("idempotentHint", is_idempotent),
         ("destructiveHint", is_destructive),
         ("openWorldHint", permissions.reaches_out()),
-    ];
-    let hints = hints.into_iter();
-    hints
-        .map(|(hint, yes)| (hint.to_owned(), json!(yes)))
-        .collect()
+    ]
+    .map(|(hint, value)| (hint.to_owned(), json!(value)))
+    .into_iter()
+    .collect()
 }
 
-fn output_of(name: &str, output: wit::Output, usage: RunUsage) -> Result<ToolOutput, ToolFailure> {
-    let output = match output {
+fn tool_output(
+    name: &str,
+    output: wit::Output,
+    usage: RunUsage,
+) -> Result<ToolOutput, ToolFailure> {
+    let converted = match output {
         wit::Output::Text(text) => ToolOutput::text(text),
         wit::Output::Json(json) => {
             let value = json_values::from_str(&json).map_err(|error| {
@@ -232,12 +233,12 @@ fn output_of(name: &str, output: wit::Output, usage: RunUsage) -> Result<ToolOut
             ToolOutput::value(value)
         }
     };
-    Ok(output
+    Ok(converted
         .with_metadata("fuel", usage.fuel.into())
         .with_metadata("memory_bytes", usage.memory_bytes.into()))
 }
 
-fn failure_of(name: &str, failure: &wit::Failure) -> ToolFailure {
+fn tool_failure(name: &str, failure: &wit::Failure) -> ToolFailure {
     let code = match failure.code {
         wit::ErrorCode::InvalidInput => ErrorCode::InvalidInput,
         wit::ErrorCode::NotFound => ErrorCode::NotFound,

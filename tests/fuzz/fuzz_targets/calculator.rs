@@ -2,22 +2,22 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pillion_builtins::calculator::{Answer, evaluate};
+use pillion_builtins::calculator::{CalculatedValue, evaluate};
 
-fn is_finite(answer: &Answer) -> bool {
-    match answer {
-        Answer::Int(_) => true,
-        Answer::Float(float) => float.is_finite(),
-        Answer::List(items) => items.iter().all(is_finite),
+fn is_finite(value: &CalculatedValue) -> bool {
+    match value {
+        CalculatedValue::Int(_) => true,
+        CalculatedValue::Float(float) => float.is_finite(),
+        CalculatedValue::List(items) => items.iter().all(is_finite),
     }
 }
 
 fuzz_target!(|expression: &str| {
     match evaluate(expression) {
-        Ok(answer) => {
-            assert!(is_finite(&answer));
-            assert!(!answer.to_string().is_empty());
-            assert!(!answer.to_json().is_null());
+        Ok(value) => {
+            assert!(is_finite(&value));
+            assert!(!value.to_string().is_empty());
+            assert!(!value.to_json().is_null());
         }
         Err(error) => assert!(error.to_string().len() < 600),
     }

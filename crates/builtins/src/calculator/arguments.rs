@@ -33,7 +33,7 @@ impl Arguments<'_> {
     pub(super) fn number(self, index: usize) -> Result<Number, ArithmeticError> {
         self.values
             .get(index)
-            .and_then(Number::of)
+            .and_then(Number::from_evalexpr)
             .ok_or(ArithmeticError::NeedsNumber {
                 operation: self.function,
             })

@@ -150,11 +150,9 @@ fn float_divmod(left: f64, right: f64) -> (f64, f64) {
     if quotient == 0.0 {
         return (0f64.copysign(left / right), remainder);
     }
-    let floor = quotient.floor();
-    let floor = if quotient - floor > 0.5 {
-        floor + 1.0
-    } else {
-        floor
-    };
+    let mut floor = quotient.floor();
+    if quotient - floor > 0.5 {
+        floor += 1.0;
+    }
     (floor, remainder)
 }

@@ -133,7 +133,7 @@ pub enum ArithmeticError {
 impl CalculatorError {
     pub(super) fn invalid(expression: &str, reason: SyntaxError) -> Self {
         Self::Invalid {
-            expression: Excerpt::of(expression),
+            expression: Excerpt::new(expression),
             reason,
         }
     }

@@ -7,7 +7,7 @@ use super::functions::{CONSTANTS, Function};
 use super::lexer::Operator;
 use super::number::Number;
 use super::tree::operation;
-use super::{Answer, ArithmeticError, CalculatorError, arithmetic, power};
+use super::{ArithmeticError, CalculatedValue, CalculatorError, arithmetic, power};
 use crate::Excerpt;
 
 /// Evaluates `tree` with evalexpr and the calculator's operators and functions.
@@ -15,10 +15,10 @@ use crate::Excerpt;
 /// # Errors
 /// [`CalculatorError::UnknownName`] and [`CalculatorError::Arithmetic`], whichever comes first from
 /// left to right.
-pub(super) fn evaluate(tree: &Node) -> Result<Answer, CalculatorError> {
+pub(super) fn evaluate(tree: &Node) -> Result<CalculatedValue, CalculatorError> {
     let context = PythonContext::new();
     match tree.eval_with_context(&context) {
-        Ok(value) => Answer::of(value).ok_or_else(|| {
+        Ok(value) => CalculatedValue::from_evalexpr(value).ok_or_else(|| {
             let expected = EvalexprError::CustomMessage("expected a number or a list".to_owned());
             CalculatorError::Engine(Box::new(expected))
         }),
@@ -80,14 +80,14 @@ fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, Arithmetic
 /// operands and operators, starting with an operand; `None` if it does not.
 fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
     let (first, links) = values.split_first()?;
-    let mut total = Number::of(first);
+    let mut total = Number::from_evalexpr(first);
     for link in links.chunks(2) {
         let [Value::String(symbol), operand] = link else {
             return None;
         };
-        let operator = Operator::of_symbol(symbol)?;
+        let operator = Operator::from_symbol(symbol)?;
         let operation = operator.symbol();
-        let (Some(left), Some(right)) = (total, Number::of(operand)) else {
+        let (Some(left), Some(right)) = (total, Number::from_evalexpr(operand)) else {
             return Some(Err(ArithmeticError::NeedsNumber { operation }));
         };
         match arithmetic::apply(operator, left, right) {
@@ -99,7 +99,7 @@ fn chain(values: &[Value]) -> Option<Result<Number, ArithmeticError>> {
 }
 
 fn unknown(name: &str) -> CalculatorError {
-    let name = Excerpt::of(name);
+    let name = Excerpt::new(name);
     CalculatorError::UnknownName { name }
 }
 

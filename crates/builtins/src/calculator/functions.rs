@@ -97,7 +97,7 @@ fn log(arguments: Arguments<'_>) -> Outcome {
 }
 
 /// Returns the first smallest or first largest number of a list or of the arguments.
-fn extreme(arguments: Arguments<'_>, wanted: Ordering) -> Outcome {
+fn extreme(arguments: Arguments<'_>, order: Ordering) -> Outcome {
     let function = arguments.function;
     let numbers = match (arguments.list(), arguments.values.len()) {
         (_, 0) => return Err(ArithmeticError::EmptyList { function }),
@@ -108,7 +108,7 @@ fn extreme(arguments: Arguments<'_>, wanted: Ordering) -> Outcome {
     numbers
         .into_iter()
         .reduce(|best, number| {
-            if number.compare(best) == wanted {
+            if number.compare(best) == order {
                 number
             } else {
                 best

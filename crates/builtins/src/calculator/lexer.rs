@@ -56,7 +56,7 @@ impl Operator {
         }
     }
 
-    pub(super) fn of_symbol(symbol: &str) -> Option<Self> {
+    pub(super) fn from_symbol(symbol: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|operator| operator.symbol() == symbol)

@@ -25,7 +25,7 @@ impl Number {
     }
 
     /// Converts a value of evalexpr; `None` for a list or another type.
-    pub(super) fn of(value: &Value) -> Option<Self> {
+    pub(super) fn from_evalexpr(value: &Value) -> Option<Self> {
         match value {
             Value::Int(int) => Some(Self::Int(*int)),
             Value::Float(float) => Some(Self::Float(*float)),

@@ -102,11 +102,15 @@ impl ExpressionParser<'_> {
     }
 
     /// Parses operands separated by operators of the same precedence.
-    fn chain(&mut self, operand: fn(&mut Self) -> Parsed, of_rank: fn(Operator) -> bool) -> Parsed {
+    fn chain(
+        &mut self,
+        operand: fn(&mut Self) -> Parsed,
+        has_precedence: fn(Operator) -> bool,
+    ) -> Parsed {
         let first = operand(self)?;
         let mut links = Vec::new();
         while let Some(&Token::Operator(operator)) = self.tokens.peek()
-            && of_rank(operator)
+            && has_precedence(operator)
         {
             self.tokens.next();
             links.push(self.tree.operator(operator));

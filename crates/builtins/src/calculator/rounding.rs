@@ -60,10 +60,9 @@ fn float_to_tens(float: f64, zeros: u64) -> f64 {
         None => 0f64.copysign(float),
         Some(0) => {
             // Rounds to the position before the first digit: the result is 0 or 10 ** zeros.
-            let first_of_half = format!("5{}", "0".repeat(whole_digits.saturating_sub(1) as usize));
+            let half = format!("5{}", "0".repeat(whole_digits.saturating_sub(1) as usize));
             let digits = format!("{:.0}", float.trunc().abs());
-            let more_than_half =
-                digits > first_of_half || (digits == first_of_half && float.fract() != 0.0);
+            let more_than_half = digits > half || (digits == half && float.fract() != 0.0);
             let magnitude = if more_than_half {
                 parse(&format!("1e{zeros}"), f64::INFINITY)
             } else {
@@ -71,8 +70,8 @@ fn float_to_tens(float: f64, zeros: u64) -> f64 {
             };
             magnitude.copysign(float)
         }
-        Some(kept) => {
-            let decimals = (kept - 1) as usize;
+        Some(digits) => {
+            let decimals = (digits - 1) as usize;
             parse(&format!("{float:.decimals$e}"), float)
         }
     }

@@ -96,7 +96,7 @@ impl Location {
         self.areas.iter().any(|name| same(name))
             || same(&self.country_code)
             || full_name.is_some_and(|full| self.areas.iter().any(|area| area == full))
-            || state_codes::country_of(area) == Some(&self.country_code)
+            || state_codes::country(area) == Some(&self.country_code)
     }
 }
 
@@ -109,25 +109,24 @@ pub(super) fn choose(
     location: &str,
     name: &str,
     within: &[String],
-    found: Vec<Location>,
+    mut found: Vec<Location>,
 ) -> Result<Location, ToolFailure> {
-    let mut found = found;
-    found.retain(|place| within.iter().all(|area| place.is_in(area)));
-    let is_named = |place: &Location| place.name.to_lowercase() == name.to_lowercase();
+    found.retain(|location| within.iter().all(|area| location.is_in(area)));
+    let is_named = |location: &Location| location.name.to_lowercase() == name.to_lowercase();
     if found.iter().any(is_named) {
         found.retain(is_named);
     }
     let Some(best) = found.first() else {
         return Err(unknown(location));
     };
-    let is_rival = |place: &&Location| {
-        let share = place
+    let is_rival = |location: &&Location| {
+        let share = location
             .inhabitants
             .unwrap_or(0)
             .saturating_mul(AMBIGUITY_FACTOR);
-        place.is_settlement
-            && is_named(place)
-            && place.full_name() != best.full_name()
+        location.is_settlement
+            && is_named(location)
+            && location.full_name() != best.full_name()
             && best
                 .inhabitants
                 .is_some_and(|inhabitants| share > inhabitants)
@@ -137,26 +136,26 @@ pub(super) fn choose(
         return Ok(best.clone());
     }
     let mut names: Vec<String> = vec![best.full_name()];
-    names.extend(rivals.iter().map(|place| place.full_name()));
+    names.extend(rivals.iter().map(|location| location.full_name()));
     names.dedup();
     names.truncate(MAX_NAMED);
     Err(ToolFailure::invalid_input(format!(
         "Ambiguous location: {}. Use one of: {}",
-        Excerpt::of(location),
+        Excerpt::new(location),
         names.join("; ")
     )))
 }
 
 /// Creates the error for an unknown place.
 pub(super) fn unknown(location: &str) -> ToolFailure {
-    ToolFailure::invalid_input(format!("Unknown location: {}", Excerpt::of(location)))
+    ToolFailure::invalid_input(format!("Unknown location: {}", Excerpt::new(location)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn place(name: &str, areas: [&str; 2], code: &str, inhabitants: u64) -> Location {
+    fn location(name: &str, areas: [&str; 2], code: &str, inhabitants: u64) -> Location {
         Location {
             name: name.to_owned(),
             areas: areas.map(str::to_owned).into(),
@@ -172,7 +171,7 @@ mod tests {
             panic!("{location}")
         };
         match choose(location, &name, &within, found.to_vec()) {
-            Ok(place) => place.full_name(),
+            Ok(location) => location.full_name(),
             Err(error) => error.message,
         }
     }
@@ -180,16 +179,16 @@ mod tests {
     #[test]
     fn d6_the_matching_place_is_chosen() {
         let springfields = [
-            place("Springfield", ["Missouri", "United States"], "US", 166_810),
-            place(
+            location("Springfield", ["Missouri", "United States"], "US", 166_810),
+            location(
                 "Springfield",
                 ["Massachusetts", "United States"],
                 "US",
                 154_341,
             ),
-            place("Springfield", ["Illinois", "United States"], "US", 116_565),
-            place("Springfield", ["Vermont", "United States"], "US", 3_979),
-            place(
+            location("Springfield", ["Illinois", "United States"], "US", 116_565),
+            location("Springfield", ["Vermont", "United States"], "US", 3_979),
+            location(
                 "Springfield Gardens",
                 ["New York", "United States"],
                 "US",
@@ -216,8 +215,8 @@ mod tests {
             "Unknown location: Springfield, France"
         );
         let london = [
-            place("London", ["England", "United Kingdom"], "GB", 8_961_989),
-            place("London", ["Ontario", "Canada"], "CA", 383_822),
+            location("London", ["England", "United Kingdom"], "GB", 8_961_989),
+            location("London", ["Ontario", "Canada"], "CA", 383_822),
         ];
         assert_eq!(chosen("London", &london), "London, England, United Kingdom");
         assert_eq!(
@@ -230,15 +229,15 @@ mod tests {
             "London, England, United Kingdom"
         );
         assert_eq!(chosen("Nowhere", &[]), "Unknown location: Nowhere");
-        let berlin = place("Berlin", ["Berlin", "Germany"], "DE", 3_426_354);
+        let berlin = location("Berlin", ["Berlin", "Germany"], "DE", 3_426_354);
         assert_eq!(chosen("berlin", &[berlin]), "Berlin, Germany");
     }
 
     #[test]
     fn d6_a_state_with_the_same_name_does_not_hide_the_city() {
-        let mut state = place("New York", ["", "United States"], "US", 19_000_000);
+        let mut state = location("New York", ["", "United States"], "US", 19_000_000);
         state.is_settlement = false;
-        let city = place("New York", ["New York", "United States"], "US", 8_175_133);
+        let city = location("New York", ["New York", "United States"], "US", 8_175_133);
         assert_eq!(
             chosen("New York", &[city, state]),
             "New York, United States"

@@ -10,14 +10,14 @@ use super::location::Location;
 use super::service::WeatherService;
 use super::{Weather, WeatherSettings};
 use crate::plain_text::plain_text;
-use crate::service::{Answer, Fault, Service};
+use crate::service::{Fault, Service, ServiceResponse};
 
 pub(super) const NAME: &str = "Open-Meteo";
 
 /// The number of places to request. If the location names areas, the maximum of one request is used
 /// instead, because the intended place may be small.
-const DEFAULT_PLACE_COUNT: &str = "10";
-const MAX_PLACE_COUNT: &str = "100";
+const DEFAULT_LOCATION_COUNT: &str = "10";
+const MAX_LOCATION_COUNT: &str = "100";
 
 /// Maximum length of a place's name in results, in characters.
 const MAX_NAME_LEN: usize = 100;
@@ -31,13 +31,13 @@ pub(super) struct OpenMeteo {
 }
 
 #[derive(Deserialize)]
-struct OpenMeteoPlaces {
+struct OpenMeteoLocations {
     #[serde(default)]
-    results: Vec<FoundPlace>,
+    results: Vec<OpenMeteoLocation>,
 }
 
 #[derive(Deserialize)]
-struct FoundPlace {
+struct OpenMeteoLocation {
     name: String,
     latitude: f64,
     longitude: f64,
@@ -99,28 +99,28 @@ impl OpenMeteo {
         base: &Url,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Result<Answer, ToolFailure> {
+    ) -> Result<ServiceResponse, ToolFailure> {
         let mut query = query.to_vec();
         if let Some(key) = &self.api_key {
             query.push(("apikey", key.expose_secret()));
         }
-        let answer = self
+        let response = self
             .service
             .get(base, path, &query, HeaderMap::new())
             .await?;
         // Errors are `{"error": true, "reason": "..."}`, with any status.
-        let reason = answer.text("/reason");
-        let said = answer
+        let reason = response.text("/reason");
+        let is_error = response
             .body
             .get("error")
             .and_then(serde_json::Value::as_bool);
-        let fault = match (answer.status.as_u16(), said) {
+        let fault = match (response.status.as_u16(), is_error) {
             (200 | 400, Some(true)) => Some(Fault::Input(reason.to_owned())),
-            _ => answer.fault(reason),
+            _ => response.fault(reason),
         };
         match fault {
             Some(fault) => Err(self.service.failure(fault)),
-            None => Ok(answer),
+            None => Ok(response),
         }
     }
 }
@@ -133,9 +133,10 @@ impl WeatherService for OpenMeteo {
         name: &str,
         within: &'a [String],
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
-        let count = match within.is_empty() {
-            true => DEFAULT_PLACE_COUNT,
-            false => MAX_PLACE_COUNT,
+        let count = if within.is_empty() {
+            DEFAULT_LOCATION_COUNT
+        } else {
+            MAX_LOCATION_COUNT
         };
         let query = [
             ("name", name),
@@ -143,15 +144,19 @@ impl WeatherService for OpenMeteo {
             ("language", "en"),
             ("format", "json"),
         ];
-        let answer = self.get(&self.geocoding, "/v1/search", &query).await?;
-        let Ok(OpenMeteoPlaces { results }) = OpenMeteoPlaces::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("an invalid list of places"));
+        let response = self.get(&self.geocoding, "/v1/search", &query).await?;
+        let Ok(OpenMeteoLocations { results }) = OpenMeteoLocations::deserialize(&response.body)
+        else {
+            return Err(self.service.invalid_response("an invalid list of places"));
         };
         Ok((results.into_iter().map(Location::from).collect(), within))
     }
 
-    async fn current(&self, place: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
-        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+    async fn current(&self, location: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
+        let (latitude, longitude) = (
+            location.latitude.to_string(),
+            location.longitude.to_string(),
+        );
         let variables = "temperature_2m,relative_humidity_2m,weather_code,wind_speed_10m";
         let query = [
             ("latitude", latitude.as_str()),
@@ -159,9 +164,10 @@ impl WeatherService for OpenMeteo {
             ("current", variables),
             ("timeformat", "unixtime"),
         ];
-        let answer = self.get(&self.forecast, "/v1/forecast", &query).await?;
-        let Ok(OpenMeteoForecast { current }) = OpenMeteoForecast::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("invalid weather data"));
+        let response = self.get(&self.forecast, "/v1/forecast", &query).await?;
+        let Ok(OpenMeteoForecast { current }) = OpenMeteoForecast::deserialize(&response.body)
+        else {
+            return Err(self.service.invalid_response("invalid weather data"));
         };
         let weather = Weather {
             celsius: current.temperature_2m,
@@ -173,8 +179,8 @@ impl WeatherService for OpenMeteo {
     }
 }
 
-impl From<FoundPlace> for Location {
-    fn from(found: FoundPlace) -> Self {
+impl From<OpenMeteoLocation> for Location {
+    fn from(found: OpenMeteoLocation) -> Self {
         let areas = [
             found.admin1,
             found.admin2,
@@ -182,10 +188,13 @@ impl From<FoundPlace> for Location {
             found.admin4,
             found.country,
         ];
-        let areas = areas.into_iter().flatten();
         Self {
             name: plain_text(&found.name, MAX_NAME_LEN),
-            areas: areas.map(|area| plain_text(&area, MAX_NAME_LEN)).collect(),
+            areas: areas
+                .into_iter()
+                .flatten()
+                .map(|area| plain_text(&area, MAX_NAME_LEN))
+                .collect(),
             country_code: found.country_code,
             latitude: found.latitude,
             longitude: found.longitude,

@@ -11,12 +11,12 @@ use super::location::Location;
 use super::service::WeatherService;
 use super::{Weather, WeatherSettings, state_codes};
 use crate::plain_text::plain_text;
-use crate::service::{Answer, Fault, Service};
+use crate::service::{Fault, Service, ServiceResponse};
 
 pub(super) const NAME: &str = "OpenWeatherMap";
 
 /// The maximum number of places of one request.
-const MAX_PLACE_COUNT: &str = "5";
+const MAX_LOCATION_COUNT: &str = "5";
 
 /// Maximum length of the name of a place or of its weather in results, in characters.
 const MAX_NAME_LEN: usize = 100;
@@ -31,7 +31,7 @@ pub(super) struct OpenWeatherMap {
 }
 
 #[derive(Deserialize)]
-struct FoundPlace {
+struct OpenWeatherMapLocation {
     name: String,
     lat: f64,
     lon: f64,
@@ -85,14 +85,18 @@ impl OpenWeatherMap {
         }
     }
 
-    async fn get(&self, path: &str, query: &[(&str, &str)]) -> Result<Answer, ToolFailure> {
+    async fn get(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<ServiceResponse, ToolFailure> {
         let mut query = query.to_vec();
         query.push(("appid", self.api_key.expose_secret()));
         let headers = HeaderMap::new();
-        let answer = self.service.get(&self.base, path, &query, headers).await?;
-        match fault(&answer) {
+        let response = self.service.get(&self.base, path, &query, headers).await?;
+        match fault(&response) {
             Some(fault) => Err(self.service.failure(fault)),
-            None => Ok(answer),
+            None => Ok(response),
         }
     }
 }
@@ -111,27 +115,30 @@ impl WeatherService for OpenWeatherMap {
         parts.extend(
             within
                 .iter()
-                .map(|area| state_codes::country_of(area).unwrap_or(area)),
+                .map(|area| state_codes::country(area).unwrap_or(area)),
         );
-        let wanted = parts.join(",");
-        let query = [("q", wanted.as_str()), ("limit", MAX_PLACE_COUNT)];
-        let answer = self.get("/geo/1.0/direct", &query).await?;
-        let Ok(found) = Vec::<FoundPlace>::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("an invalid list of places"));
+        let joined = parts.join(",");
+        let query = [("q", joined.as_str()), ("limit", MAX_LOCATION_COUNT)];
+        let response = self.get("/geo/1.0/direct", &query).await?;
+        let Ok(found) = Vec::<OpenWeatherMapLocation>::deserialize(&response.body) else {
+            return Err(self.service.invalid_response("an invalid list of places"));
         };
         Ok((found.into_iter().map(Location::from).collect(), &[]))
     }
 
-    async fn current(&self, place: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
-        let (latitude, longitude) = (place.latitude.to_string(), place.longitude.to_string());
+    async fn current(&self, location: &Location) -> Result<(Weather, Option<i64>), ToolFailure> {
+        let (latitude, longitude) = (
+            location.latitude.to_string(),
+            location.longitude.to_string(),
+        );
         let query = [
             ("lat", latitude.as_str()),
             ("lon", longitude.as_str()),
             ("units", "metric"),
         ];
-        let answer = self.get("/data/2.5/weather", &query).await?;
-        let Ok(current) = CurrentWeather::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("invalid weather data"));
+        let response = self.get("/data/2.5/weather", &query).await?;
+        let Ok(current) = CurrentWeather::deserialize(&response.body) else {
+            return Err(self.service.invalid_response("invalid weather data"));
         };
         let wind = current.wind.and_then(|wind| wind.speed);
         let weather = Weather {
@@ -146,24 +153,27 @@ impl WeatherService for OpenWeatherMap {
 
 /// Reads an error: `{"cod": 401, "message": "..."}`. `cod` is a number or text, and may differ from
 /// the HTTP status.
-fn fault(answer: &Answer) -> Option<Fault> {
-    let said = answer.text("/message");
-    let code = match answer.body.get("cod") {
+fn fault(response: &ServiceResponse) -> Option<Fault> {
+    let message = response.text("/message");
+    let code = match response.body.get("cod") {
         Some(Value::Number(code)) => code.as_u64(),
         Some(Value::String(code)) => code.parse().ok(),
         _ => None,
     };
-    match code.filter(|_| answer.status.is_success()) {
-        None | Some(200) => answer.fault(said),
+    match code.filter(|_| response.status.is_success()) {
+        None | Some(200) => response.fault(message),
         Some(401 | 403) => Some(Fault::WrongKey),
-        Some(429) => Some(Fault::Limit(answer.retry_after())),
-        Some(code @ (400 | 404)) => Some(Fault::Input(format!("{said} ({code})"))),
-        Some(code) => Some(Fault::Status(u16::try_from(code).unwrap_or(0), said.into())),
+        Some(429) => Some(Fault::Limit(response.retry_after())),
+        Some(code @ (400 | 404)) => Some(Fault::Input(format!("{message} ({code})"))),
+        Some(code) => Some(Fault::Status(
+            u16::try_from(code).unwrap_or(0),
+            message.into(),
+        )),
     }
 }
 
-impl From<FoundPlace> for Location {
-    fn from(found: FoundPlace) -> Self {
+impl From<OpenWeatherMapLocation> for Location {
+    fn from(found: OpenWeatherMapLocation) -> Self {
         let areas = found.state.into_iter().chain([found.country.clone()]);
         Self {
             name: plain_text(&found.name, MAX_NAME_LEN),
@@ -178,9 +188,9 @@ impl From<FoundPlace> for Location {
 
 /// Returns the first description, such as `moderate rain`, with a capital letter.
 fn capitalized(weather: &[WeatherCondition]) -> String {
-    let said = weather.first().map(|weather| weather.description.as_str());
-    let said = plain_text(said.unwrap_or("unknown"), MAX_NAME_LEN);
-    let mut chars = said.chars();
+    let description = weather.first().map(|weather| weather.description.as_str());
+    let text = plain_text(description.unwrap_or("unknown"), MAX_NAME_LEN);
+    let mut chars = text.chars();
     match chars.next() {
         Some(first) => first.to_uppercase().chain(chars).collect(),
         None => "Unknown".to_owned(),

@@ -41,9 +41,9 @@ impl Report {
             Units::Fahrenheit => (json!(tenths(celsius * 9.0 / 5.0 + 32.0)), "°F"),
         };
         let mut text = format!("{}: {temperature} {sign}, {conditions}", self.location);
-        let humidity = humidity.map(number);
-        if let Some(humidity) = &humidity {
-            text += &format!(", humidity {humidity} %");
+        let humidity_percent = humidity.map(number);
+        if let Some(percent) = &humidity_percent {
+            text += &format!(", humidity {percent} %");
         }
         let wind = wind_kmh.map(number);
         if let Some(wind) = &wind {
@@ -55,7 +55,7 @@ impl Report {
                 "temperature": temperature,
                 "units": units.as_str(),
                 "conditions": conditions,
-                "humidity": humidity,
+                "humidity": humidity_percent,
                 "wind_speed": wind,
                 "wind_speed_units": "km/h",
             }))
@@ -79,13 +79,14 @@ fn tenths(value: f64) -> f64 {
 
 /// Returns the value with at most one decimal, as an integer if it is whole.
 fn number(value: f64) -> Value {
-    let value = tenths(value);
+    let rounded = tenths(value);
+    if rounded.fract() != 0.0 || rounded.abs() >= 1e15 {
+        return json!(rounded);
+    }
     #[expect(
         clippy::cast_possible_truncation,
         reason = "checked to be whole and small"
     )]
-    match value.fract() == 0.0 && value.abs() < 1e15 {
-        true => json!(value as i64),
-        false => json!(value),
-    }
+    let whole = rounded as i64;
+    json!(whole)
 }

@@ -20,18 +20,18 @@ pub(super) trait WeatherService {
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure>;
 
     /// Returns the weather at a place and its time of observation, in seconds since 1970.
-    async fn current(&self, place: &Location) -> Result<(Weather, Option<i64>), ToolFailure>;
+    async fn current(&self, location: &Location) -> Result<(Weather, Option<i64>), ToolFailure>;
 }
 
 /// Returns the report of `service` for a location.
 ///
 /// # Errors
-/// `invalid_input` if the location is unknown or ambiguous; errors of the service.
+/// `invalid_input` if the location is unknown or ambiguous; or the service fails.
 pub(super) async fn report<S: WeatherService>(
     service: &S,
-    wanted: &RequestedLocation,
+    requested: &RequestedLocation,
 ) -> Result<Report, ToolFailure> {
-    let place = match wanted {
+    let location = match requested {
         RequestedLocation::Coordinates(latitude, longitude) => Location::at(*latitude, *longitude),
         RequestedLocation::Name {
             location,
@@ -42,12 +42,12 @@ pub(super) async fn report<S: WeatherService>(
             location::choose(location, name, within, found)?
         }
     };
-    let (weather, since) = service.current(&place).await?;
+    let (weather, since) = service.current(&location).await?;
     let observed_at = since.and_then(|since| Timestamp::from_second(since).ok());
     Ok(Report {
         source: S::SOURCE,
-        location: place.full_name(),
-        coordinates: Some((place.latitude, place.longitude)),
+        location: location.full_name(),
+        coordinates: Some((location.latitude, location.longitude)),
         observed_at: observed_at.map(|at| at.to_string()),
         weather,
     })

@@ -7,7 +7,7 @@ use url::Url;
 /// The settings of the tool [`GetWeather`](super::GetWeather).
 #[derive(Debug, Clone)]
 pub struct WeatherSettings {
-    /// The weather provider.
+    /// The service that reports the weather.
     pub provider: WeatherProvider,
     /// The provider's base URL, instead of its public URL.
     pub base_url: Option<Url>,
@@ -54,12 +54,12 @@ impl WeatherSettings {
 pub enum WeatherProvider {
     /// Open-Meteo: free for non-commercial use, or with an API key its customer service.
     OpenMeteo {
-        /// The customer's API key.
+        /// The API key of a paying customer; `None` for the free service.
         api_key: Option<SecretString>,
     },
-    /// OpenWeatherMap.
+    /// OpenWeatherMap, which needs an API key.
     OpenWeatherMap {
-        /// The API key.
+        /// The API key, `OPENWEATHER_API_KEY`.
         api_key: SecretString,
     },
     /// Mock weather that never changes, for development and tests.
@@ -80,7 +80,7 @@ pub enum Units {
 }
 
 impl Units {
-    /// All units.
+    /// All units, the default first.
     pub const ALL: [Self; 2] = [Self::Celsius, Self::Fahrenheit];
 
     /// Returns the name in JSON.

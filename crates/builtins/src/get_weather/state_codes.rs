@@ -73,7 +73,7 @@ pub(super) fn full_name(country_code: &str, code: &str) -> Option<&'static str> 
 }
 
 /// Returns the code of the country with this alternative name.
-pub(super) fn country_of(name: &str) -> Option<&'static str> {
+pub(super) fn country(name: &str) -> Option<&'static str> {
     let is_it = |(other, _): &&(&str, &str)| other.eq_ignore_ascii_case(name);
     COUNTRIES.iter().find(is_it).map(|(_, code)| *code)
 }

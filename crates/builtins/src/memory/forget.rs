@@ -23,14 +23,12 @@ impl Forget {
     pub fn new(store: Arc<dyn MemoryStore>) -> Self {
         let id = ToolParameter::new("id", ParameterType::String)
             .describe("The memory's id, as search_memory tells it");
-        let definition = ToolDefinition::builder("forget", "Forget something that was remembered.");
-        let definition = definition.category("memory").parameters([id]);
-        Self {
-            definition: definition
-                .build()
-                .expect("the definition is constant, and a test builds it"),
-            store,
-        }
+        let definition = ToolDefinition::builder("forget", "Forget something that was remembered.")
+            .category("memory")
+            .parameters([id])
+            .build()
+            .expect("the definition is constant, and a test builds it");
+        Self { definition, store }
     }
 
     async fn forget(
@@ -38,13 +36,13 @@ impl Forget {
         arguments: &JsonObject,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let MemoryScope { channel, user } = MemoryScope::of(context)?;
+        let MemoryScope { channel, user } = MemoryScope::from_context(context)?;
         let id = sanitize(arguments.get("id").and_then(Value::as_str).unwrap_or(""));
         let removed = self.store.remove_memory(&channel, user.as_deref(), &id);
         match removed.await {
             Ok(()) => Ok(ToolOutput::text("Forgotten").with_data(json!({"id": id}))),
             Err(error) if error.is_not_found() => {
-                let text = format!("Memory not found: {}", Excerpt::of(&id));
+                let text = format!("Memory not found: {}", Excerpt::new(&id));
                 Err(ToolFailure::new(ErrorCode::NotFound, text))
             }
             Err(error) => Err(unavailable(&error)),

@@ -44,15 +44,12 @@ impl Remember {
         let definition = ToolDefinition::builder(
             "remember",
             "Remember something of this user or this conversation for later.",
-        );
-        let parameters = [content, category, importance, shared];
-        let definition = definition.category("memory").parameters(parameters);
-        Self {
-            definition: definition
-                .build()
-                .expect("the definition is constant, and a test builds it"),
-            store,
-        }
+        )
+        .category("memory")
+        .parameters([content, category, importance, shared])
+        .build()
+        .expect("the definition is constant, and a test builds it");
+        Self { definition, store }
     }
 
     async fn remember(
@@ -60,7 +57,7 @@ impl Remember {
         arguments: &JsonObject,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let MemoryScope { channel, user } = MemoryScope::of(context)?;
+        let MemoryScope { channel, user } = MemoryScope::from_context(context)?;
         let text = |key: &str| arguments.get(key).and_then(Value::as_str);
         let content = sanitize(text("content").unwrap_or_default());
         if content.is_empty() {
@@ -84,25 +81,25 @@ impl Remember {
             last_accessed_at: now,
         };
         let added = self.store.insert_memory(&memory, MAX_MEMORIES).await;
-        match added.map_err(|error| unavailable(&error))? {
-            true => Ok(ToolOutput::text(format!("Remembered (id {})", memory.id))
-                .with_data(search::shown(&memory))),
-            false => Err(ToolFailure::invalid_input(format!(
+        if !added.map_err(|error| unavailable(&error))? {
+            return Err(ToolFailure::invalid_input(format!(
                 "The limit of {MAX_MEMORIES} memories is reached: forget some first"
-            ))),
+            )));
         }
+        let text = format!("Remembered (id {})", memory.id);
+        Ok(ToolOutput::text(text).with_data(search::shown(&memory)))
     }
 }
 
-fn importance(given: Option<&Value>) -> Result<u8, ToolFailure> {
-    let Some(given) = given else {
+fn importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {
+    let Some(number) = argument else {
         return Ok(DEFAULT_IMPORTANCE);
     };
     // A whole number may be written as a float.
-    let found = IMPORTANCE_RANGE
+    IMPORTANCE_RANGE
         .clone()
-        .find(|one| given.as_f64() == Some(f64::from(*one)));
-    found.ok_or_else(|| ToolFailure::invalid_input("importance must be from 1 to 5"))
+        .find(|one| number.as_f64() == Some(f64::from(*one)))
+        .ok_or_else(|| ToolFailure::invalid_input("importance must be from 1 to 5"))
 }
 
 impl Tool for Remember {

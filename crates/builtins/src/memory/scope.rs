@@ -17,7 +17,7 @@ impl MemoryScope {
     ///
     /// # Errors
     /// `denied` if the user is not verified.
-    pub(super) fn of(context: &CallContext) -> Result<Self, ToolFailure> {
+    pub(super) fn from_context(context: &CallContext) -> Result<Self, ToolFailure> {
         if context.user.is_some() && context.verified_user().is_none() {
             return Err(ToolFailure::new(
                 ErrorCode::Denied,
@@ -33,10 +33,10 @@ impl MemoryScope {
     /// Returns the acting identity of a call, so that its result is cached only for the same
     /// channel and user.
     pub(super) fn acting_identity(context: &CallContext) -> ActingIdentityFuture {
-        let place = Self::of(context);
+        let read = Self::from_context(context);
         Box::pin(async move {
-            let place = place?;
-            let identity = json!([place.channel, place.user]).to_string();
+            let scope = read?;
+            let identity = json!([scope.channel, scope.user]).to_string();
             let credential = identity.clone();
             Ok(ActingIdentity::new(identity, credential))
         })
@@ -51,7 +51,7 @@ mod tests {
     fn d5_a_claimed_user_has_no_memories() {
         let claimed = CallContext::for_user("alice");
         assert_eq!(
-            MemoryScope::of(&claimed).unwrap_err().code,
+            MemoryScope::from_context(&claimed).unwrap_err().code,
             ErrorCode::Denied
         );
         let verified = CallContext {
@@ -59,12 +59,12 @@ mod tests {
             channel: Some("table".to_owned()),
             ..claimed
         };
-        let place = MemoryScope::of(&verified).unwrap();
+        let scope = MemoryScope::from_context(&verified).unwrap();
         assert_eq!(
-            (place.channel.as_str(), place.user.as_deref()),
+            (scope.channel.as_str(), scope.user.as_deref()),
             ("table", Some("alice"))
         );
-        let nobody = MemoryScope::of(&CallContext::default()).unwrap();
+        let nobody = MemoryScope::from_context(&CallContext::default()).unwrap();
         assert_eq!((nobody.channel.as_str(), nobody.user), ("", None));
     }
 }

@@ -39,14 +39,12 @@ impl SearchMemory {
         let definition = ToolDefinition::builder(
             "search_memory",
             "Search what was remembered of this user and this conversation.",
-        );
-        let definition = definition.category("memory").parameters([query, limit]);
-        Self {
-            definition: definition
-                .build()
-                .expect("the definition is constant, and a test builds it"),
-            store,
-        }
+        )
+        .category("memory")
+        .parameters([query, limit])
+        .build()
+        .expect("the definition is constant, and a test builds it");
+        Self { definition, store }
     }
 
     async fn search(
@@ -54,7 +52,7 @@ impl SearchMemory {
         arguments: &JsonObject,
         context: &CallContext,
     ) -> Result<ToolOutput, ToolFailure> {
-        let MemoryScope { channel, user } = MemoryScope::of(context)?;
+        let MemoryScope { channel, user } = MemoryScope::from_context(context)?;
         let query = sanitize(arguments.get("query").and_then(Value::as_str).unwrap_or(""));
         if query.is_empty() {
             return Err(ToolFailure::invalid_input("No query provided"));
@@ -63,13 +61,13 @@ impl SearchMemory {
             let message = format!("The query is longer than {MAX_QUERY_LEN} characters");
             return Err(ToolFailure::invalid_input(message));
         }
-        let limit = arguments.get("limit").and_then(Value::as_f64);
+        let requested_limit = arguments.get("limit").and_then(Value::as_f64);
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "clamped, and a cast keeps within the type"
         )]
-        let limit = limit.map_or(DEFAULT_RESULTS, |limit| {
+        let limit = requested_limit.map_or(DEFAULT_RESULTS, |limit| {
             limit.clamp(1.0, f64::from(MAX_RESULTS)) as u8
         });
         let search = MemorySearch {
@@ -78,12 +76,14 @@ impl SearchMemory {
             query,
             limit: limit.into(),
         };
-        let found = self.store.search_memories(&search, Timestamp::now()).await;
-        let found = found.map_err(|error| unavailable(&error))?;
+        let now = Timestamp::now();
+        let search_result = self.store.search_memories(&search, now).await;
+        let found = search_result.map_err(|error| unavailable(&error))?;
         let lines: Vec<String> = found.iter().map(line).collect();
-        let text = match lines.is_empty() {
-            true => "No memories found".to_owned(),
-            false => lines.join("\n"),
+        let text = if lines.is_empty() {
+            "No memories found".to_owned()
+        } else {
+            lines.join("\n")
         };
         let memories: Vec<Value> = found.iter().map(shown).collect();
         Ok(ToolOutput::text(text).with_data(json!({"query": search.query, "memories": memories})))

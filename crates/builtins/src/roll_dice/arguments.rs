@@ -30,13 +30,13 @@ pub(super) enum ArgumentError {
 impl RollRequest {
     /// Reads the arguments, whose types the executor has checked. `null` and empty strings count as
     /// absent.
-    pub(super) fn of(arguments: &JsonObject) -> Result<Self, ArgumentError> {
-        let mut given = NAMES
+    pub(super) fn from_arguments(arguments: &JsonObject) -> Result<Self, ArgumentError> {
+        let mut notations = NAMES
             .iter()
             .filter_map(|name| arguments.get(*name)?.as_str())
             .filter(|text| !text.trim().is_empty());
-        let text = given.next().ok_or(NotationError::Empty)?;
-        if given.next().is_some() {
+        let text = notations.next().ok_or(NotationError::Empty)?;
+        if notations.next().is_some() {
             return Err(ArgumentError::SeveralNotations);
         }
         let mut notation: Notation = text.parse()?;

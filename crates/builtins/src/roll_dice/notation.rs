@@ -45,7 +45,7 @@ pub enum KeepRule {
     Lowest(u32),
 }
 
-/// A d20 rolled twice.
+/// How two rolls of a d20 become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Advantage {
     /// The higher of the two rolls counts.
@@ -99,13 +99,13 @@ impl FromStr for Notation {
     type Err = NotationError;
 
     fn from_str(text: &str) -> Result<Self, NotationError> {
-        let text = text.trim().to_lowercase();
-        if text.is_empty() {
+        let lower = text.trim().to_lowercase();
+        if lower.is_empty() {
             return Err(NotationError::Empty);
         }
-        let compact: String = text.split_whitespace().collect();
-        let parts = Parts::of(&compact).ok_or_else(|| NotationError::Malformed {
-            notation: Excerpt::of(&text),
+        let compact: String = lower.split_whitespace().collect();
+        let parts = NotationParts::parse(&compact).ok_or_else(|| NotationError::Malformed {
+            notation: Excerpt::new(&lower),
         })?;
         parts.check()
     }
@@ -113,7 +113,7 @@ impl FromStr for Notation {
 
 /// The numbers of a notation before the limits are checked; a number that is too large is
 /// `u32::MAX`.
-struct Parts {
+struct NotationParts {
     count: u32,
     sides: u32,
     keep: Option<KeepRule>,
@@ -121,9 +121,9 @@ struct Parts {
     advantage: Option<Advantage>,
 }
 
-impl Parts {
+impl NotationParts {
     /// Parses the parts; `None` if `text` does not follow the grammar.
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut rest = UnreadText(text);
         let count = rest.number();
         if !rest.take("d") {

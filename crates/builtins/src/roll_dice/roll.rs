@@ -29,9 +29,9 @@ pub struct Roll {
 pub enum Crit {
     /// An ordinary face, or not a single d20.
     None,
-    /// A natural 20.
+    /// The d20 shows 20.
     Crit,
-    /// A natural 1.
+    /// The d20 shows 1.
     Fumble,
 }
 
@@ -130,12 +130,12 @@ impl fmt::Display for Roll {
         write!(f, "Rolled {}:", self.notation)?;
         if self.rolls.len() > 1 {
             let with_advantage = self.notation.count == 1;
-            let fallen = if with_advantage {
+            let rolled = if with_advantage {
                 &self.rolls[..2]
             } else {
                 &self.rolls[..]
             };
-            write!(f, " {fallen:?}")?;
+            write!(f, " {rolled:?}")?;
             if with_advantage || self.notation.keep.is_some() {
                 write!(f, " → kept {:?}", self.kept)?;
             }

@@ -5,11 +5,11 @@ use std::time::Duration;
 pub(crate) enum Fault {
     /// The service rejects the key, or the key lacks permission.
     WrongKey,
-    /// Too many requests; how long to wait.
+    /// The service received too many requests; contains how long to wait.
     Limit(Duration),
     /// The service rejects the request as invalid, with its message.
     Input(String),
-    /// The service answered with a redirect.
+    /// The service responded with a redirect.
     Redirect,
     /// Any other status, with the service's message.
     Status(u16, String),

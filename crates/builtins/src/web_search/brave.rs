@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{Hit, Hits, SearchSettings};
-use crate::service::{Answer, Fault, Service};
+use crate::service::{Fault, Service, ServiceResponse};
 
 /// The service's limits on a query; checked here for a clearer error message.
 const MAX_QUERY_LEN: usize = 400;
@@ -24,17 +24,17 @@ pub(super) struct Brave {
 
 #[derive(Deserialize)]
 struct BraveResponse {
-    web: Option<Web>,
+    web: Option<BraveWebResults>,
 }
 
 #[derive(Deserialize)]
-struct Web {
+struct BraveWebResults {
     #[serde(default)]
-    results: Vec<Page>,
+    results: Vec<BraveResult>,
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct BraveResult {
     url: String,
     #[serde(default)]
     title: String,
@@ -61,7 +61,7 @@ impl Brave {
         }
     }
 
-    pub(super) async fn search(&self, query: &str, wanted: u8) -> Result<Hits, ToolFailure> {
+    pub(super) async fn search(&self, query: &str, max_results: u8) -> Result<Hits, ToolFailure> {
         let is_long = query.chars().count() > MAX_QUERY_LEN;
         if is_long || query.split_whitespace().count() > MAX_WORDS {
             return Err(ToolFailure::invalid_input(format!(
@@ -77,17 +77,17 @@ impl Brave {
         // Some plans reject a request without this header.
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert("x-subscription-token", token);
-        let wanted = wanted.to_string();
-        let query = [("q", query), ("count", wanted.as_str())];
-        let answer = self
+        let count = max_results.to_string();
+        let query = [("q", query), ("count", count.as_str())];
+        let response = self
             .service
-            .get(&self.base, "/res/v1/web/search", &query, headers);
-        let answer = answer.await?;
-        if let Some(fault) = fault(&answer) {
+            .get(&self.base, "/res/v1/web/search", &query, headers)
+            .await?;
+        if let Some(fault) = fault(&response) {
             return Err(self.service.failure(fault));
         }
-        let Ok(found) = BraveResponse::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("an invalid list of results"));
+        let Ok(found) = BraveResponse::deserialize(&response.body) else {
+            return Err(self.service.invalid_response("an invalid list of results"));
         };
         let pages = found.web.map(|web| web.results).unwrap_or_default();
         Ok(Hits {
@@ -103,19 +103,19 @@ impl Brave {
 
 /// Reads an error: `{"type": "ErrorResponse", "error": {"status", "code", "detail"}}`, with any
 /// status.
-fn fault(answer: &Answer) -> Option<Fault> {
-    let said = answer.text("/error/detail");
-    match answer.text("/error/code") {
+fn fault(response: &ServiceResponse) -> Option<Fault> {
+    let message = response.text("/error/detail");
+    match response.text("/error/code") {
         "SUBSCRIPTION_TOKEN_INVALID" => Some(Fault::WrongKey),
-        "RATE_LIMITED" | "QUOTA_LIMITED" => Some(Fault::Limit(wait(answer))),
-        _ if answer.status.as_u16() == 429 => Some(Fault::Limit(wait(answer))),
-        "" => answer.fault(said),
-        _ => answer.fault(said).or_else(|| {
-            let status = answer.body.pointer("/error/status");
-            let status = status.and_then(serde_json::Value::as_u64).unwrap_or(0);
+        "RATE_LIMITED" | "QUOTA_LIMITED" => Some(Fault::Limit(wait(response))),
+        _ if response.status.as_u16() == 429 => Some(Fault::Limit(wait(response))),
+        "" => response.fault(message),
+        _ => response.fault(message).or_else(|| {
+            let member = response.body.pointer("/error/status");
+            let status = member.and_then(serde_json::Value::as_u64).unwrap_or(0);
             Some(Fault::Status(
                 u16::try_from(status).unwrap_or(0),
-                said.into(),
+                message.into(),
             ))
         }),
     }
@@ -123,12 +123,12 @@ fn fault(answer: &Answer) -> Option<Fault> {
 
 /// Returns how long to wait: `Retry-After`, else until all exhausted quotas are reset. The service
 /// lists every quota: `X-RateLimit-Remaining: 1, 0` and `X-RateLimit-Reset: 1, 1419704`.
-fn wait(answer: &Answer) -> Duration {
-    if answer.headers.contains_key(header::RETRY_AFTER) {
-        return answer.retry_after();
+fn wait(response: &ServiceResponse) -> Duration {
+    if response.headers.contains_key(header::RETRY_AFTER) {
+        return response.retry_after();
     }
     let numbers = |name: &str| -> Vec<u64> {
-        let value = answer
+        let value = response
             .headers
             .get(name)
             .and_then(|value| value.to_str().ok());
@@ -146,7 +146,7 @@ fn wait(answer: &Answer) -> Duration {
         .map(|(_, until)| *until)
         .max()
         .or(until.first().copied());
-    seconds.map_or_else(|| answer.retry_after(), Duration::from_secs)
+    seconds.map_or_else(|| response.retry_after(), Duration::from_secs)
 }
 
 #[cfg(test)]

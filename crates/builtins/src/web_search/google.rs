@@ -7,7 +7,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{Hit, Hits, SearchSettings};
-use crate::service::{Answer, Fault, Service};
+use crate::service::{Fault, Service, ServiceResponse};
 
 #[derive(Debug)]
 pub(super) struct Google {
@@ -21,12 +21,12 @@ pub(super) struct Google {
 #[serde(rename_all = "camelCase")]
 struct GoogleResponse {
     #[serde(default)]
-    items: Vec<Item>,
+    items: Vec<GoogleResult>,
     search_information: Option<SearchInformation>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct GoogleResult {
     link: String,
     #[serde(default)]
     title: String,
@@ -37,7 +37,7 @@ struct Item {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchInformation {
-    /// A number as text.
+    /// The number of results, as text.
     total_results: Option<String>,
 }
 
@@ -61,24 +61,24 @@ impl Google {
         }
     }
 
-    pub(super) async fn search(&self, query: &str, wanted: u8) -> Result<Hits, ToolFailure> {
-        let wanted = wanted.to_string();
+    pub(super) async fn search(&self, query: &str, max_results: u8) -> Result<Hits, ToolFailure> {
+        let count = max_results.to_string();
         let query = [
             ("key", self.api_key.expose_secret()),
             ("cx", self.engine.as_str()),
             ("q", query),
-            ("num", wanted.as_str()),
+            ("num", count.as_str()),
         ];
         let headers = HeaderMap::new();
-        let answer = self
+        let response = self
             .service
-            .get(&self.base, "/customsearch/v1", &query, headers);
-        let answer = answer.await?;
-        if let Some(fault) = fault(&answer) {
+            .get(&self.base, "/customsearch/v1", &query, headers)
+            .await?;
+        if let Some(fault) = fault(&response) {
             return Err(self.service.failure(fault));
         }
-        let Ok(found) = GoogleResponse::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("an invalid list of results"));
+        let Ok(found) = GoogleResponse::deserialize(&response.body) else {
+            return Err(self.service.invalid_response("an invalid list of results"));
         };
         let hits = found.items.iter();
         let total = found.search_information.and_then(|it| it.total_results);
@@ -94,21 +94,22 @@ impl Google {
 
 /// Reads an error: `{"error": {"code", "message", "status", "errors": [{"reason"}], "details":
 /// [{"reason"}]}}`, with any status.
-fn fault(answer: &Answer) -> Option<Fault> {
-    let said = answer.text("/error/message");
-    let Some(error) = answer.body.get("error") else {
-        return answer.fault(said);
+fn fault(response: &ServiceResponse) -> Option<Fault> {
+    let message = response.text("/error/message");
+    let Some(error) = response.body.get("error") else {
+        return response.fault(message);
     };
-    let reasons = ["errors", "details"]
+    let reasons: Vec<&str> = ["errors", "details"]
         .into_iter()
-        .filter_map(|list| error.get(list)?.as_array());
-    let reasons = reasons
+        .filter_map(|list| error.get(list)?.as_array())
         .flatten()
-        .filter_map(|one| one.get("reason")?.as_str());
-    let reasons: Vec<&str> = reasons.collect();
+        .filter_map(|one| one.get("reason")?.as_str())
+        .collect();
     let is = |known: &[&str]| reasons.iter().any(|reason| known.contains(reason));
-    let code = error.get("code").and_then(serde_json::Value::as_u64);
-    let code = code.and_then(|code| u16::try_from(code).ok());
+    let code = error
+        .get("code")
+        .and_then(serde_json::Value::as_u64)
+        .and_then(|code| u16::try_from(code).ok());
     let is_limit = is(&[
         "rateLimitExceeded",
         "dailyLimitExceeded",
@@ -117,13 +118,13 @@ fn fault(answer: &Answer) -> Option<Fault> {
         "RATE_LIMIT_EXCEEDED",
     ]);
     let is_key = is(&["keyInvalid", "keyExpired", "API_KEY_INVALID"])
-        || said.starts_with("API key not valid");
-    Some(match code.unwrap_or(answer.status.as_u16()) {
-        429 => Fault::Limit(answer.retry_after()),
-        _ if is_limit => Fault::Limit(answer.retry_after()),
+        || message.starts_with("API key not valid");
+    Some(match code.unwrap_or(response.status.as_u16()) {
+        429 => Fault::Limit(response.retry_after()),
+        _ if is_limit => Fault::Limit(response.retry_after()),
         401 | 403 => Fault::WrongKey,
         _ if is_key => Fault::WrongKey,
-        code => Fault::Status(code, said.to_owned()),
+        code => Fault::Status(code, message.to_owned()),
     })
 }
 

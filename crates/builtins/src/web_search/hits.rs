@@ -30,34 +30,37 @@ pub(super) struct Hit {
 impl Hit {
     /// Converts a result; `None` if its URL is not a valid HTTP or HTTPS URL.
     pub(super) fn read(title: &str, snippet: &str, url: &str) -> Option<Self> {
-        let url: Url = url.trim().parse().ok()?;
-        let url = matches!(url.scheme(), "http" | "https").then(|| url.to_string())?;
-        (url.len() <= MAX_URL_LEN).then(|| Self {
+        let parsed: Url = url.trim().parse().ok()?;
+        let is_http = matches!(parsed.scheme(), "http" | "https");
+        (is_http && parsed.as_str().len() <= MAX_URL_LEN).then(|| Self {
             title: plain_text(title, MAX_TITLE_LEN),
             snippet: plain_text(snippet, MAX_SNIPPET_LEN),
-            url,
+            url: parsed.into(),
         })
     }
 }
 
 impl Hits {
-    /// Converts the first `most` results to the tool's output.
-    pub(super) fn into_output(mut self, query: &str, most: usize) -> ToolOutput {
-        self.hits.truncate(most);
+    /// Converts the first `max` results to the tool's output.
+    pub(super) fn into_output(mut self, query: &str, max: usize) -> ToolOutput {
+        self.hits.truncate(max);
         let ranked = || (1..).zip(&self.hits);
-        let results = ranked().map(|(rank, hit)| {
-            json!({"title": hit.title, "snippet": hit.snippet, "url": hit.url, "rank": rank})
-        });
-        let results: Vec<_> = results.collect();
+        let results: Vec<_> = ranked()
+            .map(|(rank, hit)| {
+                json!({"title": hit.title, "snippet": hit.snippet, "url": hit.url, "rank": rank})
+            })
+            .collect();
         let texts = ranked().map(|(rank, hit)| {
-            let lines = [&hit.title, &hit.url, &hit.snippet];
-            let lines = lines.into_iter().filter(|line| !line.is_empty());
-            let lines: Vec<_> = lines.map(String::as_str).collect();
+            let lines: Vec<_> = [hit.title.as_str(), &hit.url, &hit.snippet]
+                .into_iter()
+                .filter(|line| !line.is_empty())
+                .collect();
             format!("{rank}. {}", lines.join("\n   "))
         });
-        let text = match results.is_empty() {
-            true => format!("No results for '{}'", Excerpt::of(query)),
-            false => texts.collect::<Vec<_>>().join("\n\n"),
+        let text = if results.is_empty() {
+            format!("No results for '{}'", Excerpt::new(query))
+        } else {
+            texts.collect::<Vec<_>>().join("\n\n")
         };
         let shown = u64::try_from(results.len()).unwrap_or(u64::MAX);
         let total = self.total.unwrap_or(0).max(shown);

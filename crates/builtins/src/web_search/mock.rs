@@ -5,8 +5,8 @@ use super::{Hit, Hits};
 /// The approximate response time of a real provider.
 const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
-/// Returns mock results.
-pub(super) async fn search(query: &str, wanted: u8) -> Hits {
+/// Returns `max_results` invented results, after the delay of a real provider.
+pub(super) async fn search(query: &str, max_results: u8) -> Hits {
     tokio::time::sleep(RESPONSE_DELAY).await;
     let hit = |rank: u8| {
         Hit::read(
@@ -17,7 +17,7 @@ pub(super) async fn search(query: &str, wanted: u8) -> Hits {
     };
     Hits {
         source: "mock",
-        hits: (1..=wanted).filter_map(hit).collect(),
-        total: Some(u64::from(wanted)),
+        hits: (1..=max_results).filter_map(hit).collect(),
+        total: Some(u64::from(max_results)),
     }
 }

@@ -16,13 +16,13 @@ pub(super) struct SearXng {
 
 #[derive(Deserialize)]
 struct SearxngResponse {
-    results: Vec<Page>,
+    results: Vec<SearxngResult>,
     /// 0 if the search engines do not report it.
     number_of_results: Option<f64>,
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct SearxngResult {
     url: Option<String>,
     title: Option<String>,
     content: Option<String>,
@@ -39,23 +39,22 @@ impl SearXng {
     /// Searches. SearXNG always returns a full page of results.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
         let query = [("q", query), ("format", "json")];
-        let answer = self
+        let response = self
             .service
-            .get(&self.base, "/search", &query, HeaderMap::new());
-        let answer = answer.await?;
-        if answer.status.as_u16() == 403 {
+            .get(&self.base, "/search", &query, HeaderMap::new())
+            .await?;
+        if response.status.as_u16() == 403 {
             let text = "SearXNG does not allow JSON responses: add json to search.formats in its \
                 settings.yml";
             return Err(ToolFailure::new(ErrorCode::Unavailable, text));
         }
-        if let Some(fault) = answer.fault(answer.text("/error")) {
+        if let Some(fault) = response.fault(response.text("/error")) {
             return Err(self.service.failure(fault));
         }
-        let Ok(found) = SearxngResponse::deserialize(&answer.body) else {
-            return Err(self.service.invalid_answer("an invalid list of results"));
+        let Ok(found) = SearxngResponse::deserialize(&response.body) else {
+            return Err(self.service.invalid_response("an invalid list of results"));
         };
-        let hits = found.results.iter();
-        let hits = hits.filter_map(|page| {
+        let hits = found.results.iter().filter_map(|page| {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             Hit::read(
                 &text(&page.title),

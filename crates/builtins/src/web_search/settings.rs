@@ -42,20 +42,20 @@ impl SearchSettings {
     }
 }
 
-/// A search provider.
+/// The service that [`WebSearch`](super::WebSearch) queries.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum SearchProvider {
-    /// Google Custom Search.
+    /// Google Custom Search, over a search engine of the operator.
     Google {
         /// The API key, `GOOGLE_SEARCH_API_KEY`.
         api_key: SecretString,
         /// The search engine's id, `GOOGLE_SEARCH_CX`.
         engine: String,
     },
-    /// Brave Search.
+    /// The Brave Search API.
     Brave {
-        /// The subscription token.
+        /// The subscription token, `BRAVE_SEARCH_API_KEY`.
         api_key: SecretString,
     },
     /// A SearXNG instance whose settings allow the format `json`.

@@ -2,7 +2,7 @@ use bytes::{Bytes, BytesMut};
 use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
 use pillion_core::provider::{Provider, assistant_text};
 use pillion_core::{compute, lone_surrogates};
-use pillion_egress::{HttpAnswer, HttpError};
+use pillion_egress::{HttpError, HttpResponse};
 use pillion_sse::SseDecoder;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ pub(super) struct Limits {
 /// was requested.
 pub(super) async fn read(
     dialect: &dyn ProviderDialect,
-    answer: HttpAnswer,
+    answer: HttpResponse,
     limits: Limits,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
@@ -101,7 +101,7 @@ fn is_rejection_status(status: u16) -> bool {
 }
 
 /// Creates the failure for a response without a 2xx status.
-async fn refusal(dialect: &dyn ProviderDialect, mut answer: HttpAnswer) -> FailedAttempt {
+async fn refusal(dialect: &dyn ProviderDialect, mut answer: HttpResponse) -> FailedAttempt {
     let status = answer.status().as_u16();
     let retry_after = retry::parse_retry_after(answer.headers());
     let mut body = BytesMut::new();
@@ -244,7 +244,7 @@ fn too_many_parts(provider: Provider) -> ModelError {
 
 /// A body that is read up to a limit.
 struct Body {
-    answer: HttpAnswer,
+    answer: HttpResponse,
     provider: Provider,
     left: usize,
     limit: usize,

@@ -20,9 +20,9 @@ pub enum ModelConfigError {
     WrongType {
         /// The path of the key.
         path: String,
-        /// The expected type.
+        /// The expected type, such as `a list`.
         expected: &'static str,
-        /// The actual value.
+        /// The type of the actual value, with its content if that is short.
         found: String,
     },
     /// A required key is missing or empty.

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::reader::Entry;
+use super::reader::ConfigReader;
 use super::{DropReason, ModelConfigError};
 use crate::tool::ToolOrigin;
 
@@ -101,7 +101,7 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelConfigError`] for a value of the wrong type or a missing `id`.
     pub fn from_value(value: &Value) -> Result<Self, ModelConfigError> {
-        Self::read(Entry::root(value))
+        Self::read(ConfigReader::root(value))
     }
 
     /// Parses a list of models from JSON: an array, or an object with an array `models`.
@@ -125,12 +125,12 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelConfigError`] for a value of the wrong type or a model without `id`.
     pub fn list_from_value(value: &Value) -> Result<Vec<Self>, ModelConfigError> {
-        let root = Entry::root(value);
+        let root = ConfigReader::root(value);
         let list = root.get("models").unwrap_or(root);
         list.items()?.into_iter().map(Self::read).collect()
     }
 
-    fn read(entry: Entry<'_>) -> Result<Self, ModelConfigError> {
+    fn read(entry: ConfigReader<'_>) -> Result<Self, ModelConfigError> {
         let entry = entry.map()?;
         let text = |key: &str| {
             entry
@@ -141,7 +141,7 @@ impl ModelConfig {
         let id = text("id")?
             .filter(|id| !id.trim().is_empty())
             .ok_or_else(|| ModelConfigError::Missing {
-                path: entry.path_of("id"),
+                path: entry.key_path("id"),
             })?;
         Ok(Self {
             id,
@@ -156,7 +156,7 @@ impl ModelConfig {
 }
 
 impl ToolCapabilities {
-    fn read(entry: Entry<'_>) -> Result<Self, ModelConfigError> {
+    fn read(entry: ConfigReader<'_>) -> Result<Self, ModelConfigError> {
         let entry = entry.map()?;
         let flag = |key: &str| entry.get(key).map_or(Ok(false), |value| value.flag());
         Ok(Self {

@@ -3,12 +3,12 @@ use serde_json::Value;
 use super::ModelConfigError;
 
 /// A configuration value with the path of its key, for error messages.
-pub(super) struct Entry<'a> {
+pub(super) struct ConfigReader<'a> {
     value: &'a Value,
     path: String,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> ConfigReader<'a> {
     /// Returns the whole configuration, whose path is empty.
     pub(super) fn root(value: &'a Value) -> Self {
         Self {
@@ -22,11 +22,11 @@ impl<'a> Entry<'a> {
         let value = self.value.get(key).filter(|value| !value.is_null())?;
         Some(Self {
             value,
-            path: self.path_of(key),
+            path: self.key_path(key),
         })
     }
 
-    pub(super) fn path_of(&self, key: &str) -> String {
+    pub(super) fn key_path(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {

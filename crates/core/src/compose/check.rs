@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::pointer::{Pointer, PointerRoot};
 use super::step::{self, Step};
-use super::{ComposeError, Composition, MAX_STEPS, Output};
+use super::{ComposeError, Composition, CompositionOutput, MAX_STEPS};
 
 /// The steps that have run before some point.
 #[derive(Clone, Default)]
@@ -14,7 +14,7 @@ struct PrecedingSteps<'a> {
     perhaps: HashSet<&'a str>,
 }
 
-struct Check<'a> {
+struct CompositionCheck<'a> {
     /// The names of all steps.
     all: HashSet<&'a str>,
 }
@@ -23,14 +23,14 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
     let Composition { steps, grants, .. } = composition;
     let mut all = HashSet::new();
     let mut count = 0;
-    let mut twice = None;
+    let mut duplicate = None;
     step::for_each_call(steps, &mut |call| {
         count += 1;
         if !all.insert(call.name.as_str()) {
-            twice = Some(call.name.as_str());
+            duplicate = Some(call.name.as_str());
         }
     });
-    if let Some(name) = twice {
+    if let Some(name) = duplicate {
         let what = format!("the step name '{name}' is used twice");
         return Err(ComposeError::new("steps", what));
     }
@@ -39,14 +39,14 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
         return Err(ComposeError::new("steps", what));
     }
     let called = composition.called_tools();
-    if let Some(stray) = grants.iter().find(|name| !called.contains(&name.as_str())) {
-        let what = format!("no step calls '{stray}'");
+    if let Some(uncalled) = grants.iter().find(|name| !called.contains(&name.as_str())) {
+        let what = format!("no step calls '{uncalled}'");
         return Err(ComposeError::new("grants", what));
     }
-    let check = Check { all };
+    let check = CompositionCheck { all };
     let mut before = PrecedingSteps::default();
     check.sequence(steps, "steps", &mut before)?;
-    if let Output::Template(output) = &composition.output {
+    if let CompositionOutput::Template(output) = &composition.output {
         let mut fault = None;
         output.for_each_reference(&mut |pointer, may_lack| {
             fault = fault.take().or(check.reference(pointer, may_lack, &before));
@@ -58,21 +58,21 @@ pub(super) fn check(composition: &Composition) -> Result<(), ComposeError> {
     Ok(())
 }
 
-impl<'a> Check<'a> {
+impl<'a> CompositionCheck<'a> {
     fn sequence(
         &self,
         steps: &'a [Step],
-        place: &str,
+        path: &str,
         before: &mut PrecedingSteps<'a>,
     ) -> Result<(), ComposeError> {
         let mut steps = steps.iter().enumerate();
-        steps.try_for_each(|(number, step)| self.step(step, &format!("{place}[{number}]"), before))
+        steps.try_for_each(|(number, step)| self.step(step, &format!("{path}[{number}]"), before))
     }
 
     fn step(
         &self,
         step: &'a Step,
-        place: &str,
+        path: &str,
         before: &mut PrecedingSteps<'a>,
     ) -> Result<(), ComposeError> {
         match step {
@@ -82,18 +82,18 @@ impl<'a> Check<'a> {
                     fault = fault.take().or(self.reference(pointer, may_lack, before));
                 });
                 if let Some(what) = fault {
-                    return Err(ComposeError::new(format!("{place}.arguments"), what));
+                    return Err(ComposeError::new(format!("{path}.arguments"), what));
                 }
                 before.certainly.insert(&call.name);
             }
             Step::Sequence(steps) => {
-                self.sequence(steps, &format!("{place}.sequence"), before)?;
+                self.sequence(steps, &format!("{path}.sequence"), before)?;
             }
             Step::Parallel(steps) => {
                 let mut after = before.clone();
                 for (number, step) in steps.iter().enumerate() {
                     let mut branch = before.clone();
-                    self.step(step, &format!("{place}.parallel[{number}]"), &mut branch)?;
+                    self.step(step, &format!("{path}.parallel[{number}]"), &mut branch)?;
                     after.certainly.extend(branch.certainly);
                     after.perhaps.extend(branch.perhaps);
                 }
@@ -110,11 +110,11 @@ impl<'a> Check<'a> {
                     fault = fault.take().or(self.reference(pointer, may_lack, before));
                 });
                 if let Some(what) = fault {
-                    return Err(ComposeError::new(format!("{place}.if"), what));
+                    return Err(ComposeError::new(format!("{path}.if"), what));
                 }
                 for (steps, key) in [(then, "then"), (otherwise, "else")] {
                     let mut branch = before.clone();
-                    self.sequence(steps, &format!("{place}.{key}"), &mut branch)?;
+                    self.sequence(steps, &format!("{path}.{key}"), &mut branch)?;
                     let new = branch.certainly.difference(&before.certainly).copied();
                     let perhaps: Vec<_> = new.chain(branch.perhaps).collect();
                     before.perhaps.extend(perhaps);

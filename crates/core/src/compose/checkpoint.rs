@@ -46,7 +46,7 @@ pub struct MemoryCheckpoints {
 }
 
 /// Maximum number of checkpoints.
-const MAX_STORED: usize = 1_000;
+const MAX_CHECKPOINTS: usize = 1_000;
 
 impl MemoryCheckpoints {
     /// Creates a store whose checkpoints expire after `ttl`.
@@ -61,16 +61,17 @@ impl MemoryCheckpoints {
 
 impl CheckpointStore for MemoryCheckpoints {
     fn take(&self, key: String) -> CheckpointTakeFuture {
-        let found = self.stored.lock().remove(&key);
-        let found = found.filter(|(at, _)| at.elapsed() < self.ttl);
-        let checkpoint = found.map(|(_, checkpoint)| checkpoint);
+        let stored = self.stored.lock().remove(&key);
+        let checkpoint = stored
+            .filter(|(at, _)| at.elapsed() < self.ttl)
+            .map(|(_, checkpoint)| checkpoint);
         Box::pin(async move { Ok(checkpoint) })
     }
 
     fn save(&self, key: String, checkpoint: StepCheckpoint) -> CheckpointSaveFuture {
         let mut stored = self.stored.lock();
         stored.retain(|_, (at, _)| at.elapsed() < self.ttl);
-        let has_room = stored.len() < MAX_STORED;
+        let has_room = stored.len() < MAX_CHECKPOINTS;
         if has_room {
             stored.insert(key, (Instant::now(), checkpoint));
         }

@@ -7,7 +7,7 @@ use super::template::{ReferenceScope, Template};
 /// The condition of a step: an object with one key, which names the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum StepCondition {
-    Compare(Comparison, Box<(Template, Template)>),
+    Compare(ComparisonOperator, Box<(Template, Template)>),
     /// The first value is an item of the second, a list.
     In(Box<(Template, Template)>),
     /// The reference points to a value other than null.
@@ -18,7 +18,7 @@ pub(super) enum StepCondition {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum ComparisonOperator {
     Equals,
     NotEquals,
     Less,
@@ -33,11 +33,11 @@ const KEYS: &str =
 
 /// Why a condition cannot be evaluated.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Undecided {
+pub(super) enum ConditionError {
     /// A reference points to nothing.
-    Nothing(Pointer),
+    MissingValue(Pointer),
     /// The values have the wrong type: `less` compares numbers, `in` requires a list.
-    Unlike(&'static str),
+    WrongType(&'static str),
 }
 
 impl StepCondition {
@@ -60,12 +60,12 @@ impl StepCondition {
             return Err(one_key());
         };
         let comparison = match key.as_str() {
-            "equals" => Comparison::Equals,
-            "not_equals" => Comparison::NotEquals,
-            "less" => Comparison::Less,
-            "greater" => Comparison::Greater,
-            "at_most" => Comparison::AtMost,
-            "at_least" => Comparison::AtLeast,
+            "equals" => ComparisonOperator::Equals,
+            "not_equals" => ComparisonOperator::NotEquals,
+            "less" => ComparisonOperator::Less,
+            "greater" => ComparisonOperator::Greater,
+            "at_most" => ComparisonOperator::AtMost,
+            "at_least" => ComparisonOperator::AtLeast,
             "in" => return pair(&key, value).map(Self::In),
             "exists" => {
                 let Value::String(pointer) = value else {
@@ -85,8 +85,8 @@ impl StepCondition {
     }
 
     /// Returns whether the condition is true.
-    pub(super) fn holds(&self, scope: &ReferenceScope<'_>) -> Result<bool, Undecided> {
-        let fill = |template: &Template| template.fill(scope).map_err(Undecided::Nothing);
+    pub(super) fn holds(&self, scope: &ReferenceScope<'_>) -> Result<bool, ConditionError> {
+        let fill = |template: &Template| template.fill(scope).map_err(ConditionError::MissingValue);
         match self {
             Self::Compare(comparison, sides) => {
                 comparison.holds(&fill(&sides.0)?, &fill(&sides.1)?)
@@ -94,7 +94,7 @@ impl StepCondition {
             Self::In(sides) => {
                 let (one, many) = (fill(&sides.0)?, fill(&sides.1)?);
                 let Value::Array(many) = many else {
-                    return Err(Undecided::Unlike(
+                    return Err(ConditionError::WrongType(
                         "the second value of 'in' must be an array",
                     ));
                 };
@@ -122,25 +122,25 @@ impl StepCondition {
     }
 
     /// Visits each reference, with whether it may point to nothing.
-    pub(super) fn for_each_reference(&self, see: &mut impl FnMut(&Pointer, bool)) {
+    pub(super) fn for_each_reference(&self, visit: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Compare(_, sides) | Self::In(sides) => {
-                sides.0.for_each_reference(see);
-                sides.1.for_each_reference(see);
+                sides.0.for_each_reference(visit);
+                sides.1.for_each_reference(visit);
             }
-            Self::Exists(pointer) => see(pointer, true),
+            Self::Exists(pointer) => visit(pointer, true),
             Self::All(conditions) | Self::Any(conditions) => {
                 for condition in conditions {
-                    condition.for_each_reference(see);
+                    condition.for_each_reference(visit);
                 }
             }
-            Self::Not(condition) => condition.for_each_reference(see),
+            Self::Not(condition) => condition.for_each_reference(visit),
         }
     }
 }
 
-impl Comparison {
-    fn holds(self, one: &Value, other: &Value) -> Result<bool, Undecided> {
+impl ComparisonOperator {
+    fn holds(self, one: &Value, other: &Value) -> Result<bool, ConditionError> {
         match self {
             Self::Equals => return Ok(json_equal(one, other)),
             Self::NotEquals => return Ok(!json_equal(one, other)),
@@ -154,7 +154,7 @@ impl Comparison {
             },
         };
         let Some(order) = order else {
-            return Err(Undecided::Unlike(
+            return Err(ConditionError::WrongType(
                 "'less', 'greater', 'at_most' and 'at_least' compare numbers only",
             ));
         };
@@ -188,10 +188,9 @@ fn pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
     let Value::Array(sides) = value else {
         return Err(expected());
     };
-    let mut sides = sides.into_iter().map(|side| {
-        let side = Template::parse(side);
-        side.map_err(|(place, what)| format!("{key}{place}: {what}"))
-    });
+    let mut sides = sides
+        .into_iter()
+        .map(|side| Template::parse(side).map_err(|(path, what)| format!("{key}{path}: {what}")));
     match (sides.next(), sides.next(), sides.next()) {
         (Some(one), Some(other), None) => Ok(Box::new((one?, other?))),
         _ => Err(expected()),
@@ -200,12 +199,10 @@ fn pair(key: &str, value: Value) -> Result<Box<(Template, Template)>, String> {
 
 fn several(key: &str, value: Value, depth: usize) -> Result<Vec<StepCondition>, String> {
     match value {
-        Value::Array(items) if !items.is_empty() => {
-            let items = items.into_iter();
-            items
-                .map(|item| StepCondition::parse_at(item, depth + 1))
-                .collect()
-        }
+        Value::Array(items) if !items.is_empty() => items
+            .into_iter()
+            .map(|item| StepCondition::parse_at(item, depth + 1))
+            .collect(),
         _ => Err(format!("'{key}' must be a non-empty array of conditions")),
     }
 }

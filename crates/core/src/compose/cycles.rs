@@ -9,24 +9,25 @@ use crate::tool::Nesting;
 /// not considered.
 ///
 /// # Errors
-/// The cycle, with the names of its tools, or the tool that exceeds a limit.
+/// Compositions call each other in a cycle, whose tools the message names; or a composition exceeds a
+/// limit.
 pub fn check_cycles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let name = |composition: &Composition| composition.definition().name().to_string();
     let by_name: HashMap<_, _> = compositions
         .iter()
         .map(|composition| (name(composition), composition))
         .collect();
-    let mut known = HashMap::new();
+    let mut sizes = HashMap::new();
     for composition in compositions {
-        let size = size(&name(composition), &by_name, &mut Vec::new(), &mut known)?;
-        let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
-        let fault = if size.calls > most {
+        let size = size(&name(composition), &by_name, &mut Vec::new(), &mut sizes)?;
+        let (max_depth, max_calls) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
+        let fault = if size.calls > max_calls {
             format!(
-                "one call would make {} nested calls; the limit is {most}",
+                "one call would make {} nested calls; the limit is {max_calls}",
                 size.calls
             )
-        } else if size.nested > deepest {
-            format!("composed tools call each other more than {deepest} levels deep")
+        } else if size.nested > max_depth {
+            format!("composed tools call each other more than {max_depth} levels deep")
         } else {
             continue;
         };
@@ -37,7 +38,7 @@ pub fn check_cycles(compositions: &[Composition]) -> Result<(), ComposeError> {
 
 /// The size of a composition, including the compositions that it calls.
 #[derive(Clone, Copy, Default)]
-struct Size {
+struct CompositionSize {
     calls: usize,
     nested: usize,
 }
@@ -46,20 +47,20 @@ fn size(
     name: &str,
     all: &HashMap<String, &Composition>,
     above: &mut Vec<String>,
-    known: &mut HashMap<String, Size>,
-) -> Result<Size, ComposeError> {
-    if let Some(size) = known.get(name) {
+    sizes: &mut HashMap<String, CompositionSize>,
+) -> Result<CompositionSize, ComposeError> {
+    if let Some(size) = sizes.get(name) {
         return Ok(*size);
     }
     let Some(composition) = all.get(name) else {
-        return Ok(Size::default());
+        return Ok(CompositionSize::default());
     };
     if let Some(begin) = above.iter().position(|tool| tool == name) {
-        let mut way = above.split_off(begin);
-        way.push(name.to_owned());
+        let mut cycle = above.split_off(begin);
+        cycle.push(name.to_owned());
         let what = format!(
             "composed tools call each other in a cycle: {}",
-            way.join(" -> ")
+            cycle.join(" -> ")
         );
         return Err(ComposeError::new(name, what));
     }
@@ -68,14 +69,14 @@ fn size(
     step::for_each_call(&composition.steps, &mut |call| {
         tools.push(call.tool.as_str());
     });
-    let mut sum = Size::default();
+    let mut sum = CompositionSize::default();
     for tool in tools {
-        let inner = size(tool, all, above, known)?;
+        let inner = size(tool, all, above, sizes)?;
         sum.calls = sum.calls.saturating_add(1).saturating_add(inner.calls);
         sum.nested = sum.nested.max(inner.nested);
     }
     sum.nested += 1;
     above.pop();
-    known.insert(name.to_owned(), sum);
+    sizes.insert(name.to_owned(), sum);
     Ok(sum)
 }

@@ -4,15 +4,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::condition::StepCondition;
-use super::step::{Call, Step};
+use super::step::{Step, StepCall};
 use super::template::Template;
-use super::{ComposeError, Composition, MAX_DEPTH, Output, check};
+use super::{ComposeError, Composition, CompositionOutput, MAX_DEPTH, check};
 use crate::tool::{ToolDefinition, ToolName};
 
 /// The declaration of a composed tool.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct CompositionEntry {
     name: String,
     description: String,
     #[serde(default)]
@@ -49,7 +49,7 @@ struct StepEntry {
 }
 
 pub(super) fn read(declared: Value, digest: String) -> Result<Composition, ComposeError> {
-    let entry: Entry = serde_json::from_value(declared)
+    let entry: CompositionEntry = serde_json::from_value(declared)
         .map_err(|error| ComposeError::new("composed tool", error.to_string()))?;
     let steps = read_steps(entry.steps, "steps", 0)?;
     let mut definition = ToolDefinition::builder(entry.name, entry.description)
@@ -57,19 +57,18 @@ pub(super) fn read(declared: Value, digest: String) -> Result<Composition, Compo
     if let Some(category) = entry.category {
         definition = definition.category(category);
     }
-    let definition = definition
-        .build()
-        .map_err(|error| ComposeError::new("composed tool", error.to_string()))?;
     let output = match (entry.output, steps.last()) {
-        (Some(output), _) => Output::Template(template(output, "output")?),
-        (None, Some(Step::Call(call))) => Output::Step(call.name.clone()),
+        (Some(output), _) => CompositionOutput::Template(template(output, "output")?),
+        (None, Some(Step::Call(call))) => CompositionOutput::Step(call.name.clone()),
         (None, _) => {
             let what = "the composed tool needs an 'output', because the last step is not a call";
             return Err(ComposeError::new("output", what));
         }
     };
     let composition = Composition {
-        definition,
+        definition: definition
+            .build()
+            .map_err(|error| ComposeError::new("composed tool", error.to_string()))?,
         steps,
         output,
         grants: entry.grants,
@@ -79,26 +78,27 @@ pub(super) fn read(declared: Value, digest: String) -> Result<Composition, Compo
     Ok(composition)
 }
 
-fn read_steps(entries: Vec<Value>, place: &str, depth: usize) -> Result<Vec<Step>, ComposeError> {
+fn read_steps(entries: Vec<Value>, path: &str, depth: usize) -> Result<Vec<Step>, ComposeError> {
     if entries.is_empty() {
-        return Err(ComposeError::new(place, "the list of steps is empty"));
+        return Err(ComposeError::new(path, "the list of steps is empty"));
     }
     if depth > MAX_DEPTH {
         let what = format!("groups of steps are nested more than {MAX_DEPTH} levels deep");
-        return Err(ComposeError::new(place, what));
+        return Err(ComposeError::new(path, what));
     }
-    let entries = entries.into_iter().enumerate();
     entries
-        .map(|(number, entry)| read_step(entry, format!("{place}[{number}]"), depth))
+        .into_iter()
+        .enumerate()
+        .map(|(number, entry)| read_step(entry, format!("{path}[{number}]"), depth))
         .collect()
 }
 
-fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeError> {
+fn read_step(entry: Value, path: String, depth: usize) -> Result<Step, ComposeError> {
     let entry: StepEntry = serde_json::from_value(entry)
-        .map_err(|error| ComposeError::new(&place, error.to_string()))?;
-    let fault = |what: &str| Err(ComposeError::new(&place, what));
+        .map_err(|error| ComposeError::new(&path, error.to_string()))?;
+    let fault = |what: &str| Err(ComposeError::new(&path, what));
     let below =
-        |steps: Vec<Value>, key: &str| read_steps(steps, &format!("{place}.{key}"), depth + 1);
+        |steps: Vec<Value>, key: &str| read_steps(steps, &format!("{path}.{key}"), depth + 1);
     let branches = (entry.then, entry.r#else);
     let named = (entry.name, entry.arguments);
     match (entry.tool, entry.sequence, entry.parallel, entry.r#if) {
@@ -107,11 +107,10 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
                 return fault("a call must have 'name' and 'tool', and may have 'arguments'");
             };
             for name in [&name, &tool] {
-                ToolName::new(name)
-                    .map_err(|error| ComposeError::new(&place, error.to_string()))?;
+                ToolName::new(name).map_err(|error| ComposeError::new(&path, error.to_string()))?;
             }
-            let arguments = arguments.unwrap_or_else(|| json!({}));
-            let arguments = template(arguments, &format!("{place}.arguments"))?;
+            let declared = arguments.unwrap_or_else(|| json!({}));
+            let arguments = template(declared, &format!("{path}.arguments"))?;
             let is_object = match &arguments {
                 Template::Object(_) | Template::From { .. } => true,
                 Template::Literal(value) => value.is_object(),
@@ -120,7 +119,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
             if !is_object {
                 return fault("'arguments' must be an object");
             }
-            Ok(Step::Call(Call {
+            Ok(Step::Call(StepCall {
                 name,
                 tool,
                 arguments,
@@ -134,7 +133,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
         }
         (None, None, None, Some(condition)) if named == (None, None) => {
             let condition = StepCondition::parse(condition)
-                .map_err(|what| ComposeError::new(format!("{place}.if"), what))?;
+                .map_err(|what| ComposeError::new(format!("{path}.if"), what))?;
             let (Some(then), otherwise) = branches else {
                 return fault("an 'if' needs a 'then'");
             };
@@ -143,7 +142,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
                 condition,
                 then: below(then, "then")?,
                 otherwise: otherwise.unwrap_or_default(),
-                place,
+                path,
             })
         }
         _ => fault(
@@ -153,7 +152,7 @@ fn read_step(entry: Value, place: String, depth: usize) -> Result<Step, ComposeE
     }
 }
 
-fn template(value: Value, place: &str) -> Result<Template, ComposeError> {
+fn template(value: Value, path: &str) -> Result<Template, ComposeError> {
     Template::parse(value)
-        .map_err(|(deeper, what)| ComposeError::new(format!("{place}{deeper}"), what))
+        .map_err(|(deeper, what)| ComposeError::new(format!("{path}{deeper}"), what))
 }

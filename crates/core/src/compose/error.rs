@@ -1,18 +1,18 @@
 /// Why the declaration of a composed tool is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: {what}")]
+#[error("{path}: {what}")]
 pub struct ComposeError {
     /// The location in the declaration, such as `steps[1].parallel[0].arguments`; the name of a
     /// tool if several declarations are checked.
-    pub place: String,
+    pub path: String,
     /// What is wrong at this location.
     pub what: String,
 }
 
 impl ComposeError {
-    pub(super) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
-            place: place.into(),
+            path: path.into(),
             what: what.into(),
         }
     }

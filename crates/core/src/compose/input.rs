@@ -21,24 +21,25 @@ use super::template::{ReferenceScope, Template};
 pub struct InputTemplate(Template);
 
 impl InputTemplate {
-    /// Parses a template.
+    /// Parses a template whose references all begin with `/input`.
     ///
     /// # Errors
-    /// [`ComposeError`] with the location in the template.
+    /// A directive is invalid, or a reference does not begin with `/input`; the error contains the
+    /// location in the template.
     pub fn parse(template: Value) -> Result<Self, ComposeError> {
         let template =
-            Template::parse(template).map_err(|(place, what)| ComposeError::new(place, what))?;
-        let mut stray = None;
+            Template::parse(template).map_err(|(path, what)| ComposeError::new(path, what))?;
+        let mut step_reference = None;
         template.for_each_reference(&mut |pointer, _| {
             if pointer.source != PointerRoot::Input {
-                stray = Some(pointer.to_string());
+                step_reference = Some(pointer.to_string());
             }
         });
-        match stray {
+        match step_reference {
             None => Ok(Self(template)),
-            Some(stray) => {
+            Some(step_reference) => {
                 let what = format!(
-                    "'{stray}': references to steps are not allowed here, only references to \
+                    "'{step_reference}': references to steps are not allowed here, only references to \
                     /input"
                 );
                 Err(ComposeError::new("", what))

@@ -30,9 +30,9 @@ impl Pointer {
                 escape ~ as ~0 and / as ~1"
             )
         };
-        let tokens = text.strip_prefix('/').ok_or_else(wrong)?.split('/');
-        let tokens: Option<Vec<_>> = tokens.map(unescaped).collect();
-        let mut tokens = tokens.ok_or_else(wrong)?.into_iter();
+        let escaped = text.strip_prefix('/').ok_or_else(wrong)?.split('/');
+        let unescaped: Option<Vec<_>> = escaped.map(unescaped).collect();
+        let mut tokens = unescaped.ok_or_else(wrong)?.into_iter();
         let source = match tokens.next().as_deref() {
             Some("input") => PointerRoot::Input,
             Some("steps") => PointerRoot::Step(tokens.next().ok_or_else(wrong)?),

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::checkpoint::{CheckpointStore, StepCheckpoint};
-use super::condition::Undecided;
+use super::condition::ConditionError;
 use super::pointer::{Pointer, PointerRoot};
-use super::step::{Call, Step};
+use super::step::{Step, StepCall};
 use super::template::{ReferenceScope, Template};
-use super::{Composition, Output};
+use super::{Composition, CompositionOutput};
 use crate::digest::sha256_hex;
 use crate::tool::{
     CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
@@ -25,11 +25,11 @@ struct ComposedRun<'a> {
     context: &'a CallContext,
     calls: &'a FurtherCalls,
     input: Value,
-    state: Mutex<State>,
+    state: Mutex<RunState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RunState {
     /// The values of the finished steps, by name.
     values: HashMap<String, Value>,
     /// Information about the finished steps, in the order in which they finished.
@@ -57,7 +57,7 @@ pub(super) async fn run(
         context: &context,
         calls,
         input,
-        state: Mutex::new(State::from_checkpoint(checkpoint.as_ref())),
+        state: Mutex::new(RunState::from_checkpoint(checkpoint.as_ref())),
     };
     match run.sequence(&composition.steps).await {
         Ok(()) => {
@@ -89,7 +89,7 @@ fn key(composition: &Composition, input: &Value, context: &CallContext) -> Strin
     sha256_hex(&call.to_string())
 }
 
-impl State {
+impl RunState {
     fn from_checkpoint(checkpoint: Option<&StepCheckpoint>) -> Self {
         let steps = checkpoint
             .into_iter()
@@ -120,10 +120,11 @@ impl ComposedRun<'_> {
                 condition,
                 then,
                 otherwise,
-                place,
+                path,
             } => Box::pin(async move {
-                let holds = self.with_scope(|scope| condition.holds(scope));
-                let holds = holds.map_err(|undecided| self.undecided(place, &undecided))?;
+                let holds = self
+                    .with_scope(|scope| condition.holds(scope))
+                    .map_err(|error| self.condition_failure(path, &error))?;
                 self.sequence(if holds { then } else { otherwise }).await
             }),
         }
@@ -132,8 +133,8 @@ impl ComposedRun<'_> {
     /// Runs steps in parallel. A failure does not abort the other steps, because their outcome
     /// would be unknown. A failure other than a missing approval takes precedence.
     async fn parallel(&self, steps: &[Step]) -> Result<(), ToolFailure> {
-        let ended = join_all(steps.iter().map(|step| self.step(step))).await;
-        let failures = ended.into_iter().filter_map(Result::err);
+        let outcomes = join_all(steps.iter().map(|step| self.step(step))).await;
+        let failures = outcomes.into_iter().filter_map(Result::err);
         let waits = |failure: &ToolFailure| failure.code == ErrorCode::ApprovalRequired;
         match failures.min_by_key(waits) {
             Some(failure) => Err(failure),
@@ -141,32 +142,32 @@ impl ComposedRun<'_> {
         }
     }
 
-    async fn call(&self, call: &Call) -> Result<(), ToolFailure> {
+    async fn call(&self, call: &StepCall) -> Result<(), ToolFailure> {
         if self.state.lock().values.contains_key(&call.name) {
             return Ok(()); // An earlier call has finished this step.
         }
-        let arguments = self.with_scope(|scope| call.arguments.fill(scope));
-        let arguments = arguments
+        let arguments = self
+            .with_scope(|scope| call.arguments.fill(scope))
             .map_err(|pointer| self.missing_value_failure(&format!("'{}'", call.name), &pointer))?;
         let id = format!("{}/{}", self.context.call_id, call.name);
         let is_granted = self.composition.grants.contains(&call.tool);
-        let made = ToolCall::new(id, &call.tool, arguments);
+        let tool_call = ToolCall::new(id, &call.tool, arguments);
         let result = self
             .calls
-            .make(made, self.context.clone(), is_granted)
+            .make(tool_call, self.context.clone(), is_granted)
             .await;
         if !result.success {
-            return Err(failure_of(call, result));
+            return Err(step_failure(call, result));
         }
         let mut state = self.state.lock();
         state.step_reports.push(step_metadata(call, &result));
-        state.values.insert(call.name.clone(), value_of(result));
+        state.values.insert(call.name.clone(), step_value(result));
         Ok(())
     }
 
-    fn with_scope<T>(&self, at: impl FnOnce(&ReferenceScope<'_>) -> T) -> T {
+    fn with_scope<T>(&self, read: impl FnOnce(&ReferenceScope<'_>) -> T) -> T {
         let state = self.state.lock();
-        at(&ReferenceScope {
+        read(&ReferenceScope {
             input: &self.input,
             steps: &state.values,
         })
@@ -174,13 +175,13 @@ impl ComposedRun<'_> {
 
     fn output(&self) -> Result<ToolOutput, ToolFailure> {
         match &self.composition.output {
-            Output::Template(template) => {
-                let filled = self.with_scope(|scope| Template::fill(template, scope));
-                let filled =
-                    filled.map_err(|pointer| self.missing_value_failure("output", &pointer))?;
-                Ok(ToolOutput::value(filled))
+            CompositionOutput::Template(template) => {
+                let value = self
+                    .with_scope(|scope| Template::fill(template, scope))
+                    .map_err(|pointer| self.missing_value_failure("output", &pointer))?;
+                Ok(ToolOutput::value(value))
             }
-            Output::Step(name) => {
+            CompositionOutput::Step(name) => {
                 let mut value = self.state.lock().values.remove(name).unwrap_or_default();
                 let mut output = ToolOutput::value(value["result"].take());
                 let data = value["data"].take();
@@ -196,14 +197,13 @@ impl ComposedRun<'_> {
         output: ToolOutput,
         checkpoint: Option<&StepCheckpoint>,
     ) -> ToolOutput {
-        let output = output.with_metadata("steps", json!(self.state.lock().step_reports));
-        match checkpoint {
-            None => output,
-            Some(checkpoint) => {
-                let steps: Vec<_> = checkpoint.steps.keys().collect();
-                output.with_metadata("resumed", json!({"call": checkpoint.call, "steps": steps}))
-            }
-        }
+        let with_steps = output.with_metadata("steps", json!(self.state.lock().step_reports));
+        let Some(checkpoint) = checkpoint else {
+            return with_steps;
+        };
+        let resumed_steps: Vec<_> = checkpoint.steps.keys().collect();
+        let resumed = json!({"call": checkpoint.call, "steps": resumed_steps});
+        with_steps.with_metadata("resumed", resumed)
     }
 
     /// Returns whether a resumed call failed before any further step finished, and thus changed
@@ -216,7 +216,8 @@ impl ComposedRun<'_> {
         is_temporary && self.state.lock().step_reports.is_empty()
     }
 
-    /// Stores a checkpoint until there is a decision.
+    /// Stores a checkpoint until the approval is decided. Returns `failure` with the information
+    /// whether that succeeded.
     async fn stop(
         &self,
         checkpoints: &dyn CheckpointStore,
@@ -243,18 +244,20 @@ impl ComposedRun<'_> {
         failure.with_metadata("steps_kept", json!(saved.is_ok()))
     }
 
-    fn undecided(&self, place: &str, undecided: &Undecided) -> ToolFailure {
-        match undecided {
-            Undecided::Nothing(pointer) => {
-                self.missing_value_failure(&format!("{place}.if"), pointer)
+    fn condition_failure(&self, path: &str, error: &ConditionError) -> ToolFailure {
+        match error {
+            ConditionError::MissingValue(pointer) => {
+                self.missing_value_failure(&format!("{path}.if"), pointer)
             }
-            Undecided::Unlike(what) => ToolFailure::internal(format!("Step {place}.if: {what}")),
+            ConditionError::WrongType(what) => {
+                ToolFailure::internal(format!("Step {path}.if: {what}"))
+            }
         }
     }
 
     /// Creates the failure for a reference that points to nothing.
-    fn missing_value_failure(&self, place: &str, pointer: &Pointer) -> ToolFailure {
-        let message = format!("Step {place}: no value at {pointer}");
+    fn missing_value_failure(&self, path: &str, pointer: &Pointer) -> ToolFailure {
+        let message = format!("Step {path}: no value at {pointer}");
         match pointer.source {
             PointerRoot::Input => ToolFailure::invalid_input(message),
             PointerRoot::Step(_) => ToolFailure::internal(message),
@@ -263,7 +266,7 @@ impl ComposedRun<'_> {
 }
 
 /// Returns the value of a step for references.
-fn value_of(result: ToolResult) -> Value {
+fn step_value(result: ToolResult) -> Value {
     let text = result.text();
     let structured = || result.result.get("structuredContent").cloned();
     let data = match result.data {
@@ -274,7 +277,7 @@ fn value_of(result: ToolResult) -> Value {
 }
 
 /// Returns the information about a step for the outer call's metadata.
-fn step_metadata(call: &Call, result: &ToolResult) -> Value {
+fn step_metadata(call: &StepCall, result: &ToolResult) -> Value {
     json!({
         "name": call.name,
         "tool": call.tool,
@@ -285,7 +288,7 @@ fn step_metadata(call: &Call, result: &ToolResult) -> Value {
 
 /// Converts the failure of a step to that of the outer call: with the step's name, its error code,
 /// and the metadata that a caller needs to continue.
-fn failure_of(call: &Call, result: ToolResult) -> ToolFailure {
+fn step_failure(call: &StepCall, result: ToolResult) -> ToolFailure {
     const FORWARDED_KEYS: [&str; 4] = [
         "approval_id",
         "approval_expires_at",

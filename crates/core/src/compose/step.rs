@@ -4,7 +4,7 @@ use super::template::Template;
 /// A step of a composed tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    Call(Call),
+    Call(StepCall),
     /// Steps that run one after the other.
     Sequence(Vec<Step>),
     /// Steps that run concurrently.
@@ -14,29 +14,29 @@ pub(super) enum Step {
         then: Vec<Step>,
         otherwise: Vec<Step>,
         /// Location in the declaration, for errors.
-        place: String,
+        path: String,
     },
 }
 
 /// A call of another tool.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
+pub(super) struct StepCall {
     pub(super) name: String,
     pub(super) tool: String,
     pub(super) arguments: Template,
 }
 
 /// Visits all calls in the order of the declaration.
-pub(super) fn for_each_call<'a>(steps: &'a [Step], see: &mut impl FnMut(&'a Call)) {
+pub(super) fn for_each_call<'a>(steps: &'a [Step], visit: &mut impl FnMut(&'a StepCall)) {
     for step in steps {
         match step {
-            Step::Call(call) => see(call),
-            Step::Sequence(steps) | Step::Parallel(steps) => for_each_call(steps, see),
+            Step::Call(call) => visit(call),
+            Step::Sequence(steps) | Step::Parallel(steps) => for_each_call(steps, visit),
             Step::If {
                 then, otherwise, ..
             } => {
-                for_each_call(then, see);
-                for_each_call(otherwise, see);
+                for_each_call(then, visit);
+                for_each_call(otherwise, visit);
             }
         }
     }

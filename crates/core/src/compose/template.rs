@@ -52,27 +52,26 @@ impl Template {
         if depth > 4 * MAX_DEPTH {
             return Err((String::new(), "the value is nested too deeply".to_owned()));
         }
-        let inside = |place: String| {
-            move |(deeper, what): (String, String)| (format!("{place}{deeper}"), what)
+        let inside = |path: String| {
+            move |(deeper, what): (String, String)| (format!("{path}{deeper}"), what)
         };
         match value {
             Value::Array(items) => {
-                let items = items.into_iter().enumerate();
-                let items = items.map(|(place, item)| {
-                    Self::parse_at(item, depth + 1).map_err(inside(format!("[{place}]")))
+                let templates = items.into_iter().enumerate().map(|(index, item)| {
+                    Self::parse_at(item, depth + 1).map_err(inside(format!("[{index}]")))
                 });
-                items.collect::<Result<_, _>>().map(Self::Array)
+                templates.collect::<Result<_, _>>().map(Self::Array)
             }
             Value::Object(members) if members.keys().any(|key| key.starts_with('$')) => {
                 directive(members, depth)
             }
             Value::Object(members) => {
-                let members = members.into_iter().map(|(key, value)| {
-                    let value = Self::parse_at(value, depth + 1);
-                    let value = value.map_err(inside(format!(".{key}")))?;
-                    Ok((key, value))
+                let templates = members.into_iter().map(|(key, value)| {
+                    let template =
+                        Self::parse_at(value, depth + 1).map_err(inside(format!(".{key}")))?;
+                    Ok((key, template))
                 });
-                members.collect::<Result<_, _>>().map(Self::Object)
+                templates.collect::<Result<_, _>>().map(Self::Object)
             }
             plain => Ok(Self::Literal(plain)),
         }
@@ -98,14 +97,14 @@ impl Template {
                 Value::String(text)
             }
             Self::Array(items) => {
-                let items = items.iter().map(|item| item.fill(scope));
-                Value::Array(items.collect::<Result<_, _>>()?)
+                let filled = items.iter().map(|item| item.fill(scope));
+                Value::Array(filled.collect::<Result<_, _>>()?)
             }
             Self::Object(members) => {
-                let members = members
+                let filled = members
                     .iter()
                     .map(|(key, value)| Ok((key.clone(), value.fill(scope)?)));
-                Value::Object(members.collect::<Result<_, Pointer>>()?)
+                Value::Object(filled.collect::<Result<_, Pointer>>()?)
             }
         })
     }
@@ -115,15 +114,14 @@ impl Template {
     pub(super) fn fill_available(&self, scope: &ReferenceScope<'_>) -> Option<Value> {
         match self {
             Self::Array(items) => {
-                let items = items.iter();
-                let items = items.filter_map(|item| item.fill_available(scope));
-                Some(Value::Array(items.collect()))
+                let filled = items.iter().filter_map(|item| item.fill_available(scope));
+                Some(Value::Array(filled.collect()))
             }
             Self::Object(members) => {
-                let members = members.iter();
-                let members = members
+                let filled = members
+                    .iter()
                     .filter_map(|(key, value)| Some((key.clone(), value.fill_available(scope)?)));
-                Some(Value::Object(members.collect()))
+                Some(Value::Object(filled.collect()))
             }
             whole => whole.fill(scope).ok(),
         }
@@ -147,16 +145,17 @@ impl Template {
     }
 
     /// Visits each reference, with whether it may point to nothing.
-    pub(super) fn for_each_reference(&self, see: &mut impl FnMut(&Pointer, bool)) {
+    pub(super) fn for_each_reference(&self, visit: &mut impl FnMut(&Pointer, bool)) {
         match self {
             Self::Literal(_) => {}
-            Self::From { pointer, default } => see(pointer, default.is_some()),
+            Self::From { pointer, default } => visit(pointer, default.is_some()),
             Self::Text(parts) | Self::Array(parts) => {
-                parts.iter().for_each(|part| part.for_each_reference(see));
+                parts.iter().for_each(|part| part.for_each_reference(visit));
             }
             Self::Object(members) => {
-                let members = members.iter();
-                members.for_each(|(_, value)| value.for_each_reference(see));
+                for (_, value) in members {
+                    value.for_each_reference(visit);
+                }
             }
         }
     }
@@ -166,10 +165,10 @@ impl Template {
 fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, (String, String)> {
     let here = |what: String| (String::new(), what);
     if let Some(value) = members.remove("$literal") {
-        return match members.is_empty() {
-            true => Ok(Template::Literal(value)),
-            false => Err(here("no other key is allowed beside '$literal'".to_owned())),
-        };
+        if !members.is_empty() {
+            return Err(here("no other key is allowed beside '$literal'".to_owned()));
+        }
+        return Ok(Template::Literal(value));
     }
     if let Some(from) = members.remove("$from") {
         let default = members.remove("default");
@@ -177,10 +176,10 @@ fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, 
             return Err(here("'$from' must be a string".to_owned()));
         };
         let pointer = Pointer::parse(&from).map_err(here)?;
-        return match members.is_empty() {
-            true => Ok(Template::From { pointer, default }),
-            false => Err(here("only 'default' is allowed beside '$from'".to_owned())),
-        };
+        if !members.is_empty() {
+            return Err(here("only 'default' is allowed beside '$from'".to_owned()));
+        }
+        return Ok(Template::From { pointer, default });
     }
     if let Some(parts) = members.remove("$text") {
         if !members.is_empty() {
@@ -191,8 +190,10 @@ fn directive(mut members: Map<String, Value>, depth: usize) -> Result<Template, 
             _ => Err(here("'$text' must be an array of parts".to_owned())),
         };
     }
-    let stray = members.keys().find(|key| key.starts_with('$'));
-    let stray = stray.map_or("$", String::as_str);
+    let stray = members
+        .keys()
+        .find(|key| key.starts_with('$'))
+        .map_or("$", String::as_str);
     Err(here(format!(
         "unknown key '{stray}': expected $from, $text, or $literal (whose value is used unchanged)"
     )))

@@ -219,7 +219,7 @@ fn p_the_size_of_nested_compositions_is_limited() {
 }
 
 fn fill(template: Value, input: &Value) -> Result<Value, String> {
-    let template = Template::parse(template).map_err(|(place, what)| format!("{place}{what}"))?;
+    let template = Template::parse(template).map_err(|(path, what)| format!("{path}{what}"))?;
     let steps = [(
         "a".to_owned(),
         json!({"result": 1, "data": {"n": [5, null]}, "text": "1"}),
@@ -300,7 +300,7 @@ fn pointers(value: &Value, here: &str, all: &mut Vec<String>) {
         Value::Array(items) => items
             .iter()
             .enumerate()
-            .for_each(|(place, value)| pointers(value, &format!("{here}/{place}"), all)),
+            .for_each(|(path, value)| pointers(value, &format!("{here}/{path}"), all)),
         _ => {}
     }
 }

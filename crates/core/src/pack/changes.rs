@@ -1,9 +1,9 @@
 use tokio::sync::broadcast;
 
 /// Maximum number of changes that wait for a slow listener.
-const MAX_WAITING: usize = 256;
+const MAX_QUEUED_CHANGES: usize = 256;
 
-/// A change of resources.
+/// What [`ResourceChanges`] notifies its listeners of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceChange {
@@ -25,7 +25,7 @@ pub struct ChangeListener(broadcast::Receiver<ResourceChange>);
 
 impl Default for ResourceChanges {
     fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_WAITING))
+        Self(broadcast::Sender::new(MAX_QUEUED_CHANGES))
     }
 }
 
@@ -84,14 +84,14 @@ mod tests {
         assert!(!changes.has_listeners());
         let mut listener = changes.listen();
         assert!(changes.has_listeners());
-        for number in 0..=MAX_WAITING {
+        for number in 0..=MAX_QUEUED_CHANGES {
             changes.updated(format!("a://{number}"));
         }
         assert_eq!(listener.next().await, Some(ResourceChange::Missed));
         let next = ResourceChange::Updated("a://1".to_owned());
         assert_eq!(listener.next().await, Some(next));
         drop(changes);
-        for _ in 2..=MAX_WAITING {
+        for _ in 2..=MAX_QUEUED_CHANGES {
             assert!(listener.next().await.is_some());
         }
         assert_eq!(listener.next().await, None);

@@ -4,6 +4,13 @@ use parking_lot::Mutex;
 
 /// Increasing counters by name. Names consist of lower-case letters, digits, `.` and `_`, such as
 /// `llm.request.enqueued`; their number is fixed by the program.
+///
+/// ```
+/// use pillion_core::pack::Counters;
+/// let counters = Counters::new(["bell.rings", "bell.cracks"]);
+/// assert_eq!(counters.add("bell.rings"), 1);
+/// assert_eq!(counters.with_prefix("bell."), [("bell.cracks", 0), ("bell.rings", 1)]);
+/// ```
 #[derive(Debug, Default)]
 pub struct Counters(Mutex<BTreeMap<&'static str, u64>>);
 
@@ -27,8 +34,9 @@ impl Counters {
     #[must_use]
     pub fn with_prefix(&self, prefix: &str) -> Vec<(&'static str, u64)> {
         let counts = self.0.lock();
-        let counts = counts.iter().map(|(name, count)| (*name, *count));
         counts
+            .iter()
+            .map(|(name, count)| (*name, *count))
             .filter(|(name, _)| name.starts_with(prefix))
             .collect()
     }

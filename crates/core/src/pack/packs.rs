@@ -27,7 +27,7 @@ pub struct PackContents {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// The name is invalid.
+    /// The name is empty, too long, or has other characters than the message lists.
     #[error(
         "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
     )]
@@ -107,7 +107,7 @@ impl Packs {
     /// Adds a pack and registers its tools. If that fails, nothing is added.
     ///
     /// # Errors
-    /// [`PackError`].
+    /// A name of the pack is invalid or taken, or a tool cannot be registered.
     pub fn add(&mut self, pack: &dyn Pack, registry: &ToolRegistry) -> Result<(), PackError> {
         let mut added: Vec<ToolName> = Vec::new();
         for tool in self.include(pack)? {
@@ -128,7 +128,8 @@ impl Packs {
     /// Adds a pack without its tools, and returns the tools for the caller to register.
     ///
     /// # Errors
-    /// [`PackError`]; nothing is added then.
+    /// A name of the pack, of a stream or of a kind of stored items is invalid or taken; nothing is
+    /// added then.
     pub fn include(&mut self, pack: &dyn Pack) -> Result<Vec<Arc<dyn Tool>>, PackError> {
         let name = pack.name().to_owned();
         if !is_name(&name) {
@@ -166,10 +167,9 @@ impl Packs {
     /// the tools of their pack. Packs without tools are available to all callers.
     #[must_use]
     pub fn filter_by_tool(&self, admits: impl Fn(&ToolName) -> bool) -> Self {
-        let members = self.0.iter();
-        let members =
-            members.filter(|member| member.tools.is_empty() || member.tools.iter().any(&admits));
-        Self(members.cloned().collect())
+        let is_admitted =
+            |pack: &&Arc<PackContents>| pack.tools.is_empty() || pack.tools.iter().any(&admits);
+        Self(self.0.iter().filter(is_admitted).cloned().collect())
     }
 
     /// Iterates over the packs in the order in which they were added.
@@ -231,10 +231,10 @@ impl Packs {
     /// Returns the counters of the packs, with the packs' names.
     #[must_use]
     pub fn counters(&self) -> Vec<(String, Arc<Counters>)> {
-        let members = self.0.iter();
-        let counters =
-            members.filter_map(|it| Some((it.name.clone(), Arc::clone(it.counters.as_ref()?))));
-        counters.collect()
+        self.0
+            .iter()
+            .filter_map(|pack| Some((pack.name.clone(), Arc::clone(pack.counters.as_ref()?))))
+            .collect()
     }
 }
 
@@ -255,9 +255,11 @@ impl fmt::Debug for Packs {
 /// Returns the first kind with an invalid or duplicate name.
 fn find_invalid_kind(stored_items: &[Arc<dyn StoredItems>]) -> Option<String> {
     let mut kinds = HashSet::new();
-    let mut all = stored_items.iter().map(|items| items.kind());
-    let bad = all.find(|kind| !is_name(kind) || !kinds.insert(*kind));
-    bad.map(str::to_owned)
+    stored_items
+        .iter()
+        .map(|items| items.kind())
+        .find(|kind| !is_name(kind) || !kinds.insert(*kind))
+        .map(str::to_owned)
 }
 
 fn is_name(name: &str) -> bool {

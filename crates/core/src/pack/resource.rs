@@ -11,9 +11,9 @@ use crate::tool::{CallContext, ErrorCode};
 pub struct Resource {
     /// The URI for reading the resource.
     pub uri: String,
-    /// The programmatic name.
+    /// The name by which programs identify the resource.
     pub name: String,
-    /// The description.
+    /// What the resource contains, for people and models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The media type of the contents.
@@ -32,7 +32,7 @@ impl Resource {
         }
     }
 
-    /// Sets the description.
+    /// Sets [`description`](Self::description).
     #[must_use]
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
@@ -53,7 +53,7 @@ impl Resource {
 pub struct ResourceTemplate {
     /// The URI template, such as `transcript://scene/{id}`.
     pub uri_template: String,
-    /// The programmatic name.
+    /// The name by which programs identify the template.
     pub name: String,
     /// The description of its resources.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,9 +66,9 @@ pub struct ResourceTemplate {
 /// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// The media type.
+    /// The media type, such as `application/json`.
     pub mime_type: String,
-    /// The text or bytes.
+    /// The contents themselves.
     pub body: ResourceBody,
 }
 
@@ -76,14 +76,14 @@ pub struct ResourceContents {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResourceBody {
-    /// Text.
+    /// Text of any media type, such as JSON.
     Text(String),
     /// Anything other than text.
     Bytes(Vec<u8>),
 }
 
 impl ResourceContents {
-    /// Creates JSON contents.
+    /// Creates contents of the media type `application/json`.
     #[must_use]
     pub fn json(value: &serde_json::Value) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl ResourceContents {
     }
 }
 
-/// The reader of resources.
+/// Who reads or lists resources, and what the reader may see.
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceReader<'a> {
     /// The caller: user, interface and so on.
@@ -119,7 +119,7 @@ impl ResourceReader<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ResourceError {
-    /// The error code.
+    /// The code of the error, such as `not_found`.
     pub code: ErrorCode,
     /// The error message, without internal details.
     pub message: String,
@@ -146,7 +146,7 @@ impl From<StoreError> for ResourceError {
     }
 }
 
-/// A provider of resources.
+/// Lists and reads the resources of a pack.
 #[async_trait]
 pub trait ResourceProvider: Send + Sync {
     /// Returns templates for resources that are not in the list.
@@ -154,20 +154,20 @@ pub trait ResourceProvider: Send + Sync {
         Vec::new()
     }
 
-    /// Returns whether this provider owns a URI; no other provider is then asked. The resource need
+    /// Returns whether this provider owns a URI; other providers are then ignored. The resource need
     /// not exist yet: subscribers are notified when it does.
     fn owns(&self, uri: &str) -> bool;
 
     /// Lists the existing resources; should be limited to a number that is useful to browse.
     ///
     /// # Errors
-    /// [`ResourceError`]; other providers are still listed.
+    /// The resources cannot be listed; other providers are still listed.
     async fn list(&self, reader: ResourceReader<'_>) -> Result<Vec<Resource>, ResourceError>;
 
     /// Reads the contents of an owned resource.
     ///
     /// # Errors
-    /// [`ResourceError`]; `not_found` if there is no such resource.
+    /// There is no such resource (`not_found`), or it cannot be read.
     async fn read(
         &self,
         uri: &str,

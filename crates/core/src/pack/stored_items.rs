@@ -16,28 +16,28 @@ pub trait StoredItems: Send + Sync {
         None
     }
 
-    /// Counts the items.
+    /// Returns the number of items.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn count(&self) -> Result<u64, StoreError>;
 
     /// Returns at most `limit` (1 to 1,000) items after the name `after`. The order depends on
     /// names only, so `after` need not exist any more.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError>;
 
     /// Removes an item, and notifies listeners if that changes a resource. Returns `false` if there
     /// is no such item.
     ///
     /// # Errors
-    /// Errors of the store; nothing is removed then.
+    /// The store failed; nothing is removed then.
     async fn remove(&self, name: &str) -> Result<bool, StoreError>;
 }
 
-/// A stored item of a pack.
+/// An item that a pack stores, as operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredItem {
     /// The name; unique within its kind. Any text.
@@ -55,7 +55,7 @@ impl StoredItem {
         }
     }
 
-    /// Adds a value.
+    /// Adds a value to [`facts`](Self::facts).
     #[must_use]
     pub fn with(mut self, fact: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(fact.to_owned(), value.into());

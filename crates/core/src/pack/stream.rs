@@ -48,11 +48,11 @@ pub struct StreamEvent {
     number: u64,
     /// The id of the event, for `Last-Event-ID`.
     pub id: String,
-    /// The kind of event.
+    /// The kind of event, which is the `event` field of a server-sent event.
     pub kind: String,
     /// The user that the event belongs to, if any.
     pub user: Option<String>,
-    /// The event as JSON.
+    /// The data of the event, as JSON text.
     pub data: Arc<str>,
 }
 
@@ -70,7 +70,7 @@ pub enum StreamMessage {
         /// The id before the first available event.
         id: String,
     },
-    /// An event.
+    /// An event of the stream.
     Event(StreamEvent),
 }
 
@@ -106,7 +106,7 @@ impl EventStream {
         &self.uri
     }
 
-    /// Returns the description.
+    /// Returns what the stream contains, for people and models.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
@@ -117,16 +117,16 @@ impl EventStream {
     /// act for the user receive the event. `kind` consists of letters, digits, `.`, `_` and `-`.
     /// Never blocks.
     pub fn emit(&self, kind: &str, user: Option<&str>, data: &Value) {
-        let data: Arc<str> = data.to_string().into();
+        let json: Arc<str> = data.to_string().into();
         let mut ring = self.ring.lock();
         let number = *self.next.borrow();
-        ring.bytes += data.len();
+        ring.bytes += json.len();
         ring.events.push_back(StreamEvent {
             number,
             id: self.id(number),
             kind: kind.to_owned(),
             user: user.map(str::to_owned),
-            data,
+            data: json,
         });
         while ring.events.len() > MAX_EVENTS || ring.bytes > MAX_BYTES {
             let Some(oldest) = ring.events.pop_front() else {
@@ -143,12 +143,12 @@ impl EventStream {
     /// Creates a listener for the events after `last`, or for later events.
     #[must_use]
     pub fn listen(self: &Arc<Self>, last: Option<&str>) -> StreamListener {
-        let news = self.next.subscribe();
+        let updates = self.next.subscribe();
         let ring = self.ring.lock();
         let now = *self.next.borrow();
         let first = ring.events.front().map_or(now, |event| event.number);
-        let known = last.map(|last| self.number_of(last).filter(|number| *number < now));
-        let (next, greeting) = match known {
+        let known = last.map(|last| self.parse_id(last).filter(|number| *number < now));
+        let (next, first_message) = match known {
             None => (
                 now,
                 Some(StreamMessage::Ready {
@@ -166,32 +166,36 @@ impl EventStream {
         drop(ring);
         StreamListener {
             stream: Arc::clone(self),
-            news,
+            updates,
             next,
-            greeting,
+            first_message,
         }
     }
 
     /// Returns the last events that the reader may see, oldest first.
     fn last(&self, reader: ResourceReader<'_>) -> Vec<Value> {
         let ring = self.ring.lock();
-        let events = ring.events.iter().rev();
-        let events = events.filter(|event| reader.may_see(event.user.as_deref()));
-        let mut shown: Vec<_> = events
+        let mut shown: Vec<_> = ring
+            .events
+            .iter()
+            .rev()
+            .filter(|event| reader.may_see(event.user.as_deref()))
             .take(MAX_RESOURCE_EVENTS)
             .map(|event| event.data.clone())
             .collect();
         drop(ring);
         shown.reverse();
-        let values = shown.iter().map(|data| serde_json::from_str(data));
-        values.filter_map(Result::ok).collect()
+        shown
+            .iter()
+            .filter_map(|data| serde_json::from_str(data).ok())
+            .collect()
     }
 
     fn id(&self, number: u64) -> String {
         format!("{}-{number}", self.epoch)
     }
 
-    fn number_of(&self, id: &str) -> Option<u64> {
+    fn parse_id(&self, id: &str) -> Option<u64> {
         id.strip_prefix(&self.epoch)?
             .strip_prefix('-')?
             .parse()
@@ -228,24 +232,24 @@ impl ResourceProvider for EventStream {
 #[derive(Debug)]
 pub struct StreamListener {
     stream: Arc<EventStream>,
-    news: watch::Receiver<u64>,
+    updates: watch::Receiver<u64>,
     /// The number of the next event.
     next: u64,
-    greeting: Option<StreamMessage>,
+    first_message: Option<StreamMessage>,
 }
 
 impl StreamListener {
     /// Waits for the next message. Cancel-safe: dropping the future loses nothing.
     pub async fn next(&mut self) -> StreamMessage {
-        if let Some(greeting) = self.greeting.take() {
-            return greeting;
+        if let Some(message) = self.first_message.take() {
+            return message;
         }
         loop {
-            self.news.mark_unchanged();
-            if let Some(heard) = self.take() {
-                return heard;
+            self.updates.mark_unchanged();
+            if let Some(message) = self.take() {
+                return message;
             }
-            if self.news.changed().await.is_err() {
+            if self.updates.changed().await.is_err() {
                 // Unreachable while this listener holds the stream.
                 std::future::pending::<()>().await;
             }
@@ -260,8 +264,8 @@ impl StreamListener {
             let id = self.stream.id(first - 1);
             return Some(StreamMessage::Reset { id });
         }
-        let place = usize::try_from(self.next - first).ok()?;
-        let event = ring.events.get(place)?.clone();
+        let index = usize::try_from(self.next - first).ok()?;
+        let event = ring.events.get(index)?.clone();
         self.next = event.number + 1;
         Some(StreamMessage::Event(event))
     }
@@ -288,7 +292,7 @@ mod tests {
         let stream = stream();
         stream.emit("a", None, &json!(0));
         let mut listener = stream.listen(None);
-        let StreamMessage::Ready { id: place } = listener.next().await else {
+        let StreamMessage::Ready { id: index } = listener.next().await else {
             panic!("no place");
         };
         stream.emit("a", None, &json!(1));
@@ -296,18 +300,21 @@ mod tests {
         assert_eq!(&*event(&mut listener).await.data, "1");
         let second = event(&mut listener).await;
         assert_eq!((second.kind.as_str(), &*second.data), ("b", "2"));
-        let mut again = stream.listen(Some(&place));
+        let mut again = stream.listen(Some(&index));
         assert_eq!(&*event(&mut again).await.data, "1");
         assert_eq!(event(&mut again).await, second);
         let mut last = stream.listen(Some(&second.id));
-        let (heard, ()) = tokio::join!(event(&mut last), async {
+        let (message, ()) = tokio::join!(event(&mut last), async {
             stream.emit("c", None, &json!(3));
         });
-        assert_eq!(&*heard.data, "3");
+        assert_eq!(&*message.data, "3");
         for unknown in ["", "x-1", &format!("{}-99", stream.epoch)] {
             let mut listener = stream.listen(Some(unknown));
-            let heard = listener.next().await;
-            assert!(matches!(heard, StreamMessage::Reset { .. }), "{heard:?}");
+            let message = listener.next().await;
+            assert!(
+                matches!(message, StreamMessage::Reset { .. }),
+                "{message:?}"
+            );
             assert_eq!(&*event(&mut listener).await.data, "0");
         }
     }

@@ -168,7 +168,7 @@ fn is_data(keyword: &str) -> bool {
 
 /// Returns whether the value of the keyword is a map, whose keys are not keywords.
 fn has_names(keyword: &str) -> bool {
-    SubschemaKind::of(keyword) == SubschemaKind::Named || has_property_names(keyword)
+    SubschemaKind::from_keyword(keyword) == SubschemaKind::Named || has_property_names(keyword)
 }
 
 /// Returns whether the value of the keyword is a map by property.

@@ -44,9 +44,9 @@ pub struct RegisteredTool {
 enum ArgumentSchema {
     Lazy(LazySchema),
     /// The schema of an MCP tool is invalid: only its server validates the arguments.
-    Unusable,
-    /// The schema of an MCP tool exceeds a limit: calls are refused.
-    Refused(SchemaError),
+    Invalid,
+    /// The schema of an MCP tool exceeds a limit: calls are rejected.
+    TooLarge(SchemaError),
 }
 
 impl RegisteredTool {
@@ -54,8 +54,7 @@ impl RegisteredTool {
     /// by the first call. The tool need not become part of a registry.
     ///
     /// # Errors
-    /// [`RegistryError::InvalidSchema`], as in
-    /// [`ToolRegistry::register`](super::ToolRegistry::register).
+    /// The schema of a native tool cannot be compiled. (An MCP tool with such a schema is accepted.)
     pub fn new(tool: Arc<dyn Tool>) -> Result<Self, RegistryError> {
         Self::with_schema(tool, LazySchema::check)
     }
@@ -64,7 +63,7 @@ impl RegisteredTool {
     /// checked now but by the first call.
     ///
     /// # Errors
-    /// Same as [`new`](Self::new).
+    /// As for [`new`](Self::new).
     pub fn for_list(tool: Arc<dyn Tool>, time: SchemaCheckTime) -> Result<Self, RegistryError> {
         if Instant::now() < time.until {
             return Self::new(tool);
@@ -92,7 +91,7 @@ impl RegisteredTool {
                     tool.name = %name, %error,
                     "The schema of MCP tool `{name}` exceeds a limit; its calls are refused"
                 );
-                ArgumentSchema::Refused(error)
+                ArgumentSchema::TooLarge(error)
             }
             Err(error) if origin.is_mcp() => {
                 tracing::warn!(
@@ -100,7 +99,7 @@ impl RegisteredTool {
                     "The schema of MCP tool `{name}` cannot be compiled; its arguments are not \
                     validated"
                 );
-                ArgumentSchema::Unusable
+                ArgumentSchema::Invalid
             }
             Err(source) => {
                 let name = name.clone();
@@ -163,12 +162,12 @@ impl RegisteredTool {
     /// arguments are not validated.
     ///
     /// # Errors
-    /// If the schema exceeds a limit: the tool cannot be called.
+    /// The schema exceeds a limit: the tool cannot be called.
     pub fn schema(&self) -> Result<Option<&LazySchema>, &SchemaError> {
         match &*self.schema {
             ArgumentSchema::Lazy(schema) => Ok(Some(schema)),
-            ArgumentSchema::Unusable => Ok(None),
-            ArgumentSchema::Refused(error) => Err(error),
+            ArgumentSchema::Invalid => Ok(None),
+            ArgumentSchema::TooLarge(error) => Err(error),
         }
     }
 
@@ -191,8 +190,8 @@ impl RegisteredTool {
             ArgumentSchema::Lazy(schema) => schema
                 .error()
                 .filter(|error| error.exceeds_limit() || !self.origin.is_mcp()),
-            ArgumentSchema::Unusable => None,
-            ArgumentSchema::Refused(error) => Some(error),
+            ArgumentSchema::Invalid => None,
+            ArgumentSchema::TooLarge(error) => Some(error),
         }
     }
 

@@ -19,14 +19,15 @@ pub fn repaired_names(name: &str) -> impl Iterator<Item = &str> {
     let trimmed = name.trim();
     let mut namespaces = NAMESPACES.iter();
     let bare = namespaces.find_map(|namespace| trimmed.strip_prefix(*namespace));
-    let candidates = [
+    [
         Some(trimmed),
         bare,
         before_control_token(trimmed),
         bare.and_then(before_control_token),
-    ];
-    let candidates = candidates.into_iter().flatten();
-    candidates.filter(move |candidate| !candidate.is_empty() && *candidate != name)
+    ]
+    .into_iter()
+    .flatten()
+    .filter(move |candidate| !candidate.is_empty() && *candidate != name)
 }
 
 fn before_control_token(name: &str) -> Option<&str> {

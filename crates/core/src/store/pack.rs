@@ -27,9 +27,9 @@ pub struct LogSummary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LogBounds {
     /// Maximum number of entries of each log. The oldest entries are removed.
-    pub most_entries: Option<u32>,
+    pub max_entries: Option<u32>,
     /// Maximum number of logs of the pack. Further logs are rejected, also under concurrency.
-    pub most_logs: Option<u32>,
+    pub max_logs: Option<u32>,
 }
 
 /// Stores the data of packs, separately for each pack: documents by name, and append-only logs.

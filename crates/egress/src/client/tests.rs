@@ -187,7 +187,7 @@ async fn a_kept_connection_is_not_used_after_its_idle_time() {
     let client = EgressClient::new(&policy, Purpose::server(Trust::Nothing)).unwrap();
     let send = async |max_idle| {
         let headers = HeaderMap::new();
-        let pool_use = PoolUse::Kept {
+        let pool_use = PoolUse::Pooled {
             max_idle,
             idle: None,
         };

@@ -32,7 +32,7 @@ fn answer(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
 }
 
-async fn get(url: &str, timeout: Duration) -> Result<HttpAnswer, HttpError> {
+async fn get(url: &str, timeout: Duration) -> Result<HttpResponse, HttpError> {
     let client = HttpClient::new(&EgressPolicy::default()).unwrap();
     client
         .send(HttpRequest::get(url.parse().unwrap()), timeout)

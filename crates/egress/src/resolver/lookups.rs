@@ -15,7 +15,7 @@ const MAX_LOOKUPS: usize = 32;
 
 /// Maximum number of lookups of one name at a time, so that names whose DNS server does not answer
 /// leave room for other names.
-const MAX_LOOKUPS_OF_NAME: usize = 2;
+const MAX_LOOKUPS_PER_NAME: usize = 2;
 
 /// Age of a lookup after which another one of its name starts: the DNS server may answer by now.
 const MAX_SHARED_AGE: Duration = Duration::from_secs(2);
@@ -24,7 +24,7 @@ type Outcome = Result<Vec<IpAddr>, Arc<io::Error>>;
 type OutcomeReceiver = watch::Receiver<Option<Outcome>>;
 type ResolveFn = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
 
-/// Looks up names with the system's resolver, on threads of its own: an unlimited number of lookups
+/// Looks up names with the system's resolver, each on a thread that it starts: an unlimited number of lookups
 /// would fill the runtime's pool of blocking threads, on which other work waits.
 ///
 /// Concurrent lookups of a name share one thread. Results are not cached.
@@ -50,7 +50,7 @@ struct LookupGuard {
 
 /// Returns the lookups of this process. All clients share them, because the limit is for the
 /// process. A forked process begins without any: the threads of its parent do not exist in it.
-pub(super) fn of_process() -> Arc<Lookups> {
+pub(super) fn for_process() -> Arc<Lookups> {
     static LOOKUPS: Mutex<Option<(u32, Arc<Lookups>)>> = Mutex::new(None);
     let mut shared = LOOKUPS.lock();
     match &*shared {
@@ -79,7 +79,7 @@ impl Lookups {
     /// nothing behind.
     ///
     /// # Errors
-    /// Errors of the system's resolver, and if no thread can be started.
+    /// Fails if the system's resolver fails, or if no thread can be started.
     pub(super) async fn lookup(self: &Arc<Self>, name: String) -> io::Result<Vec<IpAddr>> {
         if let Ok(address) = name.parse() {
             return Ok(vec![address]);
@@ -87,8 +87,8 @@ impl Lookups {
         let mut outcome = match self.join(&name) {
             Some(outcome) => outcome,
             None => {
-                let permit = Arc::clone(&self.permits).acquire_owned().await;
-                let permit = permit.map_err(io::Error::other)?;
+                let permits = Arc::clone(&self.permits);
+                let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
                 // Another caller may have started a lookup of the name meanwhile.
                 match self.join(&name) {
                     Some(outcome) => outcome,
@@ -107,10 +107,10 @@ impl Lookups {
     /// Returns the outcome of a running lookup, unless another one should start.
     fn join(&self, name: &str) -> Option<OutcomeReceiver> {
         let running = self.running.lock();
-        let of_name = running.get(name)?;
-        let newest = of_name.last()?;
+        let same_name = running.get(name)?;
+        let newest = same_name.last()?;
         let is_shared =
-            newest.started.elapsed() < MAX_SHARED_AGE || of_name.len() >= MAX_LOOKUPS_OF_NAME;
+            newest.started.elapsed() < MAX_SHARED_AGE || same_name.len() >= MAX_LOOKUPS_PER_NAME;
         is_shared.then(|| newest.outcome.clone())
     }
 
@@ -122,9 +122,9 @@ impl Lookups {
         let (sender, outcome) = watch::channel(None);
         let id = {
             let mut running = self.running.lock();
-            let of_name = running.entry(name.clone()).or_default();
-            let id = of_name.last().map_or(0, |newest| newest.id + 1);
-            of_name.push(RunningLookup {
+            let same_name = running.entry(name.clone()).or_default();
+            let id = same_name.last().map_or(0, |newest| newest.id + 1);
+            same_name.push(RunningLookup {
                 id,
                 started: Instant::now(),
                 outcome: outcome.clone(),
@@ -140,7 +140,7 @@ impl Lookups {
         let thread = thread::Builder::new().name("dns-lookup".to_owned());
         thread.spawn(move || {
             let found = (guard.lookups.resolve)(&guard.name).map_err(Arc::new);
-            // First, so that a later caller does not join a lookup that has ended.
+            // Before the outcome is sent, so that a later caller does not join a lookup that has ended.
             drop(guard);
             sender.send_replace(Some(found));
         })?;
@@ -151,9 +151,9 @@ impl Lookups {
 impl Drop for LookupGuard {
     fn drop(&mut self) {
         let mut running = self.lookups.running.lock();
-        if let Some(of_name) = running.get_mut(&self.name) {
-            of_name.retain(|lookup| lookup.id != self.id);
-            if of_name.is_empty() {
+        if let Some(same_name) = running.get_mut(&self.name) {
+            same_name.retain(|lookup| lookup.id != self.id);
+            if same_name.is_empty() {
                 running.remove(&self.name);
             }
         }
@@ -226,7 +226,7 @@ mod tests {
             give_up(&lookups, names).await;
             lookups.lookup("good".to_owned()).await.unwrap();
         }
-        assert_eq!(dns.threads.load(Ordering::SeqCst), 4 * MAX_LOOKUPS_OF_NAME);
+        assert_eq!(dns.threads.load(Ordering::SeqCst), 4 * MAX_LOOKUPS_PER_NAME);
         dns.open();
         lookups.lookup("slow-0".to_owned()).await.unwrap();
     }
@@ -269,7 +269,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_system_resolves_the_names_of_this_machine() {
-        let found = of_process().lookup("localhost".to_owned()).await.unwrap();
+        let found = for_process().lookup("localhost".to_owned()).await.unwrap();
         assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback));
     }
 }

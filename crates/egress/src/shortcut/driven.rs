@@ -100,8 +100,8 @@ impl DrivenConnection {
 pub(super) struct DrivenBody {
     pub(super) incoming: Incoming,
     /// Only needed for `Sync`.
-    pub(super) wire: Mutex<Option<DrivenConnection>>,
-    pub(super) home: Arc<DirectClient>,
+    pub(super) connection: Mutex<Option<DrivenConnection>>,
+    pub(super) client: Arc<DirectClient>,
 }
 
 impl Body for DrivenBody {
@@ -117,23 +117,23 @@ impl Body for DrivenBody {
         let unit = ready!(poll_proceed(context));
         let mut polled = Pin::new(&mut this.incoming).poll_frame(context);
         if polled.is_pending()
-            && let Some(wire) = this.wire.get_mut()
+            && let Some(connection) = this.connection.get_mut()
         {
-            wire.advance(context);
+            connection.advance(context);
             polled = Pin::new(&mut this.incoming).poll_frame(context);
         }
         match &polled {
             Poll::Ready(None) => {
-                if let Some(mut wire) = this.wire.get_mut().take()
-                    && wire.is_free(context)
+                if let Some(mut connection) = this.connection.get_mut().take()
+                    && connection.is_free(context)
                 {
-                    *this.wire.get_mut() = this.home.release(wire);
+                    *this.connection.get_mut() = this.client.release(connection);
                 }
             }
             Poll::Ready(Some(Err(_))) => {
-                let wire = this.wire.get_mut().take();
-                if let Some(idle) = wire.and_then(|wire| wire.idle) {
-                    this.home.habit.note_broken(idle);
+                let connection = this.connection.get_mut().take();
+                if let Some(idle) = connection.and_then(|connection| connection.idle) {
+                    this.client.habit.note_broken(idle);
                 }
             }
             _ => {}

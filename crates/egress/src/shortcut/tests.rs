@@ -44,7 +44,7 @@ impl Server {
     }
 
     fn shortcut(&self) -> Arc<DirectClient> {
-        DirectClient::to(&self.url, &EgressPolicy::default()).unwrap()
+        DirectClient::for_url(&self.url, &EgressPolicy::default()).unwrap()
     }
 
     fn connections(&self) -> usize {
@@ -75,7 +75,7 @@ async fn post(shortcut: &Arc<DirectClient>) -> SendOutcome {
 /// Sends a POST and reads the complete response.
 async fn text(shortcut: &Arc<DirectClient>) -> String {
     match post(shortcut).await {
-        SendOutcome::Answered(response) => response.text().await.unwrap(),
+        SendOutcome::Response(response) => response.text().await.unwrap(),
         SendOutcome::Broken(error) => panic!("{error:?}"),
         _ => panic!("not answered"),
     }
@@ -83,8 +83,8 @@ async fn text(shortcut: &Arc<DirectClient>) -> String {
 
 /// Returns the number of idle connections of all runtimes.
 fn idle_connections(shortcut: &DirectClient) -> usize {
-    let waiting = shortcut.waiting.lock();
-    let counts = waiting.by_runtime.iter();
+    let idle_connections = shortcut.idle_connections.lock();
+    let counts = idle_connections.by_runtime.iter();
     counts.map(|connections| connections.idle.len()).sum()
 }
 
@@ -100,7 +100,10 @@ fn the_shortcut_is_only_for_allowed_loopback_addresses() {
         "http://127.0.0.1/",
         "http://[::1]:9/",
     ] {
-        assert!(DirectClient::to(&url(there), &open).is_some(), "{there}");
+        assert!(
+            DirectClient::for_url(&url(there), &open).is_some(),
+            "{there}"
+        );
     }
     for elsewhere in [
         "https://localhost/",
@@ -109,7 +112,7 @@ fn the_shortcut_is_only_for_allowed_loopback_addresses() {
         "http://user:word@localhost/",
     ] {
         assert!(
-            DirectClient::to(&url(elsewhere), &open).is_none(),
+            DirectClient::for_url(&url(elsewhere), &open).is_none(),
             "{elsewhere}"
         );
     }
@@ -117,7 +120,7 @@ fn the_shortcut_is_only_for_allowed_loopback_addresses() {
         allow_loopback: false,
         ..EgressPolicy::default()
     };
-    assert!(DirectClient::to(&url("http://127.0.0.1/"), &closed).is_none());
+    assert!(DirectClient::for_url(&url("http://127.0.0.1/"), &closed).is_none());
 }
 
 #[tokio::test]
@@ -125,14 +128,14 @@ async fn the_policy_applies_to_local_names_when_they_are_resolved() {
     let server = Server::with(&[PLAIN]).await;
     let port = server.url.port().unwrap();
     let by_name = url(&format!("http://localhost:{port}/mcp"));
-    let open = DirectClient::to(&by_name, &EgressPolicy::default()).unwrap();
+    let open = DirectClient::for_url(&by_name, &EgressPolicy::default()).unwrap();
     assert_eq!(text(&open).await, "{}");
     let closed = EgressPolicy {
         allow_loopback: false,
         ..EgressPolicy::default()
     };
-    let closed = DirectClient::to(&by_name, &closed).unwrap();
-    assert!(matches!(post(&closed).await, SendOutcome::NotTaken));
+    let closed = DirectClient::for_url(&by_name, &closed).unwrap();
+    assert!(matches!(post(&closed).await, SendOutcome::NotSent));
     assert_eq!(server.connections(), 1);
 }
 
@@ -141,7 +144,7 @@ async fn the_request_has_its_path_and_the_usual_headers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let shortcut = url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e"));
-    let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
+    let shortcut = DirectClient::for_url(&shortcut, &EgressPolicy::default()).unwrap();
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
         let request = read_request(&mut stream).await;
@@ -183,7 +186,7 @@ async fn concurrent_requests_have_separate_connections() {
     for _ in 0..2 {
         let (a, b) = (post(&shortcut).await, post(&shortcut).await);
         for sent in [a, b] {
-            let SendOutcome::Answered(response) = sent else {
+            let SendOutcome::Response(response) = sent else {
                 panic!("not answered");
             };
             assert_eq!(response.text().await.unwrap(), "{}");
@@ -200,13 +203,13 @@ async fn a_closed_idle_connection_is_replaced() {
         assert_eq!(text(&shortcut).await, "{}");
         // Waits until the end of the connection has arrived.
         let taken = shortcut.take(Handle::current().id(), ConnectionChoice::Any);
-        if let Some((mut wire, _)) = taken {
-            poll_fn(|context| match wire.is_free(context) {
+        if let Some((mut connection, _)) = taken {
+            poll_fn(|context| match connection.is_free(context) {
                 true => Poll::Pending,
                 false => Poll::Ready(()),
             })
             .await;
-            assert!(shortcut.release(wire).is_none());
+            assert!(shortcut.release(connection).is_none());
         }
     }
     assert_eq!(server.connections(), 3);
@@ -247,7 +250,7 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
             .build();
         runtime.unwrap().block_on(async {
             let address = url(&format!("http://127.0.0.1:{port}/"));
-            let shortcut = DirectClient::to(&address, &EgressPolicy::default()).unwrap();
+            let shortcut = DirectClient::for_url(&address, &EgressPolicy::default()).unwrap();
             for _ in 0..2 {
                 assert_eq!(text(&shortcut).await, "{}");
             }
@@ -258,7 +261,7 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
             let sent = shortcut
                 .post(&HeaderMap::new(), Bytes::from("{}"), reliable)
                 .await;
-            assert!(matches!(sent, SendOutcome::Answered(_)));
+            assert!(matches!(sent, SendOutcome::Response(_)));
         });
         serving.join().unwrap();
     }
@@ -273,7 +276,7 @@ async fn a_call_uses_a_kept_connection_only_after_the_server_has_kept_one() {
         let sent = shortcut
             .post(&HeaderMap::new(), Bytes::from("{}"), reliable)
             .await;
-        let SendOutcome::Answered(response) = sent else {
+        let SendOutcome::Response(response) = sent else {
             panic!("not answered");
         };
         assert_eq!(response.text().await.unwrap(), "{}");
@@ -331,9 +334,9 @@ async fn an_idle_connection_is_closed_after_a_timeout() {
     let shortcut = server.shortcut();
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(idle_connections(&shortcut), 1);
-    shortcut.waiting.lock().by_runtime[0].idle[0].since -= IDLE_TIMEOUT;
+    shortcut.idle_connections.lock().by_runtime[0].idle[0].since -= IDLE_TIMEOUT;
     sleep(IDLE_TIMEOUT * 2).await;
-    assert!(shortcut.waiting.lock().by_runtime.is_empty());
+    assert!(shortcut.idle_connections.lock().by_runtime.is_empty());
     assert_eq!(text(&shortcut).await, "{}");
     assert_eq!(server.connections(), 2);
 }
@@ -362,7 +365,7 @@ async fn a_configured_host_header_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-    let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
+    let shortcut = DirectClient::for_url(&shortcut, &EgressPolicy::default()).unwrap();
     let headers = [(HOST, HeaderValue::from_static("mcp.local"))];
     let headers: HeaderMap = headers.into_iter().collect();
     let serve = async {
@@ -375,7 +378,7 @@ async fn a_configured_host_header_is_sent() {
         serve,
         shortcut.post(&headers, Bytes::from("{}"), ConnectionChoice::Any)
     );
-    assert!(matches!(sent, SendOutcome::Answered(_)));
+    assert!(matches!(sent, SendOutcome::Response(_)));
     assert!(request.contains("\r\nhost: mcp.local\r\n"), "{request}");
     assert!(!request.contains("127.0.0.1"), "{request}");
 }
@@ -391,7 +394,7 @@ async fn a_broken_connection_is_an_error_without_a_retry() {
     assert_eq!(server.connections(), 1);
 
     let server = Server::with(&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"]).await;
-    let SendOutcome::Answered(response) = post(&server.shortcut()).await else {
+    let SendOutcome::Response(response) = post(&server.shortcut()).await else {
         panic!("not answered");
     };
     assert!(response.bytes().await.is_err());
@@ -406,7 +409,7 @@ async fn after_a_redirect_the_shortcut_is_not_used() {
         panic!("not redirected");
     };
     assert_eq!(to, server.url.join("/x").unwrap());
-    assert!(matches!(post(&shortcut).await, SendOutcome::NotTaken));
+    assert!(matches!(post(&shortcut).await, SendOutcome::NotSent));
     assert_eq!(server.connections(), 1);
 }
 
@@ -424,7 +427,7 @@ async fn a_cross_origin_redirect_is_refused_and_other_redirects_are_returned() {
         "HTTP/1.1 307 There\r\ncontent-length: 0\r\n\r\n",
     ] {
         let server = Server::with(Box::leak(Box::new([answer]))).await;
-        let SendOutcome::Answered(response) = post(&server.shortcut()).await else {
+        let SendOutcome::Response(response) = post(&server.shortcut()).await else {
             panic!("{answer}");
         };
         assert!(response.status().is_redirection(), "{answer}");
@@ -437,8 +440,8 @@ async fn a_refused_connection_falls_back_to_the_regular_client() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-    let shortcut = DirectClient::to(&shortcut, &EgressPolicy::default()).unwrap();
-    assert!(matches!(post(&shortcut).await, SendOutcome::NotTaken));
+    let shortcut = DirectClient::for_url(&shortcut, &EgressPolicy::default()).unwrap();
+    assert!(matches!(post(&shortcut).await, SendOutcome::NotSent));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::HttpToolError;
 
 /// Maximum size of the schemas that are copied for all tools together, in bytes: tools may share
 /// schemas.
-const MAX_COPIED: usize = 64 * 1024 * 1024;
+const MAX_COPIED_BYTES: usize = 64 * 1024 * 1024;
 
 /// The methods whose operations can become tools.
 const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
@@ -18,7 +18,7 @@ const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 pub(super) struct OpenApiDocument {
     root: Value,
     /// Approximate number of schema bytes that may still be copied.
-    room: Cell<usize>,
+    remaining_bytes: Cell<usize>,
 }
 
 impl OpenApiDocument {
@@ -40,8 +40,11 @@ impl OpenApiDocument {
                 "the file is not an OpenAPI document of version 3.0 or 3.1".to_owned(),
             ));
         }
-        let room = Cell::new(MAX_COPIED);
-        Ok(Self { root, room })
+        let remaining_bytes = Cell::new(MAX_COPIED_BYTES);
+        Ok(Self {
+            root,
+            remaining_bytes,
+        })
     }
 
     /// Returns whether `nullable` and exclusive bounds have the form from before JSON Schema
@@ -50,12 +53,13 @@ impl OpenApiDocument {
         text(&self.root, "openapi").is_some_and(|version| version.starts_with("3.0."))
     }
 
-    /// Counts copied schema bytes.
+    /// Counts copied schema bytes. Fails above [`MAX_COPIED_BYTES`] in total.
     pub(super) fn charge(&self, bytes: usize) -> Result<(), String> {
-        let left = self.room.get().checked_sub(bytes);
-        self.room.set(left.unwrap_or(0));
-        let what =
-            || format!("the schemas of all tools together are larger than {MAX_COPIED} bytes");
+        let left = self.remaining_bytes.get().checked_sub(bytes);
+        self.remaining_bytes.set(left.unwrap_or(0));
+        let what = || {
+            format!("the schemas of all tools together are larger than {MAX_COPIED_BYTES} bytes")
+        };
         left.map(drop).ok_or_else(what)
     }
 
@@ -72,12 +76,12 @@ impl OpenApiDocument {
     /// Returns the base URL of the paths.
     pub(super) fn base_url(&self, configured: Option<&str>) -> Result<String, HttpToolError> {
         let fault = |what: &str| HttpToolError::new("base_url", what);
-        let of_document = || text(self.root.get("servers")?.get(0)?, "url");
-        let base = configured.or_else(of_document);
-        let base = base.filter(|base| !base.contains(['{', '}']));
-        let base = base.and_then(|base| Some((base, Url::parse(base).ok()?)));
-        let (base, url) =
-            base.ok_or_else(|| fault("the document has no absolute URL of the API: set base_url"))?;
+        let first_server = || text(self.root.get("servers")?.get(0)?, "url");
+        let (base, url) = configured
+            .or_else(first_server)
+            .filter(|base| !base.contains(['{', '}']))
+            .and_then(|base| Some((base, Url::parse(base).ok()?)))
+            .ok_or_else(|| fault("the document has no absolute URL of the API: set base_url"))?;
         if url.query().is_some() || url.fragment().is_some() {
             return Err(fault(
                 "the URL must not have a query or fragment, because the paths of the document \
@@ -87,7 +91,7 @@ impl OpenApiDocument {
         Ok(base.trim_end_matches('/').to_owned())
     }
 
-    /// Returns all operations.
+    /// Returns the operations of all paths, in the order of the document.
     pub(super) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.root.get("paths").and_then(Value::as_object);
         let mut operations = Vec::new();
@@ -106,8 +110,7 @@ impl OpenApiDocument {
 
     /// Returns the ids of the operations that have one.
     pub(super) fn operation_ids(&self) -> Vec<&str> {
-        let operations = self.operations();
-        operations.iter().filter_map(Operation::id).collect()
+        self.operations().iter().filter_map(Operation::id).collect()
     }
 }
 

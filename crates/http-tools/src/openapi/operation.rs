@@ -9,7 +9,7 @@ use super::document::OpenApiDocument;
 use super::schema::SchemaCopier;
 use super::text;
 use crate::api_access::ApiAccess;
-use crate::request::{QueryPart, RequestPlan, Style};
+use crate::request::{QueryPart, QueryStyle, RequestPlan};
 use crate::url_template::UrlTemplate;
 use crate::{HttpTool, HttpToolError, entry};
 
@@ -35,7 +35,7 @@ pub(super) struct Operation<'a> {
 }
 
 /// The parts collected from the parameters.
-struct Parts<'a> {
+struct OperationParts<'a> {
     schemas: SchemaCopier<'a>,
     properties: JsonObject,
     required: Vec<String>,
@@ -66,18 +66,18 @@ impl<'a> Operation<'a> {
     /// Rejects an operation with its own servers, unless the operator configured a base URL: the
     /// credential could be sent to the wrong server.
     pub(super) fn check_base_url(&self, configured: Option<&str>) -> Result<(), HttpToolError> {
-        let of = |value: &Value| value.get("servers").is_some_and(|it| it != &json!([]));
-        if configured.is_some() || !(of(self.item) || of(self.operation)) {
+        let has_servers = |value: &Value| value.get("servers").is_some_and(|it| it != &json!([]));
+        if configured.is_some() || !(has_servers(self.item) || has_servers(self.operation)) {
             return Ok(());
         }
         let what = format!(
             "{}: the operation has its own 'servers': set base_url",
-            self.shown()
+            self.label()
         );
         Err(HttpToolError::new("operations", what))
     }
 
-    fn shown(&self) -> String {
+    fn label(&self) -> String {
         format!("{} {}", self.method.to_ascii_uppercase(), self.path)
     }
 
@@ -88,21 +88,21 @@ impl<'a> Operation<'a> {
         base: &str,
         prefix: &str,
         headers: &[(HeaderName, InputTemplate)],
-        door: &Arc<ApiAccess>,
+        access: &Arc<ApiAccess>,
     ) -> Result<HttpTool, HttpToolError> {
-        let shown = self.shown();
-        let fault = |what: String| HttpToolError::new("operations", format!("{shown}: {what}"));
-        let of_url = |error: HttpToolError| fault(error.what);
+        let label = self.label();
+        let fault = |what: String| HttpToolError::new("operations", format!("{label}: {what}"));
+        let url_fault = |error: HttpToolError| fault(error.what);
         // Without the slash, the path would extend the host name.
         if !self.path.starts_with('/') {
             return Err(fault("the path does not begin with '/'".to_owned()));
         }
-        let url = UrlTemplate::parse(&format!("{base}{}", self.path)).map_err(of_url)?;
-        door.check(url.sample())?;
-        let method = self.method.to_ascii_uppercase();
-        let method = Method::from_bytes(method.as_bytes()).map_err(|it| fault(it.to_string()))?;
-        let mut parts = Parts {
-            schemas: SchemaCopier::of(document),
+        let url = UrlTemplate::parse(&format!("{base}{}", self.path)).map_err(url_fault)?;
+        access.check(url.sample())?;
+        let method = Method::from_bytes(self.method.to_ascii_uppercase().as_bytes())
+            .map_err(|error| fault(error.to_string()))?;
+        let mut parts = OperationParts {
+            schemas: SchemaCopier::new(document),
             properties: JsonObject::new(),
             required: Vec::new(),
             query: Vec::new(),
@@ -112,8 +112,11 @@ impl<'a> Operation<'a> {
         for (parameter, name) in self.parameters(document).map_err(fault)? {
             parts.add(document, parameter, name).map_err(fault)?;
         }
-        let places: Vec<_> = url.arguments().map(str::to_owned).collect();
-        if let Some(stray) = places.iter().find(|name| !parts.required.contains(name)) {
+        let path_arguments: Vec<_> = url.arguments().map(str::to_owned).collect();
+        if let Some(stray) = path_arguments
+            .iter()
+            .find(|name| !parts.required.contains(name))
+        {
             return Err(fault(format!(
                 "'{stray}' is used in the path, but is not declared as a parameter"
             )));
@@ -121,14 +124,11 @@ impl<'a> Operation<'a> {
         if let Some(body) = self.operation.get("requestBody") {
             parts.add_body(document, body).map_err(fault)?;
         }
-        let name = self
+        let id = self
             .id()
-            .map_or_else(|| shown.to_ascii_lowercase(), str::to_owned);
+            .map_or_else(|| label.to_ascii_lowercase(), str::to_owned);
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let name: String = name
-            .chars()
-            .map(|c| if legal(c) { c } else { '_' })
-            .collect();
+        let name: String = id.chars().map(|c| if legal(c) { c } else { '_' }).collect();
         let annotations = entry::annotations(&method, None);
         let plan = RequestPlan {
             method,
@@ -154,29 +154,27 @@ impl<'a> Operation<'a> {
             )));
         }
         let definition =
-            ToolDefinition::builder(format!("{prefix}{name}"), self.description(&shown))
+            ToolDefinition::builder(format!("{prefix}{name}"), self.description(&label))
                 .schema(schema)
                 .annotations(annotations)
                 .build()
                 .map_err(|error| fault(error.to_string()))?;
-        let tool = entry::registrable(definition, plan, Arc::clone(door), None);
-        tool.map_err(|error| fault(error.what))
+        entry::registrable(definition, plan, Arc::clone(access), None)
+            .map_err(|error| fault(error.what))
     }
 
-    fn description(&self, shown: &str) -> String {
-        let texts = ["summary", "description"];
-        let texts = texts
+    fn description(&self, label: &str) -> String {
+        let texts: Vec<_> = ["summary", "description"]
             .into_iter()
-            .filter_map(|key| text(self.operation, key));
-        let texts: Vec<_> = texts
+            .filter_map(|key| text(self.operation, key))
             .map(str::trim)
             .filter(|text| !text.is_empty())
             .collect();
-        let whole = texts.join("\n\n");
-        match whole.is_empty() {
-            true => shown.to_owned(),
-            false => whole.chars().take(MAX_DESCRIPTION_LEN).collect(),
+        if texts.is_empty() {
+            return label.to_owned();
         }
+        let description = texts.join("\n\n");
+        description.chars().take(MAX_DESCRIPTION_LEN).collect()
     }
 
     /// Returns the parameters of the path and the operation (which take precedence), with the names
@@ -192,9 +190,9 @@ impl<'a> Operation<'a> {
             ))
         };
         let mut all: Vec<((String, String), &'a Value)> = Vec::new();
-        for of in [self.item, self.operation] {
-            let given = of.get("parameters").and_then(Value::as_array);
-            for parameter in given.into_iter().flatten() {
+        for owner in [self.item, self.operation] {
+            let parameters = owner.get("parameters").and_then(Value::as_array);
+            for parameter in parameters.into_iter().flatten() {
                 let parameter = document.resolve(parameter)?;
                 let key = key(parameter).ok_or("a parameter has no 'name' or no 'in'")?;
                 all.retain(|(known, _)| *known != key);
@@ -207,12 +205,13 @@ impl<'a> Operation<'a> {
             }
         }
         // Path parameters keep their names.
-        all.sort_by_key(|((place, _), _)| place != "path");
+        all.sort_by_key(|((location, _), _)| location != "path");
         let mut taken = vec![BODY_ARGUMENT.to_owned()];
-        let named = all.into_iter().map(|((place, name), parameter)| {
-            let argument = match taken.contains(&name) {
-                true => format!("{place}_{name}"),
-                false => name,
+        let named = all.into_iter().map(|((location, name), parameter)| {
+            let argument = if taken.contains(&name) {
+                format!("{location}_{name}")
+            } else {
+                name
             };
             taken.push(argument.clone());
             (parameter, argument)
@@ -221,7 +220,7 @@ impl<'a> Operation<'a> {
     }
 }
 
-impl Parts<'_> {
+impl OperationParts<'_> {
     fn add(
         &mut self,
         document: &OpenApiDocument,
@@ -232,10 +231,10 @@ impl Parts<'_> {
         let is_required = parameter["required"] == true;
         let style = text(parameter, "style");
         let content = parameter.get("content").and_then(Value::as_object);
-        let of_content = content.and_then(|content| content.values().next());
+        let first_media = content.and_then(|content| content.values().next());
         let schema = parameter
             .get("schema")
-            .or_else(|| of_content?.get("schema"));
+            .or_else(|| first_media?.get("schema"));
         let template = InputTemplate::argument(&argument);
         match text(parameter, "in").unwrap_or_default() {
             "path" if style.is_none_or(|style| style == "simple") && content.is_none() => {
@@ -273,9 +272,9 @@ impl Parts<'_> {
                 self.headers.push((header, template));
             }
             "cookie" if !is_required => return Ok(()),
-            place => {
+            location => {
                 return Err(format!(
-                    "'{name}' is a required {place} parameter, which is not supported"
+                    "'{name}' is a required {location} parameter, which is not supported"
                 ));
             }
         }
@@ -283,10 +282,13 @@ impl Parts<'_> {
             Some(schema) => self.schemas.copy(schema)?,
             None => json!({}),
         };
-        if let (Some(said), Value::Object(schema)) = (text(parameter, "description"), &mut schema)
+        if let (Some(description), Value::Object(schema)) =
+            (text(parameter, "description"), &mut schema)
             && !schema.contains_key("$ref")
         {
-            schema.entry("description").or_insert_with(|| json!(said));
+            schema
+                .entry("description")
+                .or_insert_with(|| json!(description));
         }
         if is_required || parameter["in"] == "path" {
             self.required.push(argument.clone());
@@ -305,9 +307,10 @@ impl Parts<'_> {
         let content = body.get("content").and_then(Value::as_object);
         let json = content.and_then(|content| content.iter().find(|(kind, _)| is_json(kind)));
         let Some((_, media)) = json else {
-            return match is_required {
-                true => Err("the required request body is not JSON".to_owned()),
-                false => Ok(()),
+            return if is_required {
+                Err("the required request body is not JSON".to_owned())
+            } else {
+                Ok(())
             };
         };
         let schema = match media.get("schema") {
@@ -329,26 +332,28 @@ fn query_style(
     parameter: &Value,
     schema: Option<&Value>,
     is_content: bool,
-) -> Result<Style, String> {
+) -> Result<QueryStyle, String> {
     if is_content {
-        return Ok(Style::Json);
+        return Ok(QueryStyle::Json);
     }
     let name = text(parameter, "name").unwrap_or_default();
     let style = text(parameter, "style").unwrap_or("form");
-    let explode = parameter.get("explode").and_then(Value::as_bool);
-    let explode = explode.unwrap_or(style == "form");
-    let schema = schema.map(|schema| document.resolve(schema)).transpose()?;
-    let is_object = schema.is_some_and(|schema| schema["type"] == "object");
+    let explode = parameter
+        .get("explode")
+        .and_then(Value::as_bool)
+        .unwrap_or(style == "form");
+    let resolved = schema.map(|schema| document.resolve(schema)).transpose()?;
+    let is_object = resolved.is_some_and(|schema| schema["type"] == "object");
     match style {
-        "deepObject" => Ok(Style::DeepObject),
+        "deepObject" => Ok(QueryStyle::DeepObject),
         // The members of such an object would become parameters with arbitrary names.
         _ if is_object => Err(format!(
             "the query parameter '{name}' is an object and needs the style deepObject"
         )),
-        "form" | "spaceDelimited" | "pipeDelimited" if explode => Ok(Style::Repeated),
-        "form" => Ok(Style::Joined(",")),
-        "spaceDelimited" => Ok(Style::Joined("%20")),
-        "pipeDelimited" => Ok(Style::Joined("%7C")),
+        "form" | "spaceDelimited" | "pipeDelimited" if explode => Ok(QueryStyle::Repeated),
+        "form" => Ok(QueryStyle::Joined(",")),
+        "spaceDelimited" => Ok(QueryStyle::Joined("%20")),
+        "pipeDelimited" => Ok(QueryStyle::Joined("%7C")),
         other => Err(format!("'{name}' has the unknown style '{other}'")),
     }
 }

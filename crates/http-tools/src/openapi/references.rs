@@ -8,8 +8,7 @@ const MAX_REFERENCE_BYTES: usize = 1_024;
 const MAX_HOPS: usize = 32;
 
 /// Follows all `$ref`s, and returns the value.
-pub(super) fn resolve<'a>(root: &'a Value, value: &'a Value) -> Result<&'a Value, String> {
-    let mut value = value;
+pub(super) fn resolve<'a>(root: &'a Value, mut value: &'a Value) -> Result<&'a Value, String> {
     for _ in 0..MAX_HOPS {
         match value.get("$ref").and_then(Value::as_str) {
             None => return Ok(value),
@@ -26,13 +25,13 @@ pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, Stri
             "a reference is longer than {MAX_REFERENCE_BYTES} bytes"
         ));
     }
-    let Some(pointer) = reference.strip_prefix('#') else {
+    let Some(fragment) = reference.strip_prefix('#') else {
         return Err(format!(
             "'{reference}' points to another document: only references within the same document \
             are supported"
         ));
     };
-    let pointer = percent_decode_str(pointer).decode_utf8_lossy();
+    let pointer = percent_decode_str(fragment).decode_utf8_lossy();
     root.pointer(&pointer)
         .ok_or_else(|| format!("the reference '{reference}' points to nothing"))
 }

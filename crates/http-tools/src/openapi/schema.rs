@@ -49,18 +49,18 @@ pub(super) struct SchemaCopier<'a> {
     /// The names of the definitions, by reference.
     names: HashMap<String, String>,
     /// The references whose schemas are not copied yet.
-    waiting: Vec<String>,
+    uncopied: Vec<String>,
     /// Number of bytes that may still be copied.
-    room: usize,
+    remaining_bytes: usize,
 }
 
 impl<'a> SchemaCopier<'a> {
-    pub(super) fn of(document: &'a OpenApiDocument) -> Self {
+    pub(super) fn new(document: &'a OpenApiDocument) -> Self {
         Self {
             document,
             names: HashMap::new(),
-            waiting: Vec::new(),
-            room: MAX_BYTES,
+            uncopied: Vec::new(),
+            remaining_bytes: MAX_BYTES,
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> SchemaCopier<'a> {
     /// references can be as long as the number of schemas.
     pub(super) fn definitions(mut self) -> Result<JsonObject, String> {
         let mut definitions = JsonObject::new();
-        while let Some(reference) = self.waiting.pop() {
+        while let Some(reference) = self.uncopied.pop() {
             let schema = self.document.at(&reference)?;
             let copy = self.copy(schema)?;
             definitions.insert(self.refer(&reference)?, copy);
@@ -83,7 +83,7 @@ impl<'a> SchemaCopier<'a> {
 
     /// Counts copied bytes, for this tool and for the whole document.
     fn charge(&mut self, bytes: usize) -> Result<(), String> {
-        self.room = self.room.checked_sub(bytes).ok_or_else(|| {
+        self.remaining_bytes = self.remaining_bytes.checked_sub(bytes).ok_or_else(|| {
             format!(
                 "the operation's schemas, with everything that they reference, are larger than \
                 {MAX_BYTES} bytes"
@@ -148,8 +148,7 @@ impl<'a> SchemaCopier<'a> {
             copy.insert(key.clone(), value);
         }
         self.without_read_only(members, &mut copy);
-        // The definition of a tool converts the forms of OpenAPI 3.0, which other programs write,
-        // too.
+        // `nullable` and the other forms of OpenAPI 3.0 are converted with the tool's definition.
         if !self.document.has_old_schemas() {
             // Not a keyword of JSON Schema, and so without a meaning here.
             copy.shift_remove("nullable");
@@ -192,7 +191,7 @@ impl<'a> SchemaCopier<'a> {
             name = format!("{base}_{number}");
         }
         self.names.insert(reference.to_owned(), name.clone());
-        self.waiting.push(reference.to_owned());
+        self.uncopied.push(reference.to_owned());
         Ok(name)
     }
 
@@ -201,12 +200,15 @@ impl<'a> SchemaCopier<'a> {
         let Some(Value::Object(properties)) = schema.get("properties") else {
             return;
         };
-        let is_read_only = |property: &&Value| {
-            let property = self.document.resolve(property);
-            property.is_ok_and(|property| property["readOnly"] == true)
+        let is_read_only = |property: &Value| {
+            let resolved = self.document.resolve(property);
+            resolved.is_ok_and(|property| property["readOnly"] == true)
         };
-        let read_only = properties.iter().filter(|(_, it)| is_read_only(it));
-        let read_only: HashSet<_> = read_only.map(|(name, _)| name.as_str()).collect();
+        let read_only: HashSet<_> = properties
+            .iter()
+            .filter(|(_, property)| is_read_only(property))
+            .map(|(name, _)| name.as_str())
+            .collect();
         if let Some(Value::Object(properties)) = copy.get_mut("properties") {
             properties.retain(|name, _| !read_only.contains(name.as_str()));
         }

@@ -71,7 +71,7 @@ fn entry(operations: Value) -> OpenApiEntry {
 
 fn tools(operations: Value) -> Result<Vec<HttpTool>, String> {
     let document = OpenApiDocument::parse(PETS).map_err(|error| error.to_string())?;
-    let tools = entry(operations).tools_of(&document);
+    let tools = entry(operations).tools_in(&document);
     tools.map_err(|error| error.to_string())
 }
 
@@ -98,7 +98,7 @@ fn an_operation_becomes_a_tool_with_its_schema() {
         })
     );
     let arguments = json!({"petId": 7, "fields": ["a b", "c,d"], "query_petId": "x/y"});
-    let request = get.plan.fill(&arguments, &get.door).unwrap();
+    let request = get.plan.fill(&arguments, &get.access).unwrap();
     assert_eq!(
         request.url.as_str(),
         "https://pets.example/api/pets/7?fields=a%20b,c%2Cd&petId=x%2Fy"
@@ -179,11 +179,11 @@ fn invalid_documents_are_rejected() {
 fn a_document_without_an_absolute_url_needs_a_base_url() {
     let document = "openapi: 3.1.0\nservers: [{url: /api}]\npaths: {/a: {get: {operationId: a}}}";
     let document = OpenApiDocument::parse(document).unwrap();
-    let error = entry(json!(["a"])).tools_of(&document).err().unwrap();
+    let error = entry(json!(["a"])).tools_in(&document).err().unwrap();
     assert_eq!(error.key, "base_url");
     let mut with_base = entry(json!(["a"]));
     with_base.base_url = Some("http://192.0.2.1/".to_owned());
-    let error = with_base.tools_of(&document).err().unwrap();
+    let error = with_base.tools_in(&document).err().unwrap();
     assert!(error.to_string().contains("egress.allow_http"), "{error}");
 }
 
@@ -205,7 +205,7 @@ fn with_schemas(schemas: Value) -> OpenApiDocument {
 }
 
 fn outcome(schemas: Value) -> Result<Value, String> {
-    let tools = entry(json!(["send"])).tools_of(&with_schemas(schemas));
+    let tools = entry(json!(["send"])).tools_in(&with_schemas(schemas));
     let tools = tools.map_err(|error| error.to_string())?;
     Ok(tools[0].definition().input_schema().clone())
 }
@@ -301,9 +301,9 @@ fn the_total_size_of_all_tools_is_limited() {
         "components": {"schemas": {"large": {"enum": texts}}},
     });
     let document = OpenApiDocument::parse(&document.to_string()).unwrap();
-    let all = entry(json!(["*"])).tools_of(&document).unwrap();
+    let all = entry(json!(["*"])).tools_in(&document).unwrap();
     assert!((300..350).contains(&all.len()), "{}", all.len());
-    let error = entry(json!(["o0"])).tools_of(&document).unwrap_err();
+    let error = entry(json!(["o0"])).tools_in(&document).unwrap_err();
     assert!(error.to_string().contains("67108864 bytes"), "{error}");
 }
 
@@ -317,7 +317,7 @@ fn the_number_of_parameters_is_limited() {
         "paths": {"/a": {"get": {"operationId": "a", "parameters": parameters}}},
     });
     let document = OpenApiDocument::parse(&document.to_string()).unwrap();
-    let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
+    let error = entry(json!(["a"])).tools_in(&document).unwrap_err();
     assert!(error.to_string().contains("more than 256 parameters"));
 }
 
@@ -338,15 +338,15 @@ fn an_operation_with_its_own_servers_needs_a_base_url() {
         OpenApiDocument::parse(&document.to_string()).unwrap()
     };
     for document in [document(true), document(false)] {
-        let error = entry(json!(["a"])).tools_of(&document).unwrap_err();
+        let error = entry(json!(["a"])).tools_in(&document).unwrap_err();
         let error = error.to_string();
         assert!(
             error.contains("GET /a: the operation has its own 'servers'"),
             "{error}"
         );
-        assert_eq!(entry(json!(["*"])).tools_of(&document).unwrap().len(), 1);
+        assert_eq!(entry(json!(["*"])).tools_in(&document).unwrap().len(), 1);
         let mut placed = entry(json!(["a"]));
         placed.base_url = Some("https://elsewhere.example".to_owned());
-        assert_eq!(placed.tools_of(&document).unwrap().len(), 1);
+        assert_eq!(placed.tools_in(&document).unwrap().len(), 1);
     }
 }

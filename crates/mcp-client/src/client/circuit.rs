@@ -22,12 +22,12 @@ const MAX_REFUSED_BACKOFF_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) struct Circuit {
     /// Whether there was a failure since the last success. If not, requests need not lock `state`.
     /// Written with the lock of `state` held.
-    troubled: AtomicBool,
-    state: Mutex<State>,
+    has_failures: AtomicBool,
+    state: Mutex<CircuitState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CircuitState {
     failures: u32,
     not_before: Option<Instant>,
     /// Why the last attempt failed.
@@ -37,7 +37,7 @@ struct State {
 impl Circuit {
     /// Admits a call, or fails with the remaining backoff.
     pub(super) fn check(&self) -> Result<(), McpErrorKind> {
-        if !self.troubled.load(Ordering::Acquire) {
+        if !self.has_failures.load(Ordering::Acquire) {
             return Ok(());
         }
         let state = self.state.lock();
@@ -54,23 +54,23 @@ impl Circuit {
 
     /// Ends the backoff: lets the next call connect, however many attempts have failed.
     pub(super) fn end_pause(&self) {
-        if self.troubled.load(Ordering::Acquire) {
+        if self.has_failures.load(Ordering::Acquire) {
             self.state.lock().not_before = None;
         }
     }
 
     pub(super) fn succeeded(&self) {
-        if !self.troubled.load(Ordering::Acquire) {
+        if !self.has_failures.load(Ordering::Acquire) {
             return;
         }
         let mut state = self.state.lock();
-        *state = State::default();
-        self.troubled.store(false, Ordering::Release);
+        *state = CircuitState::default();
+        self.has_failures.store(false, Ordering::Release);
     }
 
     pub(super) fn failed(&self, error: &McpErrorKind) {
         let mut state = self.state.lock();
-        self.troubled.store(true, Ordering::Release);
+        self.has_failures.store(true, Ordering::Release);
         // Concurrent failures count as one.
         if state.not_before.is_some_and(|until| Instant::now() < until) {
             return;
@@ -81,12 +81,11 @@ impl Circuit {
             let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
             // Half to all of the backoff, so that workers do not reconnect at the same time.
             let jitter = rand::rng().random_range(0.5..=1.0);
-            let longest = match error {
+            let max_pause = match error {
                 McpErrorKind::Connect(error) if !error.is_timeout() => MAX_REFUSED_BACKOFF_INTERVAL,
                 _ => MAX_BACKOFF_INTERVAL,
             };
-            let pause = pause.min(longest).mul_f64(jitter);
-            state.not_before = Some(Instant::now() + pause);
+            state.not_before = Some(Instant::now() + pause.min(max_pause).mul_f64(jitter));
         }
     }
 }

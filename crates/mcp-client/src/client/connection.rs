@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::circuit::Circuit;
-use super::confirmed::FalseAlarms;
+use super::false_alarms::FalseAlarms;
 use super::session_settings::SessionSettings;
 use crate::close_signal::CloseSignal;
 use crate::connect::OpenedSession;
@@ -33,14 +33,14 @@ pub(super) struct ClientConnection {
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
     circuit: Circuit,
-    confirmed: FalseAlarms,
+    false_alarms: FalseAlarms,
     settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
     closed: CloseSignal,
     /// The current connection. Written only with the lock of `opening` held, but read without it,
     /// so that requests on an open connection do not wait.
     open: RwLock<Option<Arc<OpenSession>>>,
-    opening: Mutex<Opening>,
+    opening: Mutex<ConnectionAttempt>,
     /// Number of connections opened so far.
     opened: AtomicU64,
     /// Steps of the last connection attempt.
@@ -48,7 +48,7 @@ pub(super) struct ClientConnection {
 }
 
 #[derive(Default)]
-struct Opening {
+struct ConnectionAttempt {
     /// The current connection attempt. If a waiting caller gives up, the next caller waits for the
     /// same attempt.
     attempt: Option<AbortOnDropHandle<Result<OpenedSession, McpErrorKind>>>,
@@ -82,7 +82,7 @@ impl ClientConnection {
             peer,
             opener: OnceLock::new(),
             circuit: Circuit::default(),
-            confirmed: FalseAlarms::default(),
+            false_alarms: FalseAlarms::default(),
             settings: SessionSettings::default(),
             closed: CloseSignal::default(),
             open: RwLock::default(),
@@ -114,9 +114,9 @@ impl ClientConnection {
 
     /// Returns the transport, if it is configured or already detected.
     pub(super) fn transport(&self) -> Option<TransportKind> {
-        let asked = self.config.transport_kind();
-        if asked != TransportKind::Auto {
-            return Some(asked);
+        let configured = self.config.transport_kind();
+        if configured != TransportKind::Auto {
+            return Some(configured);
         }
         let open = self.open.read().as_ref().map(|open| open.dialect);
         let dialect = open.or_else(|| ServerDialect::known(&self.config));
@@ -178,7 +178,7 @@ impl ClientConnection {
 
     /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
     /// another caller starts its own if that could not reach the server.
-    async fn open(&self, opening: &mut Opening) -> Result<OpenedSession, McpErrorKind> {
+    async fn open(&self, opening: &mut ConnectionAttempt) -> Result<OpenedSession, McpErrorKind> {
         let joined = opening.attempt.is_some();
         match self.attempt(opening).await {
             Err(error) if joined && is_unreachable(&error) => self.attempt(opening).await,
@@ -186,7 +186,10 @@ impl ClientConnection {
         }
     }
 
-    async fn attempt(&self, opening: &mut Opening) -> Result<OpenedSession, McpErrorKind> {
+    async fn attempt(
+        &self,
+        opening: &mut ConnectionAttempt,
+    ) -> Result<OpenedSession, McpErrorKind> {
         let attempt = match &mut opening.attempt {
             Some(attempt) => attempt,
             None => {
@@ -198,10 +201,10 @@ impl ClientConnection {
                 opening.attempt.insert(AbortOnDropHandle::new(attempt))
             }
         };
-        let outcome = attempt.await;
+        let joined = attempt.await;
         opening.attempt = None;
         // The task was aborted or panicked: either way, there is no connection.
-        let outcome = outcome.unwrap_or(Err(McpErrorKind::StreamClosed));
+        let outcome = joined.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
             Err(error) if is_unreachable(error) => self.circuit.failed(error),
             _ => self.circuit.succeeded(),
@@ -288,8 +291,8 @@ impl ClientConnection {
     }
 
     /// Returns the cache of outcomes that do not mean a changed server.
-    pub(super) fn confirmed(&self) -> &FalseAlarms {
-        &self.confirmed
+    pub(super) fn false_alarms(&self) -> &FalseAlarms {
+        &self.false_alarms
     }
 
     /// Returns whether transport or revision were detected, and can therefore be detected again.

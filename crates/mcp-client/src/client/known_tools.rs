@@ -15,7 +15,7 @@ use crate::param_headers::{self, ParamHeader, ParamHeaderError};
 #[derive(Default)]
 pub(super) struct KnownTools {
     last: RwLock<Arc<KnownToolList>>,
-    turns: AtomicU64,
+    sequences: AtomicU64,
 }
 
 /// The properties of the tools in one complete list.
@@ -24,7 +24,7 @@ pub(super) struct KnownToolList {
     /// The label of the server.
     server: Arc<str>,
     /// Sequence number of the request: of two lists, the one requested later wins.
-    turn: u64,
+    sequence: u64,
     tools: HashMap<String, Arc<KnownTool>>,
     /// Whether any tool requires headers that mirror parameters. If not, calls need not look.
     has_param_headers: bool,
@@ -74,7 +74,7 @@ impl KnownTools {
     pub(super) fn begin(&self, server: &str) -> KnownToolList {
         KnownToolList {
             server: server.into(),
-            turn: self.turns.fetch_add(1, Ordering::Relaxed) + 1,
+            sequence: self.sequences.fetch_add(1, Ordering::Relaxed) + 1,
             ..KnownToolList::default()
         }
     }
@@ -82,7 +82,7 @@ impl KnownTools {
     /// Replaces the known tools with this list, unless a later list is known.
     pub(super) fn replace(&self, list: KnownToolList) {
         let mut last = self.last.write();
-        if last.turn < list.turn {
+        if last.sequence < list.sequence {
             *last = Arc::new(list);
         }
     }
@@ -101,16 +101,16 @@ impl KnownToolList {
     /// Adds an entry of `tools/list`. Ignores an entry without a name.
     ///
     /// # Errors
-    /// If the header annotations of the parameters violate the rules.
-    pub(super) fn learn(&mut self, listed: &RawValue) -> Result<(), ParamHeaderError> {
-        let Ok(listed) = serde_json::from_str::<ListedToolMembers>(listed.get()) else {
+    /// The header annotations of the parameters violate the rules.
+    pub(super) fn learn(&mut self, entry: &RawValue) -> Result<(), ParamHeaderError> {
+        let Ok(listed) = serde_json::from_str::<ListedToolMembers>(entry.get()) else {
             return Ok(());
         };
         let headers = param_headers::of_schema(&listed.input_schema)?;
         let harmless_twice = listed.hints("readOnlyHint") || listed.hints("idempotentHint");
-        let output = listed.output_schema;
-        let output =
-            output.map(|schema| Arc::new(OutputSchema::new(&listed.name, &self.server, schema)));
+        let output = listed
+            .output_schema
+            .map(|schema| Arc::new(OutputSchema::new(&listed.name, &self.server, schema)));
         let tool = KnownTool {
             headers,
             output,
@@ -128,8 +128,8 @@ impl KnownTool {
         if self.headers.is_empty() {
             return MirroredHeaders::new();
         }
-        let arguments: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
-        param_headers::of_arguments(&self.headers, &arguments)
+        let values: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
+        param_headers::of_arguments(&self.headers, &values)
     }
 }
 

@@ -89,9 +89,9 @@ pub(super) struct ListReader {
     /// The total number of JSON values of `entries`.
     values: usize,
     next: NextPage,
-    /// The cursors so far.
+    /// The cursors of the pages that were read, to detect a loop.
     cursors: HashSet<String>,
-    /// The pages so far.
+    /// The pages that were read, to detect a loop.
     read: Vec<PageDigest>,
     pages: usize,
     max_pages: usize,
@@ -189,7 +189,7 @@ impl ListReader {
         }
         let is_object = entries.is_some_and(|entries| entries.get().starts_with('{'));
         findings.has_odd_form = page.is_misplaced || is_object;
-        let cursor = match page.next_cursor() {
+        let next_cursor = match page.next_cursor() {
             NextCursor::None => None,
             NextCursor::Cursor(cursor) => Some(cursor),
             NextCursor::Unusable => {
@@ -199,8 +199,8 @@ impl ListReader {
         };
         // The quotes do not count.
         findings.has_long_cursor =
-            cursor.is_some_and(|cursor| cursor.get().len() > MAX_IDENTIFIER_BYTES + 2);
-        let cursor = cursor.filter(|_| !findings.has_long_cursor && !findings.is_full());
+            next_cursor.is_some_and(|cursor| cursor.get().len() > MAX_IDENTIFIER_BYTES + 2);
+        let cursor = next_cursor.filter(|_| !findings.has_long_cursor && !findings.is_full());
         if let Some(cursor) = cursor {
             let entries = entries.map_or("", RawValue::get);
             findings.repeats = self.is_repeated(cursor, entries, start);

@@ -21,7 +21,8 @@ impl McpClient {
     /// `isError`. Empty arguments are sent as `{}`.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error. A result with `isError` is not
+    /// an error.
     pub async fn call_tool<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -36,7 +37,7 @@ impl McpClient {
     /// content does not match the tool's `outputSchema`, if the tool was listed before.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`call_tool`](Self::call_tool).
     pub async fn call_tool_with<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -48,9 +49,11 @@ impl McpClient {
             name: &'a str,
             arguments: &'a RawValue,
         }
-        let arguments = as_object(arguments).map_err(|kind| self.error(kind))?;
-        let arguments = &arguments;
-        let params = Params { name, arguments };
+        let object = as_object(arguments).map_err(|kind| self.error(kind))?;
+        let params = Params {
+            name,
+            arguments: &object,
+        };
         self.call_tool_with_params(name, &params, options).await
     }
 
@@ -59,7 +62,7 @@ impl McpClient {
     /// object with the members `name`, which is `name`, and `arguments`, which is an object.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// As for [`call_tool`](Self::call_tool).
     pub async fn call_tool_with_params<P: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -90,10 +93,10 @@ impl McpClient {
         })
     }
 
-    /// Sends a notification.
+    /// Sends a notification, which has no response.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, or the notification cannot be sent in time.
     pub async fn notify<P: Serialize + ?Sized>(
         &self,
         method: &str,
@@ -117,11 +120,11 @@ impl McpClient {
         self.request("resources/read", &json!({ "uri": uri })).await
     }
 
-    /// Renders a prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
+    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
     /// strings.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn get_prompt<A: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -137,7 +140,7 @@ impl McpClient {
     /// `CompleteResult` as the server wrote it.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn complete(
         &self,
         reference: &Value,
@@ -153,7 +156,7 @@ impl McpClient {
     /// `notifications/message`. Since revision 2026-07-28, every later request carries the level.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn set_log_level(&self, level: McpLogLevel) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let set = async {
@@ -181,7 +184,7 @@ impl McpClient {
     /// in newer revisions.
     ///
     /// # Errors
-    /// [`McpError`].
+    /// The server is unreachable, too slow, or responds with an error.
     pub async fn ping(&self) -> Result<(), McpError> {
         let options = RequestOptions::default();
         let ping = async {

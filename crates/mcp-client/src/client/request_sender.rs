@@ -136,7 +136,7 @@ impl RequestSender {
                     let now = self.connections.session().await;
                     let now = now.map(|now| now.version());
                     if now.as_ref().is_ok_and(|now| *now == before) {
-                        self.connections.confirmed().note(&outcome);
+                        self.connections.false_alarms().note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
                     let may_have_run =
@@ -271,7 +271,7 @@ impl RequestSender {
     /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.connections;
-        connections.detects_dialect() && !connections.confirmed().covers(outcome)
+        connections.detects_dialect() && !connections.false_alarms().covers(outcome)
     }
 }
 

@@ -28,11 +28,11 @@ fn is_certainly_complete(text: &str) -> bool {
     static MEMBER_FINDER: LazyLock<Finder<'static>> =
         LazyLock::new(|| Finder::new("\"resultType\""));
     static ESCAPE_FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("\\u"));
-    let mut places = MEMBER_FINDER.find_iter(text.as_bytes());
-    let seen = match (places.next(), places.next()) {
+    let mut positions = MEMBER_FINDER.find_iter(text.as_bytes());
+    let seen = match (positions.next(), positions.next()) {
         (None, _) => true,
-        (Some(place), None) => {
-            let rest = text[place + MEMBER_FINDER.needle().len()..].trim_start();
+        (Some(position), None) => {
+            let rest = text[position + MEMBER_FINDER.needle().len()..].trim_start();
             let value = rest.strip_prefix(':').map(str::trim_start);
             value.is_some_and(|value| value.starts_with("\"complete\""))
         }

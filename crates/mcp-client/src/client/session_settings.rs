@@ -51,9 +51,9 @@ impl SessionSettings {
             .log_level()
             .map(|level| ("logging/setLevel", json!({ "level": level })));
         let resources = self.resources.lock();
-        let resources = resources
+        let subscriptions = resources
             .keys()
             .map(|uri| ("resources/subscribe", json!({ "uri": uri })));
-        level.into_iter().chain(resources).collect()
+        level.into_iter().chain(subscriptions).collect()
     }
 }

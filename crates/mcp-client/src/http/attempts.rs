@@ -27,7 +27,7 @@ impl<'a> Attempts<'a> {
     /// The error of the attempt, if the message must not be sent again.
     pub(super) async fn wait(&mut self, error: McpErrorKind) -> Result<(), McpErrorKind> {
         let failure = match &error {
-            McpErrorKind::Connect(refusal) if was_refused(refusal) => SendFailure::Refused,
+            McpErrorKind::Connect(error) if was_refused(error) => SendFailure::Refused,
             McpErrorKind::Broken(_) => SendFailure::Broken,
             _ => SendFailure::Other,
         };

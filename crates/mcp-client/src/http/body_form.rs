@@ -26,7 +26,7 @@ const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
 impl BodyForm {
     /// Returns the form of a body that starts with these bytes; `None` if more bytes are necessary.
-    pub(super) fn of(start: &[u8]) -> Option<Self> {
+    pub(super) fn detect(start: &[u8]) -> Option<Self> {
         let mut rest = start;
         if rest.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(rest) {
             return None;
@@ -34,7 +34,7 @@ impl BodyForm {
         while let Some(after) = rest.strip_prefix(BYTE_ORDER_MARK) {
             rest = after;
         }
-        let rest = rest.trim_ascii_start();
+        rest = rest.trim_ascii_start();
         if rest.is_empty() && start.len() > MAX_SPACE {
             return Some(Self::Other);
         }
@@ -119,16 +119,16 @@ mod tests {
             ("DATA: x", Other),
             ("7", Other),
         ] {
-            assert_eq!(BodyForm::of(body.as_bytes()), Some(form), "{body}");
+            assert_eq!(BodyForm::detect(body.as_bytes()), Some(form), "{body}");
             // Any shorter beginning tells the same, or too little.
             for end in 0..body.len() {
-                let early = BodyForm::of(&body.as_bytes()[..end]);
+                let early = BodyForm::detect(&body.as_bytes()[..end]);
                 assert!(early.is_none_or(|early| early == form), "{body} {end}");
             }
         }
-        assert_eq!(BodyForm::of(&[b' '; MAX_SPACE + 1]), Some(Other));
+        assert_eq!(BodyForm::detect(&[b' '; MAX_SPACE + 1]), Some(Other));
         for start in ["", "\u{feff}", " \n", "d", "data", "even", "i", "retry"] {
-            assert_eq!(BodyForm::of(start.as_bytes()), None, "{start}");
+            assert_eq!(BodyForm::detect(start.as_bytes()), None, "{start}");
         }
     }
 }

@@ -6,18 +6,19 @@ use crate::{McpErrorKind, ServerConfigError};
 
 /// Returns the error for a request that the full HTTP client could not send.
 pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
-    if let Some(refusal) = EgressError::cause_of(&error) {
-        McpErrorKind::Egress(refusal.clone())
+    if let Some(egress_error) = EgressError::cause_of(&error) {
+        McpErrorKind::Egress(egress_error.clone())
     } else if error.is_redirect() {
         McpErrorKind::Redirect
     } else if error.is_connect() || was_refused(&error) {
         // Only the origin, because the rest may contain secrets.
-        let origin = error.url().map(|url| url.origin().ascii_serialization());
-        let origin = origin.and_then(|origin| origin.parse().ok());
-        let error = error.without_url();
+        let origin = error
+            .url()
+            .and_then(|url| url.origin().ascii_serialization().parse().ok());
+        let without_url = error.without_url();
         McpErrorKind::Connect(match origin {
-            Some(origin) => error.with_url(origin),
-            None => error,
+            Some(origin) => without_url.with_url(origin),
+            None => without_url,
         })
     } else {
         McpErrorKind::Broken(error.without_url().into())
@@ -38,7 +39,7 @@ pub(crate) async fn check_status(
 /// Returns whether an error is one of these HTTP statuses.
 pub(crate) fn is_status(error: &McpErrorKind, statuses: &[StatusCode]) -> bool {
     matches!(error, McpErrorKind::HttpStatus { status, .. }
-        if statuses.iter().any(|wanted| wanted.as_u16() == *status))
+        if statuses.iter().any(|known| known.as_u16() == *status))
 }
 
 /// Returns the error for completing an authorization at a server without OAuth.

@@ -5,8 +5,8 @@ use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use pillion_sse::{SseDecoder, SseEvent};
 use tokio::time::timeout;
 
-use super::answer::{content_encoding, messages_of};
 use super::body_form::BodyForm;
+use super::response::{content_encoding, parse_event};
 use crate::jsonrpc::{Incoming, MessageId, RpcOutcome, RpcRequestId};
 use crate::session_loss::{ResponseForm, ResponseTopic, SessionLoss, session_loss};
 use crate::{McpErrorKind, RpcError};
@@ -18,14 +18,14 @@ const MAX_REASON_LEN: usize = 64 * 1024;
 pub(crate) struct Rejection {
     /// The [`McpErrorKind::HttpStatus`] of the response.
     pub(crate) error: McpErrorKind,
-    pub(crate) answer: RejectionAnswer,
+    pub(crate) response: RejectionResponse,
     /// What the error message is about, or the body, if there is no JSON-RPC error.
     topic: ResponseTopic,
 }
 
-/// What the body of a rejection says about its request. Only [`RejectionAnswer::Missing`] allows to
+/// What the body of a rejection says about its request. Only [`RejectionResponse::Missing`] allows to
 /// conclude from the status that the server has not processed the request.
-pub(crate) enum RejectionAnswer {
+pub(crate) enum RejectionResponse {
     /// The body is not a response to the request: it is not JSON-RPC, or has no id or another one.
     Missing,
     /// The body was cut off, too large or damaged, and may be the response to the request.
@@ -49,12 +49,12 @@ impl Rejection {
         let challenge = text(headers.get(WWW_AUTHENTICATE));
         let status = response.status().as_u16();
         let body = RejectionBody::read(&mut response).await;
-        let answer = match request {
-            Some(request) => body.answer(request),
-            None => RejectionAnswer::Missing,
+        let rpc_response = match request {
+            Some(request) => body.response_to(request),
+            None => RejectionResponse::Missing,
         };
-        let rpc = match &answer {
-            RejectionAnswer::Response(Err(error)) => Some(error.clone()),
+        let rpc = match &rpc_response {
+            RejectionResponse::Response(Err(error)) => Some(error.clone()),
             _ => body.error(),
         };
         let topic = match &rpc {
@@ -69,7 +69,7 @@ impl Rejection {
         };
         Self {
             error,
-            answer,
+            response: rpc_response,
             topic,
         }
     }
@@ -86,13 +86,13 @@ impl Rejection {
         else {
             return SessionLoss::None;
         };
-        let form = match (&self.answer, rpc) {
-            (RejectionAnswer::Response(Ok(_)) | RejectionAnswer::Unknown, _) => {
+        let form = match (&self.response, rpc) {
+            (RejectionResponse::Response(Ok(_)) | RejectionResponse::Unknown, _) => {
                 return SessionLoss::None;
             }
-            (RejectionAnswer::Response(Err(_)), _) => ResponseForm::Answer,
-            (RejectionAnswer::Missing, Some(error)) => ResponseForm::Error(error.code),
-            (RejectionAnswer::Missing, None) => ResponseForm::Other,
+            (RejectionResponse::Response(Err(_)), _) => ResponseForm::Answer,
+            (RejectionResponse::Missing, Some(error)) => ResponseForm::Error(error.code),
+            (RejectionResponse::Missing, None) => ResponseForm::Other,
         };
         // Such a response is about a credential, or about the time of the next request.
         if *status != 404 && (challenge.is_some() || retry_after.is_some()) {
@@ -123,14 +123,14 @@ impl Rejection {
     /// The HTTP status if there is no response, or if the status itself matters to the caller: for
     /// requests that open a session (`opens`), and if the server requests a credential or a pause.
     pub(crate) fn into_outcome(self, opens: bool) -> Result<RpcOutcome, McpErrorKind> {
-        let is_answer_of_server = matches!(
+        let is_server_error = matches!(
             self.error,
             McpErrorKind::HttpStatus { status, retry_after: None, .. }
                 if !matches!(status, 401 | 403 | 407 | 429)
         );
-        match self.answer {
-            RejectionAnswer::Response(outcome) if !opens && is_answer_of_server => Ok(outcome),
-            RejectionAnswer::Response(Ok(result)) if !opens => Ok(Ok(result)),
+        match self.response {
+            RejectionResponse::Response(outcome) if !opens && is_server_error => Ok(outcome),
+            RejectionResponse::Response(Ok(result)) if !opens => Ok(Ok(result)),
             _ => Err(self.error),
         }
     }
@@ -151,17 +151,19 @@ impl RejectionBody {
                 let Some(chunk) = chunk else {
                     return true;
                 };
-                let room = MAX_REASON_LEN - bytes.len();
-                bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room {
+                let remaining = MAX_REASON_LEN - bytes.len();
+                bytes.extend_from_slice(&chunk[..chunk.len().min(remaining)]);
+                if chunk.len() > remaining {
                     return false;
                 }
             }
             false
         };
-        let is_complete = timeout(BODY_TIMEOUT, read).await.unwrap_or(false);
-        let is_complete = is_complete && (bytes.is_empty() || !is_encoded);
-        Self { bytes, is_complete }
+        let has_ended = timeout(BODY_TIMEOUT, read).await.unwrap_or(false);
+        Self {
+            is_complete: has_ended && (bytes.is_empty() || !is_encoded),
+            bytes,
+        }
     }
 
     /// Returns the first JSON-RPC error in the body, whatever its id.
@@ -169,13 +171,15 @@ impl RejectionBody {
         if !self.is_stream() {
             return RpcError::of_error_body(&self.bytes);
         }
-        let mut events = self.events().into_iter();
-        events.find_map(|event| RpcError::of_error_body(event.data.as_bytes()))
+        self.events()
+            .into_iter()
+            .find_map(|event| RpcError::of_error_body(event.data.as_bytes()))
     }
 
-    fn answer(&self, request: &RpcRequestId) -> RejectionAnswer {
+    /// Returns what the body says about the request with this id.
+    fn response_to(&self, request: &RpcRequestId) -> RejectionResponse {
         let parsed: Option<Vec<Incoming>> = if self.is_stream() {
-            Some(self.events().iter().flat_map(messages_of).collect())
+            Some(self.events().iter().flat_map(parse_event).collect())
         } else {
             let text = String::from_utf8_lossy(&self.bytes);
             Incoming::parse(text.trim_start_matches('\u{feff}').trim()).ok()
@@ -185,18 +189,18 @@ impl RejectionBody {
             if let Incoming::Response { id, outcome } = message
                 && id == *request
             {
-                return RejectionAnswer::Response(outcome);
+                return RejectionResponse::Response(outcome);
             }
         }
         let has_id = || MessageId::of(&self.bytes).is_some_and(|id| id == *request);
         if !self.is_complete || is_damaged && has_id() {
-            return RejectionAnswer::Unknown;
+            return RejectionResponse::Unknown;
         }
-        RejectionAnswer::Missing
+        RejectionResponse::Missing
     }
 
     fn is_stream(&self) -> bool {
-        BodyForm::of(&self.bytes) == Some(BodyForm::EventStream)
+        BodyForm::detect(&self.bytes) == Some(BodyForm::EventStream)
     }
 
     /// Returns the events of an event stream, as far as the stream was read.

@@ -56,7 +56,7 @@ impl Web {
         server: &Url,
         secrets: &Arc<Secrets>,
     ) -> Result<Self, ClientError> {
-        let policy = egress.for_urls_of(server);
+        let policy = egress.for_urls_from(server);
         let purpose = Purpose {
             redirects: false,
             timeout: Some(REQUEST_TIMEOUT),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use super::SerializedRequest;
-use super::waiting::PendingRequests;
+use super::pending_requests::PendingRequests;
 use crate::McpErrorKind;
 use crate::jsonrpc::{Incoming, MessageLine, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
@@ -19,13 +19,13 @@ const MAX_QUEUED: usize = 64;
 
 /// The channel's end for callers.
 pub(super) struct Duplex {
-    waiting: Arc<PendingRequests>,
+    pending: Arc<PendingRequests>,
     outbox: mpsc::Sender<OutboundMessage>,
 }
 
 /// The channel's end for the task that writes to the server.
 pub(super) struct DuplexOutbox {
-    waiting: Arc<PendingRequests>,
+    pending: Arc<PendingRequests>,
     messages: mpsc::Receiver<OutboundMessage>,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct DuplexOutbox {
 pub(super) struct WriteMarker(Option<Arc<AtomicBool>>);
 
 /// The channel's end for the task that reads from the server.
-pub(super) struct Inbox {
-    waiting: Arc<PendingRequests>,
+pub(super) struct DuplexInbox {
+    pending: Arc<PendingRequests>,
     outbox: mpsc::WeakSender<OutboundMessage>,
     peer: Arc<Peer>,
     /// Responses that are being sent to the server; dropped with the connection.
@@ -58,11 +58,11 @@ enum OutboundMessage {
 
 /// Creates the three ends of a channel. Callers get an error as soon as the inbox or the outbox is
 /// dropped.
-pub(super) fn duplex(peer: Arc<Peer>, server: &Arc<str>) -> (Duplex, DuplexOutbox, Inbox) {
-    let waiting = Arc::new(PendingRequests::new());
+pub(super) fn duplex(peer: Arc<Peer>, server: &Arc<str>) -> (Duplex, DuplexOutbox, DuplexInbox) {
+    let pending = Arc::new(PendingRequests::new());
     let (outbox, messages) = mpsc::channel(MAX_QUEUED);
-    let inbox = Inbox {
-        waiting: Arc::clone(&waiting),
+    let inbox = DuplexInbox {
+        pending: Arc::clone(&pending),
         outbox: outbox.downgrade(),
         peer,
         answers: Answers::default(),
@@ -71,10 +71,10 @@ pub(super) fn duplex(peer: Arc<Peer>, server: &Arc<str>) -> (Duplex, DuplexOutbo
         has_warned: false,
     };
     let duplex = Duplex {
-        waiting: Arc::clone(&waiting),
+        pending: Arc::clone(&pending),
         outbox,
     };
-    (duplex, DuplexOutbox { waiting, messages }, inbox)
+    (duplex, DuplexOutbox { pending, messages }, inbox)
 }
 
 impl Duplex {
@@ -87,10 +87,10 @@ impl Duplex {
         &self,
         request: SerializedRequest,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let may_go_elsewhere = !request.opens;
-        let has_left = Arc::new(AtomicBool::new(false));
-        let reply = self.send_and_wait(request, &has_left).await;
-        if may_go_elsewhere && reply.is_err() && !has_left.load(Ordering::Acquire) {
+        let may_use_another_connection = !request.opens;
+        let was_written = Arc::new(AtomicBool::new(false));
+        let reply = self.send_and_wait(request, &was_written).await;
+        if may_use_another_connection && reply.is_err() && !was_written.load(Ordering::Acquire) {
             return Err(McpErrorKind::SessionExpired);
         }
         reply
@@ -99,27 +99,29 @@ impl Duplex {
     async fn send_and_wait(
         &self,
         request: SerializedRequest,
-        has_left: &Arc<AtomicBool>,
+        was_written: &Arc<AtomicBool>,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut pending = self.waiting.register(&request.id)?;
+        let mut registered = self.pending.register(&request.id)?;
         let queued = OutboundMessage::Message {
-            request: Some((request.id.clone(), Arc::clone(has_left))),
+            request: Some((request.id.clone(), Arc::clone(was_written))),
             message: request.message,
         };
         tokio::select! {
             biased;
             // The connection may end while a server that does not read blocks the sending.
-            reply = pending.reply() => return reply,
+            reply = registered.reply() => return reply,
             _ = self.outbox.send(queued) => {}
         }
         // If sending failed, the connection has ended, and the reply contains the reason.
-        pending.reply().await
+        registered.reply().await
     }
 
     /// Sends a message without a response.
     pub(super) async fn notify(&self, message: Bytes) -> Result<(), McpErrorKind> {
-        let sent = self.outbox.send(OutboundMessage::notice(message)).await;
-        sent.map_err(|_| McpErrorKind::StreamClosed)
+        self.outbox
+            .send(OutboundMessage::notice(message))
+            .await
+            .map_err(|_| McpErrorKind::StreamClosed)
     }
 
     /// Ends the writing task after it has written all waiting messages.
@@ -128,7 +130,7 @@ impl Duplex {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.waiting.is_open()
+        self.pending.is_open()
     }
 }
 
@@ -141,14 +143,14 @@ impl OutboundMessage {
 }
 
 impl WriteMarker {
-    fn of(request: Option<(RpcRequestId, Arc<AtomicBool>)>) -> Self {
-        Self(request.map(|(_, has_left)| has_left))
+    fn for_request(request: Option<(RpcRequestId, Arc<AtomicBool>)>) -> Self {
+        Self(request.map(|(_, was_written)| was_written))
     }
 
     /// Marks the message as not written at all, so that it may be sent over another connection.
     pub(super) fn undo(&self) {
-        if let Some(has_left) = &self.0 {
-            has_left.store(false, Ordering::Release);
+        if let Some(was_written) = &self.0 {
+            was_written.store(false, Ordering::Release);
         }
     }
 }
@@ -161,7 +163,7 @@ impl DuplexOutbox {
                 OutboundMessage::Message { request, message }
                     if self.should_write(request.as_ref()) =>
                 {
-                    return Some((message, WriteMarker::of(request)));
+                    return Some((message, WriteMarker::for_request(request)));
                 }
                 OutboundMessage::Message { .. } => {}
                 OutboundMessage::End => return None,
@@ -174,7 +176,7 @@ impl DuplexOutbox {
         match self.messages.try_recv().ok()? {
             OutboundMessage::Message { request, message } => self
                 .should_write(request.as_ref())
-                .then(|| (message, WriteMarker::of(request))),
+                .then(|| (message, WriteMarker::for_request(request))),
             OutboundMessage::End => {
                 self.messages.close();
                 None
@@ -184,22 +186,22 @@ impl DuplexOutbox {
 
     /// Returns whether to write a message: the caller of a request may be gone.
     fn should_write(&self, request: Option<&(RpcRequestId, Arc<AtomicBool>)>) -> bool {
-        let Some((id, has_left)) = request else {
+        let Some((id, was_written)) = request else {
             return true;
         };
         // Set first: once a request may have been written, it must not be sent again.
-        has_left.store(true, Ordering::Release);
-        self.waiting.has(id)
+        was_written.store(true, Ordering::Release);
+        self.pending.has(id)
     }
 }
 
 impl Drop for DuplexOutbox {
     fn drop(&mut self) {
-        self.waiting.close(|| McpErrorKind::StreamClosed);
+        self.pending.close(|| McpErrorKind::StreamClosed);
     }
 }
 
-impl Inbox {
+impl DuplexInbox {
     /// Handles a line or WebSocket message from the server. Skips what is not JSON-RPC, unless it is
     /// recognizable as the response to a waiting request.
     pub(super) fn take(&mut self, bytes: &[u8]) {
@@ -219,7 +221,7 @@ impl Inbox {
             }
         }
         if let Some((id, error)) = unreadable {
-            self.waiting.reply(&id, Err(error));
+            self.pending.reply(&id, Err(error));
         }
     }
 
@@ -243,8 +245,8 @@ impl Inbox {
     /// exactly one request is waiting, fails that one.
     pub(super) fn handle_too_large(&self, id: Option<RpcRequestId>, limit: usize) {
         tracing::debug!(limit, "Skipped a server message above the size limit");
-        if let Some(id) = id.or_else(|| self.waiting.only()) {
-            self.waiting
+        if let Some(id) = id.or_else(|| self.pending.only()) {
+            self.pending
                 .reply(&id, Err(McpErrorKind::TooLarge { limit }));
         }
     }
@@ -255,15 +257,15 @@ impl Inbox {
     }
 
     /// Fails all waiting requests with the reason for which the connection ended.
-    pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
-        self.waiting.close(ending);
+    pub(super) fn close(&self, close_error: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
+        self.pending.close(close_error);
     }
 
     /// Handles a request that only clients send. If it is this client's own request, the other end
     /// echoes: it would echo responses, too, which would then look like the server's.
     fn handle_client_method(&self, id: &RawValue, method: &str) {
         let id: Option<RpcRequestId> = serde_json::from_str(id.get()).ok();
-        if !id.is_some_and(|id| self.waiting.reply(&id, Err(McpErrorKind::Echo))) {
+        if !id.is_some_and(|id| self.pending.reply(&id, Err(McpErrorKind::Echo))) {
             tracing::debug!(
                 method,
                 "Skipped a server request with a method that only clients may call"
@@ -276,7 +278,7 @@ impl Inbox {
             Incoming::Response { id, outcome } => {
                 self.has_answered |= outcome.is_ok();
                 // An error without an id could belong to any request, so it must not end one.
-                if !self.waiting.reply(&id, Ok(outcome)) {
+                if !self.pending.reply(&id, Ok(outcome)) {
                     tracing::debug!(?id, "Skipped a response without a waiting request");
                 }
             }
@@ -298,9 +300,9 @@ impl Inbox {
     }
 }
 
-impl Drop for Inbox {
+impl Drop for DuplexInbox {
     fn drop(&mut self) {
-        self.waiting.close(|| McpErrorKind::StreamClosed);
+        self.pending.close(|| McpErrorKind::StreamClosed);
     }
 }
 

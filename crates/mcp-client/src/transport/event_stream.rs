@@ -8,10 +8,10 @@ use parking_lot::Mutex;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::waiting::PendingRequests;
+use super::pending_requests::PendingRequests;
 use super::{PING_TIMEOUT, SerializedRequest, Transport, TransportFuture, knows_session};
 use crate::http::{
-    Answer, AnswerReader, HttpLink, Rejection, RejectionAnswer, check_status, messages_of,
+    HttpLink, Rejection, RejectionResponse, ResponseBody, ResponseReader, check_status, parse_event,
 };
 use crate::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
 use crate::peer::{Answers, Peer};
@@ -35,7 +35,7 @@ pub(crate) enum EndpointRule {
 ///
 /// A separate task reads the stream while the transport exists.
 pub(crate) struct EventStreamTransport {
-    poster: Arc<EventStreamState>,
+    state: Arc<EventStreamState>,
     reader: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -46,7 +46,7 @@ struct EventStreamState {
     endpoint: Url,
     /// Whether the server has forgotten the session of the endpoint, although the stream is open.
     forgotten: AtomicBool,
-    waiting: PendingRequests,
+    pending_requests: PendingRequests,
 }
 
 impl EventStreamTransport {
@@ -57,27 +57,27 @@ impl EventStreamTransport {
         peer: Arc<Peer>,
     ) -> Result<Self, McpErrorKind> {
         let body = link.get_stream(HeaderMap::new()).await?;
-        let mut reader = AnswerReader::endless(body, &link.limits);
+        let mut reader = ResponseReader::endless(body, &link.limits);
         let endpoint = match rule {
             EndpointRule::SameUrl => link.url.clone(),
             EndpointRule::Announced => announced_endpoint(&mut reader, &link.url).await?,
         };
-        let poster = Arc::new(EventStreamState {
+        let state = Arc::new(EventStreamState {
             link,
             peer,
             endpoint,
             forgotten: AtomicBool::new(false),
-            waiting: PendingRequests::new(),
+            pending_requests: PendingRequests::new(),
         });
-        let task = tokio::spawn(read_responses(Arc::clone(&poster), reader));
+        let task = tokio::spawn(read_responses(Arc::clone(&state), reader));
         Ok(Self {
-            poster,
+            state,
             reader: Mutex::new(Some(AbortOnDropHandle::new(task))),
         })
     }
 }
 
-async fn announced_endpoint(reader: &mut AnswerReader, base: &Url) -> Result<Url, McpErrorKind> {
+async fn announced_endpoint(reader: &mut ResponseReader, base: &Url) -> Result<Url, McpErrorKind> {
     while let Some(event) = reader.next().await? {
         if event.event == "endpoint" {
             return endpoint_url(base, &event.data);
@@ -89,24 +89,25 @@ async fn announced_endpoint(reader: &mut AnswerReader, base: &Url) -> Result<Url
 /// Resolves an endpoint against the stream's URL. Rejects another origin, to which the credential
 /// would be sent.
 fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
-    let endpoint = base.join(announced.trim());
-    let endpoint = endpoint.map_err(|_| McpErrorKind::ForeignEndpoint)?;
+    let endpoint = base
+        .join(announced.trim())
+        .map_err(|_| McpErrorKind::ForeignEndpoint)?;
     if endpoint.origin() != base.origin() {
         return Err(McpErrorKind::ForeignEndpoint);
     }
     Ok(endpoint)
 }
 
-async fn read_responses(poster: Arc<EventStreamState>, mut reader: AnswerReader) {
+async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader) {
     // However the task ends, waiting requests fail.
-    let _ending = CloseOnDrop(&poster.waiting);
+    let _ending = CloseOnDrop(&state.pending_requests);
     let mut answers = Answers::default();
     loop {
         match reader.next().await {
             Ok(Some(event)) if event.event == "endpoint" => {}
             Ok(Some(event)) => {
-                for message in messages_of(&event) {
-                    poster.dispatch(message, &mut answers);
+                for message in parse_event(&event) {
+                    state.dispatch(message, &mut answers);
                 }
             }
             Ok(None) => break,
@@ -131,7 +132,7 @@ impl EventStreamState {
         match message {
             Incoming::Response { id, outcome } => {
                 // An error without an id could belong to any request, so it must not end one.
-                self.waiting.reply(&id, Ok(outcome));
+                self.pending_requests.reply(&id, Ok(outcome));
             }
             other => self.handle_message(other, answers),
         }
@@ -139,10 +140,10 @@ impl EventStreamState {
 
     fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         if let Some(answer) = self.peer.handle_message(message) {
-            let poster = Arc::clone(self);
+            let state = Arc::clone(self);
             answers.send(answer, move |message| async move {
                 // Harmless, because the server ignores a second response to its request.
-                poster.post(message, Repeat::Harmless).await.map(drop)
+                state.post(message, Repeat::Harmless).await.map(drop)
             });
         }
     }
@@ -158,17 +159,17 @@ impl EventStreamState {
             .await
     }
 
-    async fn post(&self, message: Bytes, repeat: Repeat) -> Result<Answer, McpErrorKind> {
+    async fn post(&self, message: Bytes, repeat: Repeat) -> Result<ResponseBody, McpErrorKind> {
         let response = check_status(self.send(message, repeat).await?).await?;
         self.read(response).await
     }
 
-    async fn read(&self, response: reqwest::Response) -> Result<Answer, McpErrorKind> {
+    async fn read(&self, response: reqwest::Response) -> Result<ResponseBody, McpErrorKind> {
         match self.link.read(response).await {
             // Most servers respond with `Accepted` as `text/plain`; the JSON-RPC response comes
             // later.
             Err(McpErrorKind::ContentType { .. } | McpErrorKind::InvalidMessage(_)) => {
-                Ok(Answer::Empty)
+                Ok(ResponseBody::Empty)
             }
             other => other,
         }
@@ -188,18 +189,18 @@ impl EventStreamState {
     ) -> Result<RpcOutcome, McpErrorKind> {
         let is_not_found = response.status() == StatusCode::NOT_FOUND;
         let rejection = Rejection::read(response, Some(id)).await;
-        let is_lost = match &rejection.answer {
+        let is_lost = match &rejection.response {
             _ if opens => false,
-            RejectionAnswer::Missing => match rejection.session_loss(self.names_session()) {
+            RejectionResponse::Missing => match rejection.session_loss(self.names_session()) {
                 SessionLoss::Certain => true,
                 SessionLoss::IfPingConfirms => Box::pin(self.has_session()).await == Some(false),
                 _ => false,
             },
-            RejectionAnswer::Unknown => {
+            RejectionResponse::Unknown => {
                 is_not_found && self.names_session() && repeat.is_harmless()
             }
             // The session checks JSON-RPC responses of all transports.
-            RejectionAnswer::Response(_) => false,
+            RejectionResponse::Response(_) => false,
         };
         if is_lost {
             // Other requests may still get their responses on the stream.
@@ -219,7 +220,7 @@ impl EventStreamState {
     async fn has_session(self: &Arc<Self>) -> Option<bool> {
         let ping = async {
             let (id, message) = jsonrpc::ping();
-            let mut pending = self.waiting.register(&id).ok()?;
+            let mut pending = self.pending_requests.register(&id).ok()?;
             let response = self.send(message, Repeat::Harmless).await.ok()?;
             if !response.status().is_success() {
                 let rejection = Rejection::read(response, Some(&id)).await;
@@ -231,8 +232,7 @@ impl EventStreamState {
             };
             knows_session(&pong)
         };
-        let ping = pillion_deadline::timeout(PING_TIMEOUT, ping);
-        ping.await.ok().flatten()
+        pillion_deadline::timeout(PING_TIMEOUT, ping).await.ok()?
     }
 
     /// Sends a POST, and returns the JSON-RPC response only if it is in the body of the HTTP
@@ -257,7 +257,7 @@ impl EventStreamState {
         id: &RpcRequestId,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let mut answers = Answers::default();
-        let mut response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
+        let mut find_response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
             let mut found = None;
             for message in messages {
                 match message {
@@ -270,12 +270,12 @@ impl EventStreamState {
             found
         };
         match self.read(response).await? {
-            Answer::Empty => Ok(None),
-            Answer::Messages(messages) => Ok(response_in(&mut messages.into_iter())),
-            Answer::Stream(mut reader) => {
+            ResponseBody::Empty => Ok(None),
+            ResponseBody::Messages(messages) => Ok(find_response_in(&mut messages.into_iter())),
+            ResponseBody::Stream(mut reader) => {
                 while let Some(event) = reader.next().await? {
-                    let messages = messages_of(&event);
-                    if let Some(outcome) = response_in(&mut messages.into_iter()) {
+                    let messages = parse_event(&event);
+                    if let Some(outcome) = find_response_in(&mut messages.into_iter()) {
                         self.link.finish(reader).await;
                         return Ok(Some(outcome));
                     }
@@ -292,9 +292,9 @@ impl Transport for EventStreamTransport {
         request: SerializedRequest,
     ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
         Box::pin(async move {
-            let poster = &self.poster;
+            let state = &self.state;
             let (id, opens) = (request.id.clone(), request.opens);
-            let mut pending = poster.waiting.register(&id).map_err(|ending| {
+            let mut pending = state.pending_requests.register(&id).map_err(|ending| {
                 if opens {
                     return ending; // There was no session yet.
                 }
@@ -302,10 +302,10 @@ impl Transport for EventStreamTransport {
                 McpErrorKind::SessionExpired
             })?;
             let mut post = {
-                let poster = Arc::clone(poster);
-                Box::pin(async move { poster.post_for(request).await })
+                let state = Arc::clone(state);
+                Box::pin(async move { state.post_for(request).await })
             };
-            let in_answer = tokio::select! {
+            let in_body = tokio::select! {
                 biased;
                 reply = pending.reply() => {
                     // The response arrived before the POST finished. The POST is still read to its
@@ -313,9 +313,9 @@ impl Transport for EventStreamTransport {
                     tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
                     return reply;
                 }
-                in_answer = &mut post => in_answer?,
+                in_body = &mut post => in_body?,
             };
-            match in_answer {
+            match in_body {
                 Some(outcome) => Ok(outcome),
                 None => pending.reply().await,
             }
@@ -328,19 +328,19 @@ impl Transport for EventStreamTransport {
         repeat: Repeat,
     ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
         Box::pin(async move {
-            if let Answer::Stream(reader) = self.poster.post(message, repeat).await? {
-                self.poster.link.finish(reader).await;
+            if let ResponseBody::Stream(reader) = self.state.post(message, repeat).await? {
+                self.state.link.finish(reader).await;
             }
             Ok(())
         })
     }
 
     fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
-        Box::pin(self.poster.has_session())
+        Box::pin(self.state.has_session())
     }
 
     fn is_open(&self) -> bool {
-        self.poster.waiting.is_open() && !self.poster.forgotten.load(Ordering::Acquire)
+        self.state.pending_requests.is_open() && !self.state.forgotten.load(Ordering::Acquire)
     }
 
     /// The revisions with this transport have no version header.

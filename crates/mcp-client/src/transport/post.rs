@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{SerializedRequest, Transport, TransportFuture};
-use crate::http::{Answer, AnswerReader, HttpLink, check_status, messages_of};
+use crate::http::{HttpLink, ResponseBody, ResponseReader, check_status, parse_event};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::peer::{Answers, Peer};
@@ -44,9 +44,9 @@ struct PostConnection {
     /// Headers of every message, after the revision was negotiated.
     message_headers: OnceLock<HeaderMap>,
     /// Whether the session has expired or was closed.
-    over: AtomicBool,
-    /// Requests whose stream broke: some servers respond to them on another stream.
-    astray: Mutex<HashMap<RpcRequestId, oneshot::Sender<RpcOutcome>>>,
+    is_closed: AtomicBool,
+    /// Requests whose stream broke: some servers respond to them on the listening stream.
+    detached_requests: Mutex<HashMap<RpcRequestId, oneshot::Sender<RpcOutcome>>>,
 }
 
 impl PostTransport {
@@ -58,8 +58,8 @@ impl PostTransport {
                 session: OnceLock::new(),
                 version: OnceLock::new(),
                 message_headers: OnceLock::new(),
-                over: AtomicBool::new(false),
-                astray: Mutex::default(),
+                is_closed: AtomicBool::new(false),
+                detached_requests: Mutex::default(),
             }),
             listener: Mutex::default(),
         }
@@ -122,7 +122,7 @@ impl PostConnection {
     /// Marks the session as closed: the next request must open another one. Returns `false` if it
     /// already was.
     fn end_session(&self) -> bool {
-        !self.over.swap(true, Ordering::AcqRel)
+        !self.is_closed.swap(true, Ordering::AcqRel)
     }
 
     /// Deletes the session on the server, if there is one (MCP 2025-11-25, "Session Management").
@@ -169,11 +169,11 @@ impl PostConnection {
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut answers = Answers::default();
         match self.link.read(response).await? {
-            Answer::Empty => Err(McpErrorKind::NoResponse),
-            Answer::Messages(messages) => self
+            ResponseBody::Empty => Err(McpErrorKind::NoResponse),
+            ResponseBody::Messages(messages) => self
                 .find_response(id, messages, &mut answers)
                 .ok_or(McpErrorKind::NoResponse),
-            Answer::Stream(mut reader) => {
+            ResponseBody::Stream(mut reader) => {
                 if is_endless {
                     reader.without_totals();
                 }
@@ -189,14 +189,14 @@ impl PostConnection {
     async fn read_stream(
         self: &Arc<Self>,
         id: &RpcRequestId,
-        reader: &mut AnswerReader,
+        reader: &mut ResponseReader,
         answers: &mut Answers,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut resumption = Resumption::new(self.has(Feature::Handshake));
         loop {
             let end = match reader.next().await {
                 Ok(Some(event)) => {
-                    let messages = messages_of(&event);
+                    let messages = parse_event(&event);
                     if !messages.is_empty() {
                         resumption.reset_pauses();
                     }
@@ -245,11 +245,11 @@ impl PostConnection {
         struct ListenerWait<'a>(&'a PostConnection, &'a RpcRequestId);
         impl Drop for ListenerWait<'_> {
             fn drop(&mut self) {
-                self.0.astray.lock().remove(self.1);
+                self.0.detached_requests.lock().remove(self.1);
             }
         }
         let (sender, receiver) = oneshot::channel();
-        self.astray.lock().insert(id.clone(), sender);
+        self.detached_requests.lock().insert(id.clone(), sender);
         let _wait = ListenerWait(self, id);
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
@@ -276,7 +276,7 @@ impl PostConnection {
 
     fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
         if let Incoming::Response { id, outcome } = message {
-            if let Some(caller) = self.astray.lock().remove(&id) {
+            if let Some(caller) = self.detached_requests.lock().remove(&id) {
                 let _ = caller.send(outcome);
             }
             return;
@@ -308,7 +308,7 @@ impl Transport for PostTransport {
         Box::pin(async move {
             let response = self.connection.post(message, repeat).await?;
             // The body is ignored; reading it to its end returns the connection to the pool.
-            if let Ok(Answer::Stream(reader)) = self.connection.link.read(response).await {
+            if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read(response).await {
                 self.connection.link.finish(reader).await;
             }
             Ok(())
@@ -320,7 +320,7 @@ impl Transport for PostTransport {
     }
 
     fn is_open(&self) -> bool {
-        !self.connection.over.load(Ordering::Acquire)
+        !self.connection.is_closed.load(Ordering::Acquire)
     }
 
     fn negotiated(&self, version: ProtocolVersion) {
@@ -337,10 +337,11 @@ impl Transport for PostTransport {
             if self.connection.has(Feature::Handshake) && self.is_open() {
                 let ready = {
                     let mut listener = self.listener.lock();
-                    let listener = listener.get_or_insert_with(|| {
-                        GetStreamListener::start(Arc::clone(&self.connection))
-                    });
-                    listener.ready()
+                    listener
+                        .get_or_insert_with(|| {
+                            GetStreamListener::start(Arc::clone(&self.connection))
+                        })
+                        .ready()
                 };
                 ready.await;
             }

@@ -19,9 +19,9 @@ use tokio_util::task::AbortOnDropHandle;
 use pillion_egress::{RestartPace, Restarts};
 
 use self::lines::{LineReader, OutputLine};
-use self::process::{ServerProcess, Streams};
+use self::process::{ServerProcess, ServerStreams};
 use self::stderr::{LastStderrLine, StderrLog};
-use super::duplex::{Duplex, DuplexOutbox, Inbox, WriteMarker, duplex};
+use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, WriteMarker, duplex};
 use super::{SerializedRequest, Transport, TransportFuture};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
@@ -85,42 +85,42 @@ impl StdioTransport {
         link.restarts.wait().await?;
         let (process, streams) = ServerProcess::start(&link.command).await?;
         let process = Arc::new(process);
-        let Streams {
+        let ServerStreams {
             input,
             output,
             errors,
         } = streams;
-        let last_words = LastStderrLine::default();
+        let last_line = LastStderrLine::default();
         let secrets = Secrets::of_environment(&link.command);
-        let log = StderrLog::new(link.label.to_string(), secrets, last_words.clone());
+        let log = StderrLog::new(link.label.to_string(), secrets, last_line.clone());
         let (duplex, outbox, inbox) = duplex(peer, &link.label);
-        let connection = Connection {
+        let connection = StdioConnection {
             inbox,
             process: Arc::clone(&process),
             restarts: Arc::clone(&link.restarts),
-            last_words,
+            last_line,
             log: AbortOnDropHandle::new(tokio::spawn(log.copy(errors))),
             started: Instant::now(),
             limit: link.limits.max_event_bytes,
         };
-        let connection = tokio::spawn(connection.run(output, write(input, outbox)));
+        let task = tokio::spawn(connection.run(output, write(input, outbox)));
         Ok(Self {
             duplex,
             process,
-            _connection: AbortOnDropHandle::new(connection),
+            _connection: AbortOnDropHandle::new(task),
         })
     }
 }
 
 /// Writes messages until the server stops reading; then returns the outbox.
 async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbox {
-    let mut batch = Batch::default();
-    while let Some((message, departure)) = outbox.next().await {
-        batch.add(&message, departure);
+    let mut batch = WriteBatch::default();
+    while let Some((message, marker)) = outbox.next().await {
+        batch.add(&message, marker);
         while batch.lines.len() < BATCH_BYTES
-            && let Some((message, departure)) = outbox.next_waiting()
+            && let Some((message, marker)) = outbox.next_waiting()
         {
-            batch.add(&message, departure);
+            batch.add(&message, marker);
         }
         if let Err(error) = batch.write(&mut input).await {
             tracing::debug!(%error, "The server process closed its standard input");
@@ -134,18 +134,18 @@ async fn write(mut input: pipe::Sender, mut outbox: DuplexOutbox) -> DuplexOutbo
 
 /// Messages that are written together.
 #[derive(Default)]
-struct Batch {
+struct WriteBatch {
     lines: Vec<u8>,
     /// The start of each message in `lines`.
-    departures: Vec<(usize, WriteMarker)>,
+    markers: Vec<(usize, WriteMarker)>,
 }
 
-impl Batch {
+impl WriteBatch {
     /// Adds a message as one line. Line breaks in JSON are only white space, because those in
     /// strings are escaped.
-    fn add(&mut self, message: &[u8], departure: WriteMarker) {
+    fn add(&mut self, message: &[u8], marker: WriteMarker) {
         let from = self.lines.len();
-        self.departures.push((from, departure));
+        self.markers.push((from, marker));
         self.lines.extend_from_slice(message);
         for byte in &mut self.lines[from..] {
             if matches!(byte, b'\n' | b'\r') {
@@ -163,71 +163,71 @@ impl Batch {
             match input.write(&self.lines[written..]).await {
                 Ok(count) => written += count,
                 Err(error) => {
-                    let whole = self.departures.iter().filter(|(from, _)| *from >= written);
-                    whole.for_each(|(_, departure)| departure.undo());
+                    let unwritten = self.markers.iter().filter(|(from, _)| *from >= written);
+                    unwritten.for_each(|(_, marker)| marker.undo());
                     return Err(error);
                 }
             }
         }
         self.lines.clear();
         self.lines.shrink_to(BATCH_BYTES);
-        self.departures.clear();
+        self.markers.clear();
         Ok(())
     }
 }
 
 /// The task that communicates with the server and waits for its end.
-struct Connection {
-    inbox: Inbox,
+struct StdioConnection {
+    inbox: DuplexInbox,
     process: Arc<ServerProcess>,
     restarts: Arc<Restarts>,
-    last_words: LastStderrLine,
+    last_line: LastStderrLine,
     /// Copies the server's standard error.
     log: AbortOnDropHandle<()>,
     started: Instant,
     limit: usize,
 }
 
-impl Connection {
+impl StdioConnection {
     async fn run(mut self, output: pipe::Receiver, writing: impl Future<Output = DuplexOutbox>) {
         // Keeps the outbox, because dropping it would fail callers with a less specific error.
         tokio::pin!(writing);
-        let mut deaf = None;
+        let mut stopped_outbox = None;
         let process = Arc::clone(&self.process);
-        let ended = async {
+        let lingered = async {
             process.ended().await;
             // A process that left the group may keep the output open forever.
             tokio::time::sleep(LINGER_TIMEOUT).await;
         };
         tokio::select! {
             () = self.read(output) => {}
-            () = ended => {}
+            () = lingered => {}
             () = async {
-                deaf = Some((&mut writing).await);
+                stopped_outbox = Some((&mut writing).await);
                 // The server may still respond to what it has read.
                 tokio::time::sleep(LINGER_TIMEOUT).await;
             } => {}
         }
         // The server may still run, but without reading or writing it is useless.
-        let ended = tokio::time::timeout(END_TIMEOUT, self.process.ended()).await;
+        let outcome = tokio::time::timeout(END_TIMEOUT, self.process.ended()).await;
         self.process.end();
-        let (lived, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
-        match ended {
-            Ok(ended) if ended.asked => {}
+        let (run_time, has_answered) = (self.started.elapsed(), self.inbox.has_answered());
+        match outcome {
+            Ok(ended) if ended.is_requested => {}
             Ok(ended) => {
                 // Its last output may not have been read yet.
                 let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log).await;
-                let (status, last_words) = (ended.status, self.last_words.get());
-                tracing::debug!(?status, last_words, "The server process ended");
-                self.restarts.crashed(lived, has_answered);
+                let (status, last_line) = (ended.status, self.last_line.get());
+                tracing::debug!(?status, last_words = last_line, "The server process ended");
+                self.restarts.crashed(run_time, has_answered);
                 self.inbox.close(move || McpErrorKind::ProcessEnded {
                     status,
-                    last_words: last_words.clone(),
+                    last_words: last_line.clone(),
                 });
             }
-            Err(_) => self.restarts.crashed(lived, has_answered),
+            Err(_) => self.restarts.crashed(run_time, has_answered),
         }
-        drop(deaf);
+        drop(stopped_outbox);
     }
 
     async fn read(&mut self, output: pipe::Receiver) {
@@ -248,7 +248,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for StdioConnection {
     /// A runtime that shuts down drops its tasks, so the server would be left running.
     fn drop(&mut self) {
         self.process.end();

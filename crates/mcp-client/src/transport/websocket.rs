@@ -21,7 +21,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
 
-use super::duplex::{Duplex, DuplexOutbox, Inbox, duplex};
+use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, duplex};
 use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::HttpLink;
 use crate::jsonrpc::RpcOutcome;
@@ -46,7 +46,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout for the server's close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An open WebSocket.
+/// An open WebSocket. A separate task reads and writes until the transport is closed or dropped.
 pub(crate) struct WebSocketTransport {
     duplex: Duplex,
     ended: CancellationToken,
@@ -54,19 +54,18 @@ pub(crate) struct WebSocketTransport {
 }
 
 impl WebSocketTransport {
-    /// Opens a WebSocket.
+    /// Requests a WebSocket from the server, and starts its task.
     ///
     /// # Errors
-    /// Same as for HTTP requests; [`McpErrorKind::NotWebSocket`] if the server responds but does
+    /// As for HTTP requests; [`McpErrorKind::NotWebSocket`] if the server responds but does
     /// not open a WebSocket.
     pub(crate) async fn open(link: &HttpLink, peer: Arc<Peer>) -> Result<Self, McpErrorKind> {
         let limit = link.limits.max_event_bytes;
         let limits = WebSocketConfig::default()
             .max_message_size(Some(limit))
             .max_frame_size(Some(limit));
-        let upgraded = upgrade::request(link).await?;
-        let upgraded = CooperativeStream::new(upgraded);
-        let socket = UpgradedWebSocket::from_raw_socket(upgraded, Role::Client, Some(limits)).await;
+        let stream = CooperativeStream::new(upgrade::request(link).await?);
+        let socket = UpgradedWebSocket::from_raw_socket(stream, Role::Client, Some(limits)).await;
         let (duplex, outbox, inbox) = duplex(peer, &link.label);
         let ended = CancellationToken::new();
         let guard = ended.clone().drop_guard();
@@ -83,16 +82,21 @@ impl WebSocketTransport {
 }
 
 /// Communicates with the server until either side closes the connection.
-async fn run(socket: UpgradedWebSocket, mut outbox: DuplexOutbox, inbox: Inbox, limit: usize) {
+async fn run(
+    socket: UpgradedWebSocket,
+    mut outbox: DuplexOutbox,
+    inbox: DuplexInbox,
+    limit: usize,
+) {
     let (sink, stream) = socket.split();
-    let heard = Arc::new(AtomicBool::new(true));
-    let reading = read(stream, inbox, Arc::clone(&heard), limit);
+    let has_received = Arc::new(AtomicBool::new(true));
+    let reading = read(stream, inbox, Arc::clone(&has_received), limit);
     tokio::pin!(reading);
-    let said_goodbye = tokio::select! {
+    let close_sent = tokio::select! {
         () = &mut reading => false,
-        said_goodbye = write(sink, &mut outbox, &heard) => said_goodbye,
+        close_sent = write(sink, &mut outbox, &has_received) => close_sent,
     };
-    if said_goodbye {
+    if close_sent {
         // The server's close frame ends the connection; messages before it are still handled.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, reading).await;
     }
@@ -101,13 +105,13 @@ async fn run(socket: UpgradedWebSocket, mut outbox: DuplexOutbox, inbox: Inbox, 
 /// Reads until the server closes the connection or it breaks. Pings are answered while reading.
 async fn read(
     mut stream: SplitStream<UpgradedWebSocket>,
-    mut inbox: Inbox,
-    heard: Arc<AtomicBool>,
+    mut inbox: DuplexInbox,
+    has_received: Arc<AtomicBool>,
     limit: usize,
 ) {
     let mut empty_messages = EmptyMessages::default();
     while let Some(message) = stream.next().await {
-        heard.store(true, Ordering::Relaxed);
+        has_received.store(true, Ordering::Relaxed);
         match message {
             Ok(Message::Text(text)) if !text.is_empty() => inbox.take(text.as_bytes()),
             Ok(Message::Binary(bytes)) if !bytes.is_empty() => inbox.take(&bytes),
@@ -115,7 +119,7 @@ async fn read(
                 tracing::debug!(?frame, "The server closed the WebSocket");
             }
             Ok(_) => {
-                if empty_messages.exceed_the_limit() {
+                if empty_messages.exceeds_limit() {
                     tracing::warn!("The server sent too many pings and empty messages");
                     return;
                 }
@@ -152,7 +156,7 @@ impl Default for EmptyMessages {
 
 impl EmptyMessages {
     /// Counts a message, and returns whether the interval has too many.
-    fn exceed_the_limit(&mut self) -> bool {
+    fn exceeds_limit(&mut self) -> bool {
         if self.since.elapsed() >= PING_INTERVAL {
             *self = Self::default();
         }
@@ -165,7 +169,7 @@ impl EmptyMessages {
 async fn write(
     mut sink: SplitSink<UpgradedWebSocket, Message>,
     outbox: &mut DuplexOutbox,
-    heard: &AtomicBool,
+    has_received: &AtomicBool,
 ) -> bool {
     let mut pings = tokio::time::interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -176,7 +180,7 @@ async fn write(
                 None => break,
             },
             _ = pings.tick() => {
-                if !heard.swap(false, Ordering::Relaxed) {
+                if !has_received.swap(false, Ordering::Relaxed) {
                     tracing::debug!("The server no longer answers pings");
                     return false;
                 }
@@ -239,11 +243,11 @@ impl Transport for WebSocketTransport {
         Box::pin(async {
             // Runs even if the caller drops the future.
             let _abort = AbortOnDrop::new(self.connection.abort_handle());
-            let goodbye = async {
+            let closing = async {
                 self.duplex.end().await;
                 self.ended.cancelled().await;
             };
-            let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, goodbye).await;
+            let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, closing).await;
         })
     }
 }

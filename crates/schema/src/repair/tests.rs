@@ -308,7 +308,7 @@ fn written_by_php(schema: &Value, next: &mut impl FnMut() -> bool) -> Value {
         return json!([]);
     }
     let keywords = keywords.iter().map(|(keyword, value)| {
-        let written = match (SubschemaKind::of(keyword), value) {
+        let written = match (SubschemaKind::from_keyword(keyword), value) {
             (SubschemaKind::Nothing, value) => match keyword.as_str() {
                 "dependentRequired" if next() => json!([]),
                 "required" if next() => json!({}),

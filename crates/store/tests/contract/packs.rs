@@ -131,8 +131,8 @@ pub async fn the_documents_of_packs_are_limited(store: Arc<dyn Store>) {
     assert!(store.put_document("q", "c", "1", Some(1)).await.unwrap());
 
     let bounds = LogBounds {
-        most_entries: Some(3),
-        most_logs: Some(1),
+        max_entries: Some(3),
+        max_logs: Some(1),
     };
     for number in 1..=5 {
         let added = store.append_entry("p", "l", "1", at(number), bounds).await;
@@ -156,8 +156,8 @@ pub async fn the_documents_of_packs_are_limited_under_concurrency(store: Arc<dyn
         for number in 0..8 {
             let name = number.to_string();
             let bounds = LogBounds {
-                most_entries: None,
-                most_logs: Some(3),
+                max_entries: None,
+                max_logs: Some(3),
             };
             let (kept, pack_of, log) = (Arc::clone(&store), pack.clone(), name.clone());
             logs.spawn(async move { kept.append_entry(&pack_of, &log, "1", at(1), bounds).await });

@@ -86,8 +86,10 @@ pub(super) fn check_proposal(
 fn is_unsafe(text: &str) -> bool {
     let lower = text.to_lowercase();
     let words: Vec<_> = lower.split_whitespace().collect();
-    let text = words.join(" ");
-    FORBIDDEN_PHRASES.iter().any(|phrase| text.contains(phrase))
+    let normalized = words.join(" ");
+    FORBIDDEN_PHRASES
+        .iter()
+        .any(|phrase| normalized.contains(phrase))
 }
 
 /// Returns whether a narration contains a name that is not part of an allowed name. The first
@@ -103,12 +105,12 @@ fn names_unknown_actor(narration: &str, allowed: &[String]) -> bool {
         names.skip(1)
     });
     names.any(|name| {
-        let name = name.to_lowercase();
-        !NON_NAMES.contains(&name.as_str()) && !allowed.contains(&name)
+        let lower = name.to_lowercase();
+        !NON_NAMES.contains(&lower.as_str()) && !allowed.contains(&lower)
     })
 }
 
-/// Matches `\b[A-Z][a-z]{2,}\b`.
+/// Returns whether a word matches `\b[A-Z][a-z]{2,}\b`.
 fn looks_like_a_name(word: &str) -> bool {
     let bytes = word.as_bytes();
     bytes.len() >= 3
@@ -128,10 +130,11 @@ fn sentences(text: &str) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let ends = rest.char_indices().zip(rest.chars().skip(1));
-        let mut ends = ends
-            .filter(|((_, end), after)| matches!(end, '.' | '!' | '?') && after.is_whitespace());
-        let end = ends.next().map_or(rest.len(), |((end, _), _)| end + 1);
+        let end = rest
+            .char_indices()
+            .zip(rest.chars().skip(1))
+            .find(|((_, end), after)| matches!(end, '.' | '!' | '?') && after.is_whitespace())
+            .map_or(rest.len(), |((end, _), _)| end + 1);
         let sentence;
         (sentence, rest) = rest.split_at(end);
         Some(sentence)

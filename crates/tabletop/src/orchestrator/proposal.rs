@@ -7,7 +7,7 @@ const MAX_RESPONSE_CHARS: usize = 50_000;
 /// Maximum number of braces at which an object is searched.
 const MAX_BRACES: usize = 64;
 
-/// The proposal and narration of a model.
+/// What a model proposes: an ability check and a narration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Proposal {
     pub(super) action: String,
@@ -20,7 +20,7 @@ pub(super) struct Proposal {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct WrittenProposal {
+struct ModelProposal {
     proposal: ProposalMembers,
     narration: String,
 }
@@ -49,7 +49,7 @@ impl Proposal {
 /// Parses a model's response: the first JSON object in it, regardless of surrounding text, must be
 /// a proposal.
 pub(super) fn read(text: &str) -> Option<Proposal> {
-    let WrittenProposal {
+    let ModelProposal {
         proposal,
         narration,
     } = serde_json::from_value(first_object(truncate(text))?).ok()?;
@@ -71,12 +71,11 @@ fn truncate(text: &str) -> &str {
 
 /// Returns the first JSON object in a text, skipping braces that do not begin one.
 fn first_object(text: &str) -> Option<Value> {
-    let braces = text.match_indices('{').take(MAX_BRACES);
-    let mut objects = braces.filter_map(|(start, _)| {
+    let mut braces = text.match_indices('{').take(MAX_BRACES);
+    braces.find_map(|(start, _)| {
         let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
         values.next()?.ok()
-    });
-    objects.next()
+    })
 }
 
 #[cfg(test)]

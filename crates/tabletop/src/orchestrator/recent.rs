@@ -6,25 +6,25 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{ActionOutcome, TurnAnswer};
+use super::{ActionOutcome, ActionOutput};
 
 /// How long an accepted result is reused for an identical action (inclusive).
 const REUSE_TTL: Duration = Duration::from_secs(30);
 
 /// Maximum number of accepted results; the oldest is removed.
-const MAX_STORED: usize = 1_000;
+const MAX_ACCEPTED: usize = 1_000;
 
 /// A scene and the player's message.
-pub(super) type Key = (String, String);
+pub(super) type ActionKey = (String, String);
 
 /// Recently accepted and running actions.
 #[derive(Default)]
-pub(super) struct RecentActions(Mutex<State>);
+pub(super) struct RecentActions(Mutex<RecentState>);
 
 #[derive(Default)]
-struct State {
-    accepted: HashMap<Key, (Instant, Arc<TurnAnswer>)>,
-    running: HashMap<Key, Arc<RunningAction>>,
+struct RecentState {
+    accepted: HashMap<ActionKey, (Instant, Arc<ActionOutput>)>,
+    running: HashMap<ActionKey, Arc<RunningAction>>,
 }
 
 /// The outcome of a running action, for those who wait for it. The holder of the lock runs the
@@ -35,13 +35,13 @@ impl RecentActions {
     /// Returns the outcome of an action, and whether it was already available or running.
     pub(super) async fn run<'a>(
         &self,
-        key: Key,
+        key: ActionKey,
         run: impl FnOnce() -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + 'a>>,
     ) -> (ActionOutcome, bool) {
         let running = {
             let mut state = self.0.lock();
-            if let Some(answer) = state.find_accepted(&key) {
-                return (Ok(answer), true);
+            if let Some(output) = state.find_accepted(&key) {
+                return (Ok(output), true);
             }
             // Removes actions that all callers have given up.
             state
@@ -61,10 +61,10 @@ impl RecentActions {
         // Otherwise the scene was forgotten meanwhile.
         if known.is_some_and(|known| Arc::ptr_eq(known, &running)) {
             state.running.remove(&key);
-            if let Ok(answer) = &outcome
-                && answer.is_accepted
+            if let Ok(output) = &outcome
+                && output.is_accepted
             {
-                state.store_accepted(key, Arc::clone(answer));
+                state.store_accepted(key, Arc::clone(output));
             }
         }
         (outcome, false)
@@ -74,27 +74,31 @@ impl RecentActions {
     /// outcome; later callers do not.
     pub(super) fn forget(&self, scene: &str) {
         let mut state = self.0.lock();
-        state.accepted.retain(|(of, _), _| of != scene);
-        state.running.retain(|(of, _), _| of != scene);
+        state
+            .accepted
+            .retain(|(action_scene, _), _| action_scene != scene);
+        state
+            .running
+            .retain(|(action_scene, _), _| action_scene != scene);
     }
 }
 
-impl State {
-    fn find_accepted(&mut self, key: &Key) -> Option<Arc<TurnAnswer>> {
-        let (since, answer) = self.accepted.get(key)?;
-        (since.elapsed() <= REUSE_TTL).then(|| Arc::clone(answer))
+impl RecentState {
+    fn find_accepted(&mut self, key: &ActionKey) -> Option<Arc<ActionOutput>> {
+        let (since, output) = self.accepted.get(key)?;
+        (since.elapsed() <= REUSE_TTL).then(|| Arc::clone(output))
     }
 
-    fn store_accepted(&mut self, key: Key, answer: Arc<TurnAnswer>) {
+    fn store_accepted(&mut self, key: ActionKey, output: Arc<ActionOutput>) {
         self.accepted
             .retain(|_, (since, _)| since.elapsed() <= REUSE_TTL);
-        if self.accepted.len() >= MAX_STORED {
+        if self.accepted.len() >= MAX_ACCEPTED {
             let oldest = self.accepted.iter().min_by_key(|(_, (since, _))| *since);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 self.accepted.remove(&oldest);
             }
         }
-        self.accepted.insert(key, (Instant::now(), answer));
+        self.accepted.insert(key, (Instant::now(), output));
     }
 }
 
@@ -106,8 +110,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Notify;
 
-    fn answer(is_accepted: bool) -> ActionOutcome {
-        Ok(Arc::new(TurnAnswer {
+    fn output(is_accepted: bool) -> ActionOutcome {
+        Ok(Arc::new(ActionOutput {
             text: String::new(),
             data: Value::Null,
             is_accepted,
@@ -115,7 +119,7 @@ mod tests {
         }))
     }
 
-    fn key(message: &str) -> Key {
+    fn key(message: &str) -> ActionKey {
         ("cave".to_owned(), message.to_owned())
     }
 
@@ -127,7 +131,7 @@ mod tests {
     }
 
     impl Table {
-        async fn run(&self, key: Key, outcome: ActionOutcome) -> (ActionOutcome, bool) {
+        async fn run(&self, key: ActionKey, outcome: ActionOutcome) -> (ActionOutcome, bool) {
             let run = || -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + '_>> {
                 Box::pin(async {
                     self.runs.fetch_add(1, Ordering::SeqCst);
@@ -157,15 +161,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn d9_an_accepted_action_is_reused_for_30_seconds_inclusive() {
         let table = Table::default();
-        assert!(!table.run(key("go"), answer(true)).await.1);
+        assert!(!table.run(key("go"), output(true)).await.1);
         tokio::time::advance(REUSE_TTL).await;
-        assert!(table.run(key("go"), answer(true)).await.1);
+        assert!(table.run(key("go"), output(true)).await.1);
         assert_eq!(table.runs(), 1);
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(!table.run(key("go"), answer(true)).await.1);
-        assert!(!table.run(key("stay"), answer(true)).await.1);
+        assert!(!table.run(key("go"), output(true)).await.1);
+        assert!(!table.run(key("stay"), output(true)).await.1);
         let elsewhere = ("hall".to_owned(), "go".to_owned());
-        assert!(!table.run(elsewhere, answer(true)).await.1);
+        assert!(!table.run(elsewhere, output(true)).await.1);
         assert_eq!(table.runs(), 4);
     }
 
@@ -173,7 +177,7 @@ mod tests {
     async fn d9_a_rejected_action_is_not_reused() {
         let table = Table::default();
         let failure = || Err(ToolFailure::internal("no"));
-        for outcome in [answer(false), answer(false), failure(), failure()] {
+        for outcome in [output(false), output(false), failure(), failure()] {
             assert!(!table.run(key("go"), outcome).await.1);
         }
         assert_eq!(table.runs(), 4);
@@ -184,9 +188,9 @@ mod tests {
     async fn d9_equal_concurrent_actions_run_once_whatever_the_outcome() {
         let table = Table::default();
         for (number, outcome) in [
-            answer(false),
+            output(false),
             Err(ToolFailure::internal("no")),
-            answer(true),
+            output(true),
         ]
         .into_iter()
         .enumerate()
@@ -210,16 +214,16 @@ mod tests {
     #[tokio::test]
     async fn d9_a_waiting_caller_takes_over_when_the_first_is_cancelled() {
         let table = Table::default();
-        let mut first = Box::pin(table.wait(answer(true)));
+        let mut first = Box::pin(table.wait(output(true)));
         assert!(futures_poll(&mut first).await.is_none());
-        let mut second = Box::pin(table.wait(answer(true)));
+        let mut second = Box::pin(table.wait(output(true)));
         assert!(futures_poll(&mut second).await.is_none());
         drop(first);
         table.go.notify_one();
         assert!(!second.await.1);
         assert_eq!(table.runs(), 2);
         // An action that all callers gave up leaves nothing behind.
-        let mut third = Box::pin(table.run(key("other"), answer(false)));
+        let mut third = Box::pin(table.run(key("other"), output(false)));
         assert!(futures_poll(&mut third).await.is_some());
         assert!(table.recent.0.lock().running.is_empty());
     }
@@ -228,23 +232,23 @@ mod tests {
     async fn d9_answers_of_a_removed_scene_are_not_reused() {
         let table = Table::default();
         let elsewhere = ("hall".to_owned(), "go".to_owned());
-        table.run(elsewhere.clone(), answer(true)).await.0.unwrap();
-        table.run(key("stay"), answer(true)).await.0.unwrap();
-        let mut under_way = Box::pin(table.wait(answer(true)));
-        let mut waiting = Box::pin(table.wait(answer(true)));
+        table.run(elsewhere.clone(), output(true)).await.0.unwrap();
+        table.run(key("stay"), output(true)).await.0.unwrap();
+        let mut under_way = Box::pin(table.wait(output(true)));
+        let mut waiting = Box::pin(table.wait(output(true)));
         assert!(futures_poll(&mut under_way).await.is_none());
         assert!(futures_poll(&mut waiting).await.is_none());
         table.recent.forget("cave");
-        assert!(table.run(elsewhere, answer(true)).await.1);
-        assert!(!table.run(key("stay"), answer(true)).await.1);
+        assert!(table.run(elsewhere, output(true)).await.1);
+        assert!(!table.run(key("stay"), output(true)).await.1);
         // Waiting callers get the outcome; later callers do not.
-        let later = table.run(key("go"), answer(false)).await;
+        let later = table.run(key("go"), output(false)).await;
         assert!(!later.1);
         table.go.notify_one();
         let (first, second) = (under_way.await, waiting.await);
         assert_eq!([first.1, second.1], [false, true]);
-        assert!(!table.run(key("go"), answer(true)).await.1);
-        assert!(table.run(key("go"), answer(true)).await.1);
+        assert!(!table.run(key("go"), output(true)).await.1);
+        assert!(table.run(key("go"), output(true)).await.1);
     }
 
     /// Polls a future once.
@@ -261,14 +265,14 @@ mod tests {
     #[tokio::test]
     async fn d9_the_number_of_stored_answers_is_limited() {
         let table = Table::default();
-        for number in 0..=MAX_STORED {
+        for number in 0..=MAX_ACCEPTED {
             table
-                .run(key(&number.to_string()), answer(true))
+                .run(key(&number.to_string()), output(true))
                 .await
                 .0
                 .unwrap();
         }
-        assert_eq!(table.recent.0.lock().accepted.len(), MAX_STORED);
-        assert!(!table.run(key("0"), answer(true)).await.1);
+        assert_eq!(table.recent.0.lock().accepted.len(), MAX_ACCEPTED);
+        assert!(!table.run(key("0"), output(true)).await.1);
     }
 }

@@ -39,8 +39,10 @@ pub(super) fn tool(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
                 message: text(&arguments, "message", MAX_MESSAGE_LEN)?,
                 ooc: flag(&arguments, "ooc")?,
             };
-            let message = scenes.append(&scene, line).await;
-            let message = message.map_err(|error| store_failure(&error))?;
+            let message = scenes
+                .append(&scene, line)
+                .await
+                .map_err(|error| store_failure(&error))?;
             let text = format!("Message {} of the scene {scene}", message.message_id);
             let data = json!({
                 "ok": true,

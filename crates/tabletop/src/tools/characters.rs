@@ -21,11 +21,14 @@ pub(super) fn list(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         schema,
         scenes,
         |scenes, _, _| async move {
-            let characters = scenes.characters().await;
-            let characters = characters.map_err(|error| store_failure(&error))?;
-            let text = match characters.is_empty() {
-                true => "There are no characters yet".to_owned(),
-                false => characters.join(", "),
+            let characters = scenes
+                .characters()
+                .await
+                .map_err(|error| store_failure(&error))?;
+            let text = if characters.is_empty() {
+                "There are no characters yet".to_owned()
+            } else {
+                characters.join(", ")
             };
             Ok(ToolOutput::text(text).with_data(json!({"characters": characters})))
         },
@@ -50,18 +53,22 @@ pub(super) fn save(scenes: &Arc<Scenes>) -> Arc<dyn Tool> {
         scenes,
         |scenes, arguments, _| async move {
             let name = name(&arguments, "name", MAX_NAME_LEN)?;
-            let is_given = find_argument(&arguments, "description")
+            let has_description = find_argument(&arguments, "description")
                 .and_then(Value::as_str)
                 .is_some_and(|description| !description.trim().is_empty());
-            let description = match is_given {
-                true => text(&arguments, "description", MAX_DESCRIPTION_LEN)?,
-                false => String::new(),
+            let description = if has_description {
+                text(&arguments, "description", MAX_DESCRIPTION_LEN)?
+            } else {
+                String::new()
             };
-            let is_new = scenes.save_character(&name, &description).await;
-            let is_new = is_new.map_err(|error| store_failure(&error))?;
-            let text = match is_new {
-                true => format!("{name} is at the table"),
-                false => format!("{name} has changed"),
+            let is_new = scenes
+                .save_character(&name, &description)
+                .await
+                .map_err(|error| store_failure(&error))?;
+            let text = if is_new {
+                format!("{name} is at the table")
+            } else {
+                format!("{name} has changed")
             };
             let data = json!({"name": name, "is_new": is_new});
             Ok::<_, ToolFailure>(ToolOutput::text(text).with_data(data))

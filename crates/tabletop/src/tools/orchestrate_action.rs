@@ -51,12 +51,12 @@ pub(super) fn tool(orchestrator: &Arc<Orchestrator>) -> Arc<dyn Tool> {
         orchestrator,
         |orchestrator, arguments, context| async move {
             let action = action(&arguments)?;
-            let (answer, is_duplicate) = orchestrator.run(action, &context).await?;
-            let output = ToolOutput::text(answer.text.clone()).with_data(answer.data.clone());
-            Ok(match is_duplicate {
-                true => output.with_metadata("duplicate", json!(true)),
-                false => output,
-            })
+            let (result, is_duplicate) = orchestrator.run(action, &context).await?;
+            let mut output = ToolOutput::text(result.text.clone()).with_data(result.data.clone());
+            if is_duplicate {
+                output = output.with_metadata("duplicate", json!(true));
+            }
+            Ok(output)
         },
     )
 }
@@ -68,10 +68,11 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
         Some(Value::Object(options)) => options,
         Some(_) => return Err(invalid_argument("options", "must be an object")),
     };
-    let cap = integer(options, "prompt_token_cap", MAX_TOKENS)?;
-    let cap = cap.map(|cap| {
-        let cap = u32::try_from(cap).ok().filter(|cap| *cap > 0);
-        cap.ok_or_else(|| invalid_argument("prompt_token_cap", "must be 1 or more"))
+    let prompt_token_cap = integer(options, "prompt_token_cap", MAX_TOKENS)?.map(|cap| {
+        u32::try_from(cap)
+            .ok()
+            .filter(|cap| *cap > 0)
+            .ok_or_else(|| invalid_argument("prompt_token_cap", "must be 1 or more"))
     });
     let is_public = match find_argument(options, "visibility").map(Value::as_str) {
         None | Some(Some("shadow")) => false,
@@ -83,7 +84,7 @@ fn action(arguments: &JsonObject) -> Result<Action, ToolFailure> {
         message: text(arguments, "player_msg", MAX_MESSAGE_LEN)?,
         allowed_actors: actors(arguments)?,
         seed: seed(arguments, "rng_seed")?,
-        prompt_token_cap: cap.transpose()?,
+        prompt_token_cap: prompt_token_cap.transpose()?,
         is_public,
     })
 }
@@ -101,8 +102,9 @@ fn actors(arguments: &JsonObject) -> Result<Vec<String>, ToolFailure> {
         return Err(bad());
     }
     let fits = |name: &&str| (1..=MAX_NAME_LEN).contains(&name.chars().count());
-    let names = actors
+    actors
         .iter()
-        .map(|actor| actor.as_str().filter(fits).map(str::to_owned));
-    names.collect::<Option<_>>().ok_or_else(bad)
+        .map(|actor| actor.as_str().filter(fits).map(str::to_owned))
+        .collect::<Option<_>>()
+        .ok_or_else(bad)
 }

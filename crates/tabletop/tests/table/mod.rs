@@ -34,17 +34,17 @@ pub fn proposal(dc: i64, ability: &str, reason: &str, narration: &str) -> String
 /// A model that returns its responses in order.
 pub struct Scripted {
     answers: Mutex<VecDeque<Result<String, ModelError>>>,
-    told: Mutex<Vec<String>>,
+    prompt: Mutex<Vec<String>>,
     /// If set, each response waits for a notification.
-    may_answer: Option<Notify>,
+    may_respond: Option<Notify>,
 }
 
 impl Scripted {
     pub fn new(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
-            told: Mutex::default(),
-            may_answer: None,
+            prompt: Mutex::default(),
+            may_respond: None,
         })
     }
 
@@ -52,23 +52,23 @@ impl Scripted {
     pub fn waiting(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
         Arc::new(Self {
             answers: Mutex::new(answers.into_iter().collect()),
-            told: Mutex::default(),
-            may_answer: Some(Notify::new()),
+            prompt: Mutex::default(),
+            may_respond: Some(Notify::new()),
         })
     }
 
-    pub fn answer_now(&self) {
-        self.may_answer.as_ref().unwrap().notify_one();
+    pub fn respond_now(&self) {
+        self.may_respond.as_ref().unwrap().notify_one();
     }
 
     /// Returns the number of requests so far.
     pub fn turns(&self) -> usize {
-        self.told.lock().unwrap().len()
+        self.prompt.lock().unwrap().len()
     }
 
     /// Returns the messages of a request, as JSON.
-    pub fn told(&self, turn: usize) -> String {
-        self.told.lock().unwrap()[turn].clone()
+    pub fn prompt(&self, turn: usize) -> String {
+        self.prompt.lock().unwrap()[turn].clone()
     }
 
     /// Waits for the first request.
@@ -78,8 +78,8 @@ impl Scripted {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        let patience = Duration::from_secs(20);
-        tokio::time::timeout(patience, asked).await.unwrap();
+        let limit = Duration::from_secs(20);
+        tokio::time::timeout(limit, asked).await.unwrap();
     }
 }
 
@@ -102,10 +102,10 @@ impl LanguageModel for Scripted {
         _listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<TurnAnswer, ModelError> {
         assert!(turn.tools.is_empty());
-        let told = json!(turn.conversation.messages).to_string();
-        self.told.lock().unwrap().push(told);
-        if let Some(may_answer) = &self.may_answer {
-            may_answer.notified().await;
+        let prompt = json!(turn.conversation.messages).to_string();
+        self.prompt.lock().unwrap().push(prompt);
+        if let Some(may_respond) = &self.may_respond {
+            may_respond.notified().await;
         }
         let text = self.answers.lock().unwrap().pop_front().unwrap()?;
         Ok(TurnAnswer {
@@ -127,14 +127,14 @@ pub struct Table {
 
 impl Table {
     pub async fn without_model() -> Self {
-        Self::of(None, TabletopOptions::default()).await
+        Self::new(None, TabletopOptions::default()).await
     }
 
     pub async fn with(model: &Arc<Scripted>) -> Self {
-        Self::of(Some(Arc::clone(model)), TabletopOptions::default()).await
+        Self::new(Some(Arc::clone(model)), TabletopOptions::default()).await
     }
 
-    pub async fn of(model: Option<Arc<Scripted>>, options: TabletopOptions) -> Self {
+    pub async fn new(model: Option<Arc<Scripted>>, options: TabletopOptions) -> Self {
         Self::over(Self::store().await, model, options)
     }
 

@@ -50,7 +50,7 @@ impl FirstOnly {
                 _ => ConnectionChoice::Reliable,
             };
             let body = Bytes::from("{}");
-            if let SendOutcome::Answered(response) =
+            if let SendOutcome::Response(response) =
                 shortcut.post(&HeaderMap::new(), body, choice).await
             {
                 let _ = response.text().await;
@@ -70,7 +70,7 @@ impl FirstOnly {
 #[tokio::test]
 async fn a_server_that_breaks_kept_connections_leaves_none_open() {
     let server = FirstOnly::start(false).await;
-    let shortcut = DirectClient::to(&server.url, &EgressPolicy::default()).unwrap();
+    let shortcut = DirectClient::for_url(&server.url, &EgressPolicy::default()).unwrap();
     let reliable = ConnectionChoice::Reliable;
     for idle in [300, 120] {
         assert_eq!(text(&shortcut).await, "{}");
@@ -87,7 +87,7 @@ async fn a_server_that_breaks_kept_connections_leaves_none_open() {
 async fn whatever_a_server_does_with_connections_few_stay_open() {
     type Note = fn(&KeepAliveHabit);
     let notes: [(&str, Note); 7] = [
-        ("kept", |habit| habit.note_kept()),
+        ("kept", |habit| habit.note_reused()),
         ("broken at once", |habit| habit.note_broken(Duration::ZERO)),
         ("broken", |habit| {
             habit.note_broken(Duration::from_millis(40));
@@ -106,7 +106,7 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
             for second in &notes {
                 for third in &notes {
                     let server = FirstOnly::start(is_early).await;
-                    let shortcut = DirectClient::to(&server.url, &EgressPolicy::default());
+                    let shortcut = DirectClient::for_url(&server.url, &EgressPolicy::default());
                     let shortcut = shortcut.unwrap();
                     // Connections from before the habit was learned.
                     for _ in 0..3 {
@@ -130,10 +130,10 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
 async fn the_number_of_idle_connections_is_limited() {
     let server = Server::with(&[PLAIN; 10]).await;
     let shortcut = server.shortcut();
-    shortcut.habit.note_kept();
+    shortcut.habit.note_reused();
     let mut responses = Vec::new();
     for _ in 0..MAX_IDLE_CONNECTIONS + 20 {
-        let SendOutcome::Answered(response) = post(&shortcut).await else {
+        let SendOutcome::Response(response) = post(&shortcut).await else {
             panic!("not answered");
         };
         responses.push(response);

@@ -11,13 +11,13 @@ const MAX_NAME_BYTES: usize = 1024;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ConnectionInfo {
-    /// The transport in use.
+    /// The transport that was configured or detected.
     pub transport: TransportKind,
     /// The revision in use; `None` if it was not negotiated.
     pub protocol_version: Option<ProtocolVersion>,
     /// The result of `initialize` or `server/discover` as the server wrote it.
     pub server: Option<Box<RawValue>>,
-    /// The steps of connecting.
+    /// The requests that were sent to connect, with their outcomes.
     pub steps: Vec<ProbeStep>,
 }
 

@@ -26,7 +26,7 @@ impl PageFindings {
         self.has_too_many || self.has_too_many_bytes || self.has_too_many_values
     }
 
-    /// Logs the findings.
+    /// Logs a warning for each kind of finding.
     pub(super) fn warn(&self, server: &str, list: ListKind) {
         let (kind, max_entries) = (list.entries.as_str(), list.max_entries);
         let warn = |limit: fmt::Arguments<'_>| {

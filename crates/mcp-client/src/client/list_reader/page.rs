@@ -12,7 +12,7 @@ use super::ListKind;
 pub(super) struct Page<'a> {
     /// A list or an object of entries.
     pub(super) entries: Option<&'a RawValue>,
-    /// `nextCursor`.
+    /// The cursor of the next page, `nextCursor`.
     pub(super) next: Option<&'a RawValue>,
     /// Whether the entries are not where the specification says.
     pub(super) is_misplaced: bool,
@@ -33,7 +33,7 @@ impl<'a> Page<'a> {
     /// Reads the result of a list request without storing other members.
     ///
     /// # Errors
-    /// If the result is neither an object nor a list.
+    /// The result is neither an object nor a list.
     pub(super) fn read(result: &'a RawValue, kind: ListKind) -> Result<Self, serde_json::Error> {
         if result.get().starts_with('[') {
             // An empty result of PHP, or a list of entries instead of a page.

@@ -113,7 +113,7 @@ async fn a_cut_off_response_over_a_new_connection_says_nothing_about_kept_ones()
     server.call().await;
     let pool_use = server.link.reachability.pool_use(ConnectionChoice::Any);
     let pool_use = pool_use.await;
-    let PoolUse::Kept { max_idle, .. } = pool_use else {
+    let PoolUse::Pooled { max_idle, .. } = pool_use else {
         panic!("{pool_use:?}");
     };
     assert_eq!(max_idle, Duration::MAX);
@@ -122,7 +122,7 @@ async fn a_cut_off_response_over_a_new_connection_says_nothing_about_kept_ones()
 #[tokio::test]
 async fn a_connection_above_the_idle_limit_is_replaced_by_one_that_is_kept() {
     let server = Server::start(None).await;
-    server.habit().note_kept();
+    server.habit().note_reused();
     server.habit().note_closed(Duration::from_secs(4));
     for _ in 0..2 {
         assert_eq!(server.call().await, 0);

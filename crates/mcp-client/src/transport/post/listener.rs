@@ -10,7 +10,7 @@ use super::PostConnection;
 use super::pauses::Pauses;
 use super::resumption::{DEFAULT_WAIT, resume_header};
 use crate::McpErrorKind;
-use crate::http::{AnswerReader, EventBody, messages_of};
+use crate::http::{EventBody, ResponseReader, parse_event};
 use crate::peer::Answers;
 
 /// Pause before a stream that cannot be resumed is requested again.
@@ -50,28 +50,28 @@ impl GetStreamListener {
     pub(super) fn ready(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ready = self.ready.clone();
         async move {
-            let ready = ready.wait_for(|ready| *ready);
+            let is_ready = ready.wait_for(|ready| *ready);
             // Neither an ended nor a slow task is an error.
-            let _ = tokio::time::timeout(OPEN_TIMEOUT, ready).await;
+            let _ = tokio::time::timeout(OPEN_TIMEOUT, is_ready).await;
         }
     }
 }
 
-/// How to handle a rejected stream.
-enum Refused {
+/// What to do after the server has rejected a stream.
+enum StreamRejection {
     /// Retry later: the server is unreachable or busy.
-    ForNow,
+    RetryLater,
     /// Retry at once without `Last-Event-ID`.
-    ToResume,
+    RetryFromStart,
     /// Stop: the server has no such stream.
-    ForGood,
+    NotOffered,
     /// Stop: the session does not exist.
-    Forgotten,
+    SessionLost,
 }
 
 async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
     let mut resume_headers = HeaderMap::new();
-    let mut pauses = Pauses::up_to(MAX_RECONNECT_INTERVAL);
+    let mut pauses = Pauses::with_max(MAX_RECONNECT_INTERVAL);
     let mut had_stream = false;
     // These outlive the stream in which the request arrived, because they are sent by POST.
     let mut answers = Answers::default();
@@ -83,11 +83,11 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
             .await;
         ready.send_replace(true);
         resume_headers = HeaderMap::new();
-        let asked = match stream {
+        let requested_pause = match stream {
             Ok(body) => {
                 had_stream = true;
                 let ended = read(&connection, body, &mut answers).await;
-                if ended.was_of_use {
+                if ended.was_useful {
                     pauses.reset();
                 }
                 resume_headers = ended.resume_headers;
@@ -95,23 +95,23 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
             }
             Err(error) => {
                 let retry_after = retry_after(&error);
-                match refused(&connection, error, resumes, had_stream).await {
-                    Refused::ForNow => retry_after,
-                    Refused::ToResume => continue,
-                    Refused::ForGood => return,
-                    Refused::Forgotten => {
+                match classify_rejection(&connection, error, resumes, had_stream).await {
+                    StreamRejection::RetryLater => retry_after,
+                    StreamRejection::RetryFromStart => continue,
+                    StreamRejection::NotOffered => return,
+                    StreamRejection::SessionLost => {
                         connection.end_session();
                         return;
                     }
                 }
             }
         };
-        let usual = if resume_headers.is_empty() {
+        let default_pause = if resume_headers.is_empty() {
             RECONNECT_INTERVAL
         } else {
             DEFAULT_WAIT
         };
-        tokio::time::sleep(pauses.next(asked.unwrap_or(usual))).await;
+        tokio::time::sleep(pauses.next(requested_pause.unwrap_or(default_pause))).await;
     }
 }
 
@@ -124,38 +124,38 @@ fn retry_after(error: &McpErrorKind) -> Option<Duration> {
 
 /// Interprets a rejection. Status 404 means that the session does not exist, but many servers also
 /// send it if they have no such stream: if there never was a stream, a request determines which.
-async fn refused(
+async fn classify_rejection(
     connection: &Arc<PostConnection>,
     error: McpErrorKind,
     resumes: bool,
     had_stream: bool,
-) -> Refused {
+) -> StreamRejection {
     tracing::debug!(%error, "The server opened no stream for notifications");
     let McpErrorKind::HttpStatus { status, .. } = error else {
-        return Refused::ForNow;
+        return StreamRejection::RetryLater;
     };
     match status {
-        408 | 425 | 429 | 500.. => Refused::ForNow,
+        408 | 425 | 429 | 500.. => StreamRejection::RetryLater,
         400 | 404 | 410 => match connection.check_session(Err::<(), _>(error)) {
-            Err(McpErrorKind::SessionExpired) if had_stream => Refused::Forgotten,
-            _ if resumes => Refused::ToResume,
-            _ if connection.session.get().is_none() => Refused::ForGood,
+            Err(McpErrorKind::SessionExpired) if had_stream => StreamRejection::SessionLost,
+            _ if resumes => StreamRejection::RetryFromStart,
+            _ if connection.session.get().is_none() => StreamRejection::NotOffered,
             _ => match pillion_deadline::timeout(PING_TIMEOUT, connection.ping()).await {
-                Ok(Some(true)) => Refused::ForGood,
-                Ok(Some(false)) => Refused::Forgotten,
-                Ok(None) | Err(_) => Refused::ForNow,
+                Ok(Some(true)) => StreamRejection::NotOffered,
+                Ok(Some(false)) => StreamRejection::SessionLost,
+                Ok(None) | Err(_) => StreamRejection::RetryLater,
             },
         },
         // The server may have rejected the `Last-Event-ID`.
-        _ if resumes && status != 405 => Refused::ToResume,
-        _ => Refused::ForGood,
+        _ if resumes && status != 405 => StreamRejection::RetryFromStart,
+        _ => StreamRejection::NotOffered,
     }
 }
 
 /// How a stream ended.
 struct StreamEnd {
     /// Whether the stream brought messages or lasted for a while.
-    was_of_use: bool,
+    was_useful: bool,
     /// The header for resuming the stream; empty if that is not possible.
     resume_headers: HeaderMap,
     /// The reconnection time that the server requested.
@@ -169,13 +169,13 @@ async fn read(
     answers: &mut Answers,
 ) -> StreamEnd {
     let since = Instant::now();
-    let mut reader = AnswerReader::endless(body, &connection.link.limits);
-    let mut has_said = false;
-    let can_go_on = loop {
+    let mut reader = ResponseReader::endless(body, &connection.link.limits);
+    let mut has_messages = false;
+    let can_resume = loop {
         match reader.next().await {
             Ok(Some(event)) => {
-                for message in messages_of(&event) {
-                    has_said = true;
+                for message in parse_event(&event) {
+                    has_messages = true;
                     connection.handle_message(message, answers);
                 }
             }
@@ -186,9 +186,9 @@ async fn read(
             }
         }
     };
-    let resume_headers = resume_header(&reader).filter(|_| can_go_on);
+    let resume_headers = resume_header(&reader).filter(|_| can_resume);
     StreamEnd {
-        was_of_use: has_said || since.elapsed() >= MIN_USEFUL_LIFETIME,
+        was_useful: has_messages || since.elapsed() >= MIN_USEFUL_LIFETIME,
         resume_headers: resume_headers.unwrap_or_default(),
         retry: reader.retry(),
     }

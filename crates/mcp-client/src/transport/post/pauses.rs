@@ -14,31 +14,31 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Pauses {
     /// Maximum pause, unless the server requests a longer one.
-    longest: Duration,
-    in_vain: u32,
+    max_pause: Duration,
+    fruitless: u32,
 }
 
 impl Pauses {
-    pub(super) fn up_to(longest: Duration) -> Self {
+    pub(super) fn with_max(max_pause: Duration) -> Self {
         Self {
-            longest,
-            in_vain: 0,
+            max_pause,
+            fruitless: 0,
         }
     }
 
     /// Resets the backoff after a stream that delivered a message.
     pub(super) fn reset(&mut self) {
-        self.in_vain = 0;
+        self.fruitless = 0;
     }
 
     /// Returns the next interval: at least the requested one, else half to all of the current backoff, so
     /// that clients do not reconnect at the same time.
-    pub(super) fn next(&mut self, asked: Duration) -> Duration {
-        let asked = asked.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
-        let grown = asked.saturating_mul(2_u32.saturating_pow(self.in_vain));
-        self.in_vain = self.in_vain.saturating_add(1);
+    pub(super) fn next(&mut self, requested: Duration) -> Duration {
+        let min_pause = requested.clamp(MIN_PAUSE, MAX_RETRY_AFTER);
+        let grown = min_pause.saturating_mul(2_u32.saturating_pow(self.fruitless));
+        self.fruitless = self.fruitless.saturating_add(1);
         let jitter = rand::rng().random_range(0.5..=1.0);
-        grown.min(self.longest).mul_f64(jitter).max(asked)
+        grown.min(self.max_pause).mul_f64(jitter).max(min_pause)
     }
 }
 
@@ -48,19 +48,19 @@ mod tests {
 
     #[test]
     fn pauses_grow_until_data_arrives_and_are_at_least_the_requested_time() {
-        let longest = Duration::from_secs(3);
-        let mut pauses = Pauses::up_to(longest);
+        let max_pause = Duration::from_secs(3);
+        let mut pauses = Pauses::with_max(max_pause);
         assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
         for nth in 1..50_u32 {
             let pause = pauses.next(Duration::ZERO);
             let grown = MIN_PAUSE.saturating_mul(2_u32.saturating_pow(nth));
-            let grown = grown.min(longest);
+            let grown = grown.min(max_pause);
             assert!(pause >= grown.mul_f64(0.49) && pause <= grown, "{pause:?}");
         }
         pauses.reset();
         assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
-        let asked = Duration::from_secs(10);
-        assert_eq!(pauses.next(asked), asked);
+        let requested = Duration::from_secs(10);
+        assert_eq!(pauses.next(requested), requested);
         assert_eq!(pauses.next(Duration::MAX), MAX_RETRY_AFTER);
     }
 }

@@ -4,7 +4,7 @@ use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue};
 
 use super::pauses::Pauses;
-use crate::http::AnswerReader;
+use crate::http::ResponseReader;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -21,7 +21,7 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 const MAX_EMPTY_STREAMS: u32 = 10;
 
 /// Returns the header for resuming a stream; `None` if the server sent no event id.
-pub(super) fn resume_header(reader: &AnswerReader) -> Option<HeaderMap> {
+pub(super) fn resume_header(reader: &ResponseReader) -> Option<HeaderMap> {
     let id = reader.last_event_id()?;
     if id.len() > MAX_EVENT_ID_LEN {
         tracing::debug!(bytes = id.len(), "An event id is too long and was ignored");
@@ -46,7 +46,7 @@ impl Resumption {
     pub(super) fn new(allowed: bool) -> Self {
         Self {
             allowed,
-            pauses: Pauses::up_to(MAX_WAIT),
+            pauses: Pauses::with_max(MAX_WAIT),
             empty_streams: 0,
             last_id: None,
         }
@@ -61,7 +61,7 @@ impl Resumption {
     /// cannot be resumed.
     pub(super) fn wait(
         &mut self,
-        reader: &AnswerReader,
+        reader: &ResponseReader,
     ) -> Option<impl Future<Output = HeaderMap> + Send + use<>> {
         let header = resume_header(reader).filter(|_| self.allowed)?;
         let id = reader.last_event_id();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::PostConnection;
-use crate::http::{Rejection, RejectionAnswer};
+use crate::http::{Rejection, RejectionResponse};
 use crate::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
 use crate::repeat::Repeat;
@@ -54,10 +54,10 @@ impl PostConnection {
             rejection.error,
             McpErrorKind::HttpStatus { status: 404, .. }
         );
-        match rejection.answer {
+        match rejection.response {
             // The session checks JSON-RPC responses of all transports.
-            RejectionAnswer::Response(_) => rejection.into_outcome(opens),
-            RejectionAnswer::Missing => {
+            RejectionResponse::Response(_) => rejection.into_outcome(opens),
+            RejectionResponse::Missing => {
                 let is_lost = match rejection.session_loss(has_session) {
                     SessionLoss::Certain => true,
                     SessionLoss::IfPingConfirms if !opens && self.has(Feature::Handshake) => {
@@ -73,7 +73,7 @@ impl PostConnection {
                 Err(McpErrorKind::SessionExpired)
             }
             // The request may have been answered, so it must not be sent again.
-            RejectionAnswer::Unknown
+            RejectionResponse::Unknown
                 if !is_harmless
                     && !opens
                     && matches!(
@@ -89,18 +89,19 @@ impl PostConnection {
                 }
                 Err(McpErrorKind::ResponseLost(Box::new(rejection.error)))
             }
-            RejectionAnswer::Unknown if has_session && is_not_found => {
+            RejectionResponse::Unknown if has_session && is_not_found => {
                 self.end_session();
                 Err(McpErrorKind::SessionExpired)
             }
-            RejectionAnswer::Unknown => rejection.into_outcome(opens),
+            RejectionResponse::Unknown => rejection.into_outcome(opens),
         }
     }
 
     /// Returns whether the server knows the session, if it responds to a `ping` quickly.
     pub(super) async fn has_session(self: &Arc<Self>) -> Option<bool> {
-        let ping = pillion_deadline::timeout(PING_TIMEOUT, self.ping());
-        ping.await.ok().flatten()
+        pillion_deadline::timeout(PING_TIMEOUT, self.ping())
+            .await
+            .ok()?
     }
 
     /// Sends a `ping`, and returns whether the server knows the session; `None` if unknown.

@@ -43,7 +43,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Cancel-safe: dropping the future loses nothing.
     ///
     /// # Errors
-    /// If reading fails.
+    /// The stream cannot be read.
     pub(super) async fn next(&mut self) -> io::Result<Option<OutputLine>> {
         loop {
             if let Some(line) = self.take_line() {

@@ -50,43 +50,54 @@ pub(super) struct ProcessEnd {
     /// `None` if other code has reaped the process.
     pub(super) status: Option<ExitStatus>,
     /// Whether the client asked the process to end.
-    pub(super) asked: bool,
+    pub(super) is_requested: bool,
 }
 
 /// The client's ends of the server's standard streams.
-pub(super) struct Streams {
+pub(super) struct ServerStreams {
     pub(super) input: pipe::Sender,
     pub(super) output: pipe::Receiver,
     pub(super) errors: pipe::Receiver,
 }
 
 impl ServerProcess {
-    /// Starts the server.
+    /// Starts the server and its thread, and waits until the server runs.
     ///
     /// # Errors
-    /// [`McpErrorKind::Spawn`].
-    pub(super) async fn start(command: &StdioCommand) -> Result<(Self, Streams), McpErrorKind> {
+    /// [`McpErrorKind::Spawn`]: there is no such program or directory, no permission, or no more
+    /// processes.
+    pub(super) async fn start(
+        command: &StdioCommand,
+    ) -> Result<(Self, ServerStreams), McpErrorKind> {
         Self::start_with(command, Path::new(SHELL)).await
     }
 
     async fn start_with(
         command: &StdioCommand,
         shell: &Path,
-    ) -> Result<(Self, Streams), McpErrorKind> {
+    ) -> Result<(Self, ServerStreams), McpErrorKind> {
         let failed = |source| McpErrorKind::Spawn {
             program: command.program.display().to_string(),
             source,
         };
         let (stop_reader, stop) = io::pipe().map_err(failed)?;
         let stop_reader = Arc::new(stop_reader);
-        let (tell_end, ended) = watch::channel(None);
-        let (tell_start, started) = oneshot::channel();
-        let (to_start, shell) = (command.clone(), shell.to_owned());
-        let asking = Arc::clone(&stop_reader);
+        let (end_sender, ended) = watch::channel(None);
+        let (start_sender, started) = oneshot::channel();
+        let (thread_command, shell) = (command.clone(), shell.to_owned());
+        let thread_stop = Arc::clone(&stop_reader);
         std::thread::Builder::new()
             .name("pillion-stdio".to_owned())
             .stack_size(256 * 1024)
-            .spawn(move || run(&to_start, &shell, tell_start, &asking, &tell_end))
+            .spawn(move || {
+                run(
+                    &thread_command,
+                    &shell,
+                    start_sender,
+                    &thread_stop,
+                    &end_sender,
+                )
+            })
             .map_err(failed)?;
         // From here on, dropping this value, including by dropping the future, terminates the
         // process.
@@ -99,7 +110,7 @@ impl ServerProcess {
         let pipes = started
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into()));
-        let streams = pipes.and_then(Streams::try_from).map_err(failed)?;
+        let streams = pipes.and_then(ServerStreams::try_from).map_err(failed)?;
         Ok((process, streams))
     }
 
@@ -120,11 +131,11 @@ impl ServerProcess {
     /// Waits until the process and its group are gone and reaped.
     pub(super) async fn ended(&self) -> ProcessEnd {
         let mut ended = self.ended.clone();
-        let known = ended.wait_for(Option::is_some).await;
+        let reported = ended.wait_for(Option::is_some).await;
         // Without its thread, the outcome is unknown.
-        known.ok().and_then(|known| *known).unwrap_or(ProcessEnd {
+        reported.ok().and_then(|end| *end).unwrap_or(ProcessEnd {
             status: None,
-            asked: true,
+            is_requested: true,
         })
     }
 }
@@ -137,7 +148,7 @@ impl Drop for ServerProcess {
 
 type Pipes = (OwnedFd, OwnedFd, OwnedFd);
 
-impl TryFrom<Pipes> for Streams {
+impl TryFrom<Pipes> for ServerStreams {
     type Error = io::Error;
 
     fn try_from((input, output, errors): Pipes) -> io::Result<Self> {
@@ -153,18 +164,18 @@ impl TryFrom<Pipes> for Streams {
 fn run(
     command: &StdioCommand,
     shell: &Path,
-    tell_start: oneshot::Sender<io::Result<Pipes>>,
+    start_sender: oneshot::Sender<io::Result<Pipes>>,
     stop: &PipeReader,
-    tell_end: &watch::Sender<Option<ProcessEnd>>,
+    end_sender: &watch::Sender<Option<ProcessEnd>>,
 ) {
     let mut spawned = match spawn(command, shell) {
         Ok(spawned) => spawned,
         Err(error) => {
-            let _ = tell_start.send(Err(error));
+            let _ = start_sender.send(Err(error));
             return;
         }
     };
-    let _ = tell_start.send(take_pipes(&mut spawned.server));
+    let _ = start_sender.send(take_pipes(&mut spawned.server));
     let pid = Pid::from_child(&spawned.server);
     let group = Pid::from_raw(spawned.group().cast_signed());
     let watch = ProcessWatch {
@@ -181,8 +192,8 @@ fn run(
             let _ = kill_process_group(group, signal);
         }
     };
-    let asked = !watch.wait(Some(stop), None);
-    if asked && !watch.wait(None, Some(EXIT_TIMEOUT)) {
+    let is_requested = !watch.wait(Some(stop), None);
+    if is_requested && !watch.wait(None, Some(EXIT_TIMEOUT)) {
         signal(Signal::TERM);
         watch.wait(None, Some(EXIT_TIMEOUT));
     }
@@ -192,7 +203,10 @@ fn run(
     if let Some(mut supervisor) = spawned.supervisor {
         let _ = supervisor.wait();
     }
-    let _ = tell_end.send(Some(ProcessEnd { status, asked }));
+    let _ = end_sender.send(Some(ProcessEnd {
+        status,
+        is_requested,
+    }));
 }
 
 fn take_pipes(server: &mut Child) -> io::Result<Pipes> {
@@ -218,8 +232,8 @@ struct ProcessWatch {
 impl ProcessWatch {
     /// Waits until the process has ended (returns `true`), or until `stop` has input or the time
     /// limit passes (returns `false`).
-    fn wait(&self, stop: Option<&PipeReader>, longest: Option<Duration>) -> bool {
-        let deadline = longest.map(|longest| Instant::now() + longest);
+    fn wait(&self, stop: Option<&PipeReader>, time_limit: Option<Duration>) -> bool {
+        let deadline = time_limit.map(|time_limit| Instant::now() + time_limit);
         loop {
             if self.has_ended() {
                 return true;
@@ -232,16 +246,18 @@ impl ProcessWatch {
                 (Some(_), left) => left,
                 (None, left) => Some(left.map_or(POLL_INTERVAL, |left| left.min(POLL_INTERVAL))),
             };
-            let descriptors = self.pidfd.iter().map(AsFd::as_fd);
-            let descriptors = descriptors.chain(stop.iter().map(|stop| stop.as_fd()));
-            let mut asked: Vec<_> = descriptors
+            let mut polled: Vec<_> = self
+                .pidfd
+                .iter()
+                .map(AsFd::as_fd)
+                .chain(stop.iter().map(|stop| stop.as_fd()))
                 .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
                 .collect();
-            let nap = nap.and_then(|nap| Timespec::try_from(nap).ok());
+            let timeout = nap.and_then(|nap| Timespec::try_from(nap).ok());
             // Interrupted or out of memory: retry, but not too often.
-            if poll(&mut asked, nap.as_ref()).is_err() {
+            if poll(&mut polled, timeout.as_ref()).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
-            } else if stop.is_some() && asked.last().is_some_and(|stop| !stop.revents().is_empty())
+            } else if stop.is_some() && polled.last().is_some_and(|stop| !stop.revents().is_empty())
             {
                 return self.has_ended();
             }
@@ -285,7 +301,7 @@ mod tests {
             // `sleep` does not read its input.
             drop(streams);
             let ended = process.ended().await;
-            assert!(ended.asked, "{shell}");
+            assert!(ended.is_requested, "{shell}");
             assert!(!process.is_running());
             let status = ended.status.unwrap();
             assert_eq!(status.to_string(), "signal: 15 (SIGTERM)", "{shell}");

@@ -17,13 +17,13 @@ const SUPERVISOR_SCRIPT: &str =
 
 /// A running server. Its process group has the id of the supervisor, so that id cannot be reused
 /// before the supervisor is reaped.
-pub(super) struct Spawned {
+pub(super) struct SpawnedServer {
     pub(super) server: Child,
     /// The supervisor; `None` if there is no shell to run it. The server then leads the group.
     pub(super) supervisor: Option<Child>,
 }
 
-impl Spawned {
+impl SpawnedServer {
     pub(super) fn group(&self) -> u32 {
         self.supervisor.as_ref().unwrap_or(&self.server).id()
     }
@@ -33,9 +33,9 @@ impl Spawned {
 /// the kernel kills them with it.
 ///
 /// # Errors
-/// If the server cannot be started: no such program, no such directory, no permission, or no more
+/// The server cannot be started: no such program, no such directory, no permission, or no more
 /// processes.
-pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned> {
+pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<SpawnedServer> {
     if let Some(cwd) = &command.cwd
         && !cwd.is_dir()
     {
@@ -79,7 +79,7 @@ pub(super) fn spawn(command: &StdioCommand, shell: &Path) -> io::Result<Spawned>
         .as_ref()
         .map_or(0, |supervisor| supervisor.id().cast_signed());
     match isolate(&mut start, group).spawn() {
-        Ok(server) => Ok(Spawned { server, supervisor }),
+        Ok(server) => Ok(SpawnedServer { server, supervisor }),
         Err(error) => {
             if let Some(mut supervisor) = supervisor {
                 // Both fail only if the supervisor has already ended.
@@ -125,7 +125,7 @@ fn isolate(command: &mut Command, group: i32) -> &mut Command {
 /// broken), and file descriptors without close-on-exec (such as PHP's sockets: a client's
 /// connection would stay open while the server runs).
 fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -> &mut Command {
-    let take_off = move || {
+    let prepare = move || {
         unblock_signals()?;
         close_on_exec_from(3);
         rustix::process::set_parent_process_death_signal(dies_with_us)?;
@@ -137,7 +137,7 @@ fn clean(command: &mut Command, dies_with_us: Option<rustix::process::Signal>) -
     )]
     // SAFETY: the child only makes four system calls: no allocation, no lock.
     unsafe {
-        command.pre_exec(take_off)
+        command.pre_exec(prepare)
     }
 }
 

@@ -36,23 +36,23 @@ pub(super) struct StderrLog {
     label: String,
     /// Values of the server's environment, which may be credentials.
     secrets: Secrets,
-    last_words: LastStderrLine,
+    last_line: LastStderrLine,
     line: Vec<u8>,
     window: LogWindow,
 }
 
 impl StderrLog {
-    pub(super) fn new(label: String, secrets: Secrets, last_words: LastStderrLine) -> Self {
+    pub(super) fn new(label: String, secrets: Secrets, last_line: LastStderrLine) -> Self {
         Self {
             label,
             secrets,
-            last_words,
+            last_line,
             line: Vec::new(),
             window: LogWindow::new(),
         }
     }
 
-    /// Copies to the end.
+    /// Copies until the server closes its standard error.
     pub(super) async fn copy(mut self, mut errors: impl AsyncRead + Unpin) {
         let mut piece = vec![0; 8 * 1024];
         loop {
@@ -68,8 +68,9 @@ impl StderrLog {
     fn take(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|&byte| byte == b'\n').peekable();
         while let Some(part) = lines.next() {
-            let room = MAX_LINE_LEN - self.line.len();
-            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let remaining = MAX_LINE_LEN - self.line.len();
+            self.line
+                .extend_from_slice(&part[..part.len().min(remaining)]);
             if lines.peek().is_some() {
                 self.end_line();
             }
@@ -77,12 +78,12 @@ impl StderrLog {
     }
 
     fn end_line(&mut self) {
-        let line = String::from_utf8_lossy(&self.line);
-        let line = line.trim_end();
-        if !line.trim_start().is_empty() {
+        let text = String::from_utf8_lossy(&self.line);
+        let trimmed = text.trim_end();
+        if !trimmed.trim_start().is_empty() {
             let is_logged = self.window.admits(&self.label);
-            let line = self.presentable(line);
-            self.last_words.set(&line);
+            let line = self.presentable(trimmed);
+            self.last_line.set(&line);
             if is_logged {
                 tracing::info!(mcp.server = self.label, "{line}");
             }
@@ -92,12 +93,12 @@ impl StderrLog {
 
     /// Returns the line without control characters and secrets.
     fn presentable(&self, line: &str) -> String {
-        let mut line: String = line
+        let mut text: String = line
             .chars()
             .map(|c| if c.is_control() { ' ' } else { c })
             .collect();
-        self.secrets.redact(&mut line);
-        line
+        self.secrets.redact(&mut text);
+        text
     }
 }
 
@@ -148,9 +149,9 @@ mod tests {
     use crate::Authentication;
 
     async fn last_words_of(input: &[u8], piece: usize) -> String {
-        let last_words = LastStderrLine::default();
+        let last_line = LastStderrLine::default();
         let secrets = Secrets::new(["s3cret", "1"], &Authentication::None, 4);
-        let log = StderrLog::new("test".to_owned(), secrets, last_words.clone());
+        let log = StderrLog::new("test".to_owned(), secrets, last_line.clone());
         let (mut writer, reader) = tokio::io::duplex(piece);
         let copying = tokio::spawn(log.copy(reader));
         tokio::io::AsyncWriteExt::write_all(&mut writer, input)
@@ -158,7 +159,7 @@ mod tests {
             .unwrap();
         drop(writer);
         copying.await.unwrap();
-        last_words.get()
+        last_line.get()
     }
 
     #[tokio::test]

@@ -39,11 +39,11 @@ pub(super) async fn request(link: &HttpLink) -> Result<reqwest::Upgraded, McpErr
 /// Returns whether the response belongs to the request. A missing subprotocol is accepted, because
 /// the server may not know subprotocols; a different one is not.
 fn agrees(headers: &HeaderMap, key: &str) -> bool {
-    let is = |name, wanted: &str| {
+    let is = |name, expected: &str| {
         let value = headers
             .get(name)
             .and_then(|value: &HeaderValue| value.to_str().ok());
-        value.is_some_and(|value| value.trim().eq_ignore_ascii_case(wanted))
+        value.is_some_and(|value| value.trim().eq_ignore_ascii_case(expected))
     };
     is(UPGRADE, "websocket")
         && headers.get(SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes)

@@ -20,17 +20,17 @@ use super::number::Number;
 /// # Ok::<(), pillion_builtins::calculator::CalculatorError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
-    /// An exact integer.
+pub enum CalculatedValue {
+    /// An exact integer of 64 bits.
     Int(i64),
     /// A float; never infinite or NaN.
     Float(f64),
     /// A list or a tuple.
-    List(Vec<Answer>),
+    List(Vec<CalculatedValue>),
 }
 
-impl Answer {
-    /// Returns the answer as JSON. A whole float stays a float (`6.0`).
+impl CalculatedValue {
+    /// Returns the value as JSON. A whole float stays a float (`6.0`).
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         match self {
@@ -40,7 +40,7 @@ impl Answer {
         }
     }
 
-    /// Returns the type of the answer: `int`, `float` or `list`.
+    /// Returns the name of the type: `int`, `float` or `list`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -52,19 +52,19 @@ impl Answer {
 
     /// Converts a value of evalexpr. Returns `None` for strings, booleans and the empty value,
     /// which trees of the calculator never produce.
-    pub(super) fn of(value: Value) -> Option<Self> {
+    pub(super) fn from_evalexpr(value: Value) -> Option<Self> {
         if let Value::Tuple(items) = value {
-            let items: Option<_> = items.into_iter().map(Self::of).collect();
+            let items: Option<_> = items.into_iter().map(Self::from_evalexpr).collect();
             return items.map(Self::List);
         }
-        Number::of(&value).map(|number| match number {
+        Number::from_evalexpr(&value).map(|number| match number {
             Number::Int(int) => Self::Int(int),
             Number::Float(float) => Self::Float(float),
         })
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for CalculatedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(int) => int.fmt(f),

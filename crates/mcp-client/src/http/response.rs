@@ -14,13 +14,13 @@ use pillion_sse::{SseDecoder, SseEvent};
 const EVENT_STREAM: &str = "text/event-stream";
 
 /// The body of a successful response.
-pub(crate) enum Answer {
+pub(crate) enum ResponseBody {
     /// No content: the server sends the response elsewhere, or none.
     Empty,
     /// JSON-RPC messages, completely read.
     Messages(Vec<Incoming>),
     /// An event stream, not read yet.
-    Stream(Box<AnswerReader>),
+    Stream(Box<ResponseReader>),
 }
 
 /// The body of a response that is an event stream, of which the beginning may have been read.
@@ -31,15 +31,15 @@ pub(crate) struct EventBody {
 
 /// Reads as much of a response's body as is necessary to determine its kind, whatever its content
 /// type.
-pub(super) async fn read_answer(
+pub(super) async fn read_body(
     mut response: reqwest::Response,
     limits: &Limits,
     warning: &Arc<ContentTypeWarning>,
-) -> Result<Answer, McpErrorKind> {
+) -> Result<ResponseBody, McpErrorKind> {
     check_encoding(&mut response).await?;
     if content_type(&response) == EVENT_STREAM {
-        let reader = AnswerReader::sniffing(response, *limits, warning);
-        return Ok(Answer::Stream(Box::new(reader)));
+        let reader = ResponseReader::sniffing(response, *limits, warning);
+        return Ok(ResponseBody::Stream(Box::new(reader)));
     }
     let is_json = is_json(&content_type(&response));
     let accepted = response.status() == StatusCode::ACCEPTED;
@@ -47,30 +47,30 @@ pub(super) async fn read_answer(
     let mut body = empty_body(&response, limit)?;
     let mut form = None;
     while read_chunk(&mut response, &mut body, limit).await? {
-        form = form.or_else(|| BodyForm::of(&body));
+        form = form.or_else(|| BodyForm::detect(&body));
         if form == Some(BodyForm::EventStream) {
             warning.warn(&content_type(&response), BodyForm::EventStream);
             let start = body;
-            let reader = AnswerReader::new(EventBody { response, start }, *limits);
-            return Ok(Answer::Stream(Box::new(reader)));
+            let reader = ResponseReader::new(EventBody { response, start }, *limits);
+            return Ok(ResponseBody::Stream(Box::new(reader)));
         }
     }
-    let text = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
-    let text = text.trim_start_matches('\u{feff}').trim();
+    let decoded = std::str::from_utf8(&body).map_err(|_| McpErrorKind::InvalidUtf8)?;
+    let text = decoded.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return Ok(Answer::Empty);
+        return Ok(ResponseBody::Empty);
     }
     if is_json || text.starts_with(['{', '[']) {
         if !is_json {
             warning.warn(&content_type(&response), BodyForm::Json);
         }
         return Incoming::parse(text)
-            .map(Answer::Messages)
+            .map(ResponseBody::Messages)
             .map_err(McpErrorKind::InvalidMessage);
     }
     if accepted {
         // The body is a word such as `Accepted`.
-        return Ok(Answer::Empty);
+        return Ok(ResponseBody::Empty);
     }
     let content_type = content_type(&response).into_owned();
     Err(McpErrorKind::ContentType { content_type })
@@ -84,7 +84,7 @@ pub(super) async fn event_body(
 ) -> Result<EventBody, McpErrorKind> {
     /// How long to wait for the first event of a stream whose content type is wrong.
     const START_TIMEOUT: Duration = Duration::from_secs(2);
-    const MAX_START: usize = 64 * 1024;
+    const MAX_START_BYTES: usize = 64 * 1024;
     check_encoding(&mut response).await?;
     let mut start = Vec::new();
     let content_type = content_type(&response).into_owned();
@@ -92,8 +92,8 @@ pub(super) async fn event_body(
         return Ok(EventBody { response, start });
     }
     let first = async {
-        while read_chunk(&mut response, &mut start, MAX_START).await? {
-            if let Some(form) = BodyForm::of(&start) {
+        while read_chunk(&mut response, &mut start, MAX_START_BYTES).await? {
+            if let Some(form) = BodyForm::detect(&start) {
                 return Ok(form);
             }
         }
@@ -124,8 +124,8 @@ async fn check_encoding(response: &mut reqwest::Response) -> Result<(), McpError
 /// Returns the encoding of a body that is not plain, cut to 100 characters.
 pub(super) fn content_encoding(response: &reqwest::Response) -> Option<String> {
     let value = response.headers().get(CONTENT_ENCODING)?;
-    let encoding = String::from_utf8_lossy(value.as_bytes());
-    let encoding = encoding.trim();
+    let text = String::from_utf8_lossy(value.as_bytes());
+    let encoding = text.trim();
     let is_plain = encoding.is_empty() || encoding.eq_ignore_ascii_case("identity");
     (!is_plain).then(|| encoding.chars().take(100).collect())
 }
@@ -151,8 +151,7 @@ fn content_type(response: &reqwest::Response) -> Cow<'_, str> {
 
 /// Returns an empty buffer for a body of at most `limit` bytes.
 fn empty_body(response: &reqwest::Response, limit: usize) -> Result<Vec<u8>, McpErrorKind> {
-    let announced = response.content_length().unwrap_or(0);
-    let announced = usize::try_from(announced).unwrap_or(usize::MAX);
+    let announced = usize::try_from(response.content_length().unwrap_or(0)).unwrap_or(usize::MAX);
     if announced > limit {
         return Err(McpErrorKind::TooLarge { limit });
     }
@@ -186,7 +185,7 @@ struct Sniffer {
 }
 
 /// Reads the events of a response one by one, within all limits.
-pub(crate) struct AnswerReader {
+pub(crate) struct ResponseReader {
     response: Option<reqwest::Response>,
     decoder: SseDecoder,
     /// The bytes that were read, but not decoded yet; or JSON, which is read to its end.
@@ -206,7 +205,7 @@ pub(crate) struct AnswerReader {
     totals: Option<Limits>,
 }
 
-impl AnswerReader {
+impl ResponseReader {
     /// Creates a reader for the response to one request, which may be JSON.
     fn sniffing(
         response: reqwest::Response,
@@ -315,9 +314,10 @@ impl AnswerReader {
             return Ok(self.decoder.feed(chunk)?);
         };
         // Usually the first bytes tell the form, and are not copied.
-        let form = match self.start.is_empty() {
-            true => BodyForm::of(chunk),
-            false => None,
+        let form = if self.start.is_empty() {
+            BodyForm::detect(chunk)
+        } else {
+            None
         };
         if matches!(form, Some(BodyForm::EventStream | BodyForm::Other)) {
             self.sniffer = None;
@@ -331,7 +331,7 @@ impl AnswerReader {
         if sniffer.is_json {
             return Ok(());
         }
-        match BodyForm::of(&self.start) {
+        match BodyForm::detect(&self.start) {
             Some(BodyForm::Json) => {
                 sniffer.is_json = true;
                 sniffer.warning.warn(EVENT_STREAM, BodyForm::Json);
@@ -377,7 +377,7 @@ impl AnswerReader {
 }
 
 /// Returns the messages in an event; none if the event is not JSON-RPC.
-pub(crate) fn messages_of(event: &SseEvent) -> VecDeque<Incoming> {
+pub(crate) fn parse_event(event: &SseEvent) -> VecDeque<Incoming> {
     if event.data.is_empty() {
         return VecDeque::new();
     }

@@ -13,20 +13,20 @@ const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The maximum wait in a failure.
 const MAX_WAIT: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
-/// The answer of a service.
+/// The response of a service.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ServiceResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    /// The JSON body; null if an unsuccessful answer is not JSON.
+    /// The JSON body; null if an unsuccessful response is not JSON.
     pub(crate) body: Value,
 }
 
-/// A successful answer whose body is not JSON.
+/// Error for a successful response whose body is not JSON.
 #[derive(Debug)]
 pub(super) struct NoJson;
 
-impl Answer {
+impl ServiceResponse {
     pub(super) fn read(
         status: StatusCode,
         headers: HeaderMap,
@@ -60,9 +60,9 @@ impl Answer {
 
     /// Returns how long to wait: `Retry-After`, in seconds or as a date (RFC 9110), else a minute.
     pub(crate) fn retry_after(&self) -> Duration {
-        let header = self.headers.get(http::header::RETRY_AFTER);
-        let header = header.and_then(|value| value.to_str().ok());
-        header
+        self.headers
+            .get(http::header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
             .and_then(parse_retry_after)
             .unwrap_or(DEFAULT_RETRY_AFTER)
     }

@@ -15,15 +15,17 @@ const MAX_REASON_LEN: usize = 300;
 const MAX_FAILURE_LEN: usize = 4_000;
 
 /// Parses the body: JSON if its content type or content indicates that, otherwise text.
-pub(crate) fn value_of(headers: &HeaderMap, body: String) -> Result<Value, ToolFailure> {
+pub(crate) fn parse_body(headers: &HeaderMap, body: String) -> Result<Value, ToolFailure> {
     let content_type = headers
         .get(CONTENT_TYPE)
         .and_then(|value| value.to_str().ok());
-    let essence = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
-    let says_json = essence.is_some_and(|essence| {
-        let essence = essence.to_ascii_lowercase();
-        essence == "application/json" || essence.ends_with("+json")
+    let essence = content_type.map(|text| {
+        let essence = text.split(';').next().unwrap_or_default();
+        essence.trim().to_ascii_lowercase()
     });
+    let says_json = essence
+        .as_deref()
+        .is_some_and(|essence| essence == "application/json" || essence.ends_with("+json"));
     if body.trim().is_empty() {
         return Ok(Value::Null);
     }
@@ -47,14 +49,14 @@ pub(crate) fn output(
 ) -> Result<ToolOutput, ToolFailure> {
     let value = match result_at {
         None => value,
-        Some(place) => value.pointer(place).cloned().ok_or_else(|| {
-            ToolFailure::internal(format!("The response has no value at {place}"))
+        Some(pointer) => value.pointer(pointer).cloned().ok_or_else(|| {
+            ToolFailure::internal(format!("The response has no value at {pointer}"))
         })?,
     };
     let output = match value {
         Value::Null if result_at.is_none() => {
-            let said = format!("Done: status {}, no response body", status.as_u16());
-            ToolOutput::text(said).with_data(Value::Null)
+            let text = format!("Done: status {}, no response body", status.as_u16());
+            ToolOutput::text(text).with_data(Value::Null)
         }
         value => ToolOutput::value(value),
     };
@@ -77,10 +79,9 @@ pub(crate) fn failure(
         500..=599 => ErrorCode::Unavailable,
         _ => ErrorCode::InternalError,
     };
-    let reason = reason(&value).map(|reason| format!(": {reason}"));
-    let reason = reason.unwrap_or_default();
+    let suffix = reason(&value).map_or_else(String::new, |reason| format!(": {reason}"));
     let message = format!(
-        "'{host}' responded with HTTP status {}{reason}",
+        "'{host}' responded with HTTP status {}{suffix}",
         status.as_u16()
     );
     let mut failure = ToolFailure::new(code, message)
@@ -109,9 +110,9 @@ fn reason(value: &Value) -> Option<String> {
         &value["title"],
     ];
     let text = texts.into_iter().find_map(Value::as_str)?;
-    let text: String = text.chars().take(MAX_REASON_LEN).collect();
-    let text = text.replace(char::is_control, " ");
-    (!text.trim().is_empty()).then_some(text)
+    let start: String = text.chars().take(MAX_REASON_LEN).collect();
+    let reason = start.replace(char::is_control, " ");
+    (!reason.trim().is_empty()).then_some(reason)
 }
 
 /// Returns the body of a failure, cut as text if it is too long.

@@ -12,7 +12,7 @@ const FALSE_ALARM_TTL: Duration = Duration::from_secs(60);
 
 /// Maximum number of signs. Servers choose the codes of their errors; when exceeded, the cache is
 /// cleared.
-const MAX_SIGNS: usize = 256;
+const MAX_ALARMS: usize = 256;
 
 /// Signs of a changed transport or revision that turned out to be false, because a tool uses that
 /// error for something else. Without this cache, every call of such a tool would check the server.
@@ -30,7 +30,7 @@ enum UnexpectedResponse {
 }
 
 impl UnexpectedResponse {
-    fn of(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<Self> {
+    fn from_outcome(outcome: &Result<RpcOutcome, McpErrorKind>) -> Option<Self> {
         match outcome {
             Ok(Err(error)) => Some(Self::Code(error.code)),
             Err(McpErrorKind::HttpStatus { status, .. }) => Some(Self::Status(*status)),
@@ -42,20 +42,20 @@ impl UnexpectedResponse {
 impl FalseAlarms {
     /// Stores that the server has not changed, despite this outcome.
     pub(super) fn note(&self, outcome: &Result<RpcOutcome, McpErrorKind>) {
-        if let Some(sign) = UnexpectedResponse::of(outcome) {
+        if let Some(response) = UnexpectedResponse::from_outcome(outcome) {
             let until = Instant::now() + FALSE_ALARM_TTL;
-            let mut signs = self.until.lock();
-            if signs.len() >= MAX_SIGNS {
-                signs.clear();
+            let mut alarms = self.until.lock();
+            if alarms.len() >= MAX_ALARMS {
+                alarms.clear();
             }
-            signs.insert(sign, until);
+            alarms.insert(response, until);
         }
     }
 
     /// Returns whether this outcome was checked recently and means no change.
     pub(super) fn covers(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
-        let until =
-            UnexpectedResponse::of(outcome).and_then(|sign| self.until.lock().get(&sign).copied());
+        let until = UnexpectedResponse::from_outcome(outcome)
+            .and_then(|response| self.until.lock().get(&response).copied());
         until.is_some_and(|until| Instant::now() < until)
     }
 }
@@ -80,6 +80,6 @@ mod tests {
             confirmed.note(&outcome(code));
         }
         assert!(confirmed.covers(&outcome(9_999)));
-        assert!(confirmed.until.lock().len() <= MAX_SIGNS);
+        assert!(confirmed.until.lock().len() <= MAX_ALARMS);
     }
 }

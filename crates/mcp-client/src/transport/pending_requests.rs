@@ -14,17 +14,17 @@ type CloseErrorFn = Box<dyn Fn() -> McpErrorKind + Send + Sync>;
 
 /// The requests that wait for their response on a multiplexed stream, by request id.
 pub(super) struct PendingRequests {
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
 }
 
-enum State {
+enum PendingState {
     Open(HashMap<RpcRequestId, oneshot::Sender<RpcReply>>),
     Closed(CloseErrorFn),
 }
 
 /// A waiting request; dropping this value stops waiting.
 pub(super) struct PendingRequest<'a> {
-    waiting: &'a PendingRequests,
+    requests: &'a PendingRequests,
     id: &'a RpcRequestId,
     reply: oneshot::Receiver<RpcReply>,
 }
@@ -32,7 +32,7 @@ pub(super) struct PendingRequest<'a> {
 impl PendingRequests {
     pub(super) fn new() -> Self {
         Self {
-            state: Mutex::new(State::Open(HashMap::new())),
+            state: Mutex::new(PendingState::Open(HashMap::new())),
         }
     }
 
@@ -45,62 +45,62 @@ impl PendingRequests {
         id: &'a RpcRequestId,
     ) -> Result<PendingRequest<'a>, McpErrorKind> {
         match &mut *self.state.lock() {
-            State::Open(callers) => {
+            PendingState::Open(callers) => {
                 let (sender, reply) = oneshot::channel();
                 callers.insert(id.clone(), sender);
                 Ok(PendingRequest {
-                    waiting: self,
+                    requests: self,
                     id,
                     reply,
                 })
             }
-            State::Closed(ending) => Err(ending()),
+            PendingState::Closed(close_error) => Err(close_error()),
         }
     }
 
     /// Delivers the reply to a request. Returns `false` if no request with this id is waiting.
     pub(super) fn reply(&self, id: &RpcRequestId, reply: RpcReply) -> bool {
         let caller = match &mut *self.state.lock() {
-            State::Open(callers) => callers.remove(id),
-            State::Closed(_) => None,
+            PendingState::Open(callers) => callers.remove(id),
+            PendingState::Closed(_) => None,
         };
         caller.is_some_and(|caller| caller.send(reply).is_ok())
     }
 
     /// Returns whether a request with this id is waiting.
     pub(super) fn has(&self, id: &RpcRequestId) -> bool {
-        matches!(&*self.state.lock(), State::Open(callers) if callers.contains_key(id))
+        matches!(&*self.state.lock(), PendingState::Open(callers) if callers.contains_key(id))
     }
 
     /// Returns the id of the only waiting request; `None` if there are none or several.
     pub(super) fn only(&self) -> Option<RpcRequestId> {
         match &*self.state.lock() {
-            State::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
-            State::Open(_) | State::Closed(_) => None,
+            PendingState::Open(callers) if callers.len() == 1 => callers.keys().next().cloned(),
+            PendingState::Open(_) | PendingState::Closed(_) => None,
         }
     }
 
     /// Returns whether responses can still arrive.
     pub(super) fn is_open(&self) -> bool {
-        matches!(&*self.state.lock(), State::Open(_))
+        matches!(&*self.state.lock(), PendingState::Open(_))
     }
 
     /// Fails all waiting and later requests. Only the first call has an effect.
-    pub(super) fn close(&self, ending: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
+    pub(super) fn close(&self, close_error: impl Fn() -> McpErrorKind + Send + Sync + 'static) {
         let mut state = self.state.lock();
-        if let State::Open(callers) = &mut *state {
+        if let PendingState::Open(callers) = &mut *state {
             for (_, caller) in mem::take(callers) {
-                let _ = caller.send(Err(ending()));
+                let _ = caller.send(Err(close_error()));
             }
-            *state = State::Closed(Box::new(ending));
+            *state = PendingState::Closed(Box::new(close_error));
         }
     }
 
     /// Returns the reason for which the connection ended.
-    fn ending(&self) -> McpErrorKind {
+    fn close_error(&self) -> McpErrorKind {
         match &*self.state.lock() {
-            State::Open(_) => McpErrorKind::StreamClosed,
-            State::Closed(ending) => ending(),
+            PendingState::Open(_) => McpErrorKind::StreamClosed,
+            PendingState::Closed(close_error) => close_error(),
         }
     }
 }
@@ -112,14 +112,14 @@ impl PendingRequest<'_> {
             Ok(reply) => reply,
             // The sender was dropped without a reply: another request with the same id has replaced
             // this one.
-            Err(_) => Err(self.waiting.ending()),
+            Err(_) => Err(self.requests.close_error()),
         }
     }
 }
 
 impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
-        if let State::Open(callers) = &mut *self.waiting.state.lock() {
+        if let PendingState::Open(callers) = &mut *self.requests.state.lock() {
             callers.remove(self.id);
         }
     }

@@ -23,8 +23,8 @@ const MAX_REFERENCES: usize = 1_000;
 /// Maximum number of regular expressions: each takes time to compile.
 const MAX_PATTERNS: usize = 512;
 
-/// An instrumented schema.
-pub(super) struct Counted {
+/// A schema with step counters, and what compiling the schema takes.
+pub(super) struct InstrumentedSchema {
     /// The schema with its step counters.
     pub(super) schema: Value,
     /// Number of subschemas.
@@ -34,7 +34,7 @@ pub(super) struct Counted {
 }
 
 #[derive(Default)]
-struct Counts {
+struct SchemaCounts {
     parts: usize,
     references: Vec<String>,
     patterns: Patterns,
@@ -43,12 +43,12 @@ struct Counts {
     pattern_sizes: PatternSizes,
     size: CompiledSize,
     /// Whether a subschema has an identifier, to which references in it are relative.
-    has_schemas_with_names: bool,
+    has_named_subschemas: bool,
 }
 
 /// The location of a subschema.
 #[derive(Clone, Copy, Default)]
-struct SchemaLocation {
+struct SubschemaLocation {
     level: usize,
     /// Length of the JSON pointer to this location, in bytes.
     path_bytes: usize,
@@ -56,7 +56,7 @@ struct SchemaLocation {
     references_stand_alone: bool,
 }
 
-impl SchemaLocation {
+impl SubschemaLocation {
     /// Returns this location within `schema`, which may declare another dialect.
     fn within(self, schema: &Value) -> Self {
         match schema.get("$schema").and_then(Value::as_str) {
@@ -87,30 +87,30 @@ impl SchemaLocation {
 /// `pattern`, which may take long by itself, is moved behind the counter.
 ///
 /// # Errors
-/// If the schema is too large, or a reference leads to a location that does not exist or is not a
+/// The schema is too large, or a reference leads to a location that does not exist or is not a
 /// schema.
-pub(super) fn counted(schema: &Value) -> Result<Counted, SchemaError> {
-    let mut counts = Counts::default();
-    let mut counted = schema.clone();
-    visit(&mut counted, SchemaLocation::default(), &mut counts)?;
+pub(super) fn instrument(schema: &Value) -> Result<InstrumentedSchema, SchemaError> {
+    let mut counts = SchemaCounts::default();
+    let mut instrumented = schema.clone();
+    visit(&mut instrumented, SubschemaLocation::default(), &mut counts)?;
     // A reference can make a schema of a value at a location that is not a schema.
-    let place = SchemaLocation::default().within(schema);
-    let mut has_odd_places = false;
+    let location = SubschemaLocation::default().within(schema);
+    let mut has_unusual_targets = false;
     let mut followed = 0;
     while let Some(reference) = counts.references.get(followed) {
         followed += 1;
         if let Some(pointer) = unusual_target(reference)? {
-            has_odd_places = true;
-            let place = place.below([&pointer, ""]);
-            visit_odd_place(&mut counted, &pointer, place, &mut counts)?;
+            has_unusual_targets = true;
+            let target = location.below([&pointer, ""]);
+            visit_unusual_target(&mut instrumented, &pointer, target, &mut counts)?;
         }
     }
-    if has_odd_places && counts.has_schemas_with_names {
+    if has_unusual_targets && counts.has_named_subschemas {
         // The base of the reference is ambiguous.
-        return Err(refused("a $ref points to something that is not a schema"));
+        return Err(invalid("a $ref points to something that is not a schema"));
     }
-    Ok(Counted {
-        schema: counted,
+    Ok(InstrumentedSchema {
+        schema: instrumented,
         parts: counts.parts,
         patterns: counts.patterns,
         size: counts.size,
@@ -119,24 +119,28 @@ pub(super) fn counted(schema: &Value) -> Result<Counted, SchemaError> {
 
 fn visit(
     schema: &mut Value,
-    mut place: SchemaLocation,
-    counts: &mut Counts,
+    mut location: SubschemaLocation,
+    counts: &mut SchemaCounts,
 ) -> Result<(), SchemaError> {
-    place = place.within(schema);
+    location = location.within(schema);
     let Value::Object(entries) = schema else {
         return Ok(());
     };
     counts.parts += 1;
-    if counts.parts > MAX_PARTS || place.level > MAX_LEVELS {
+    if counts.parts > MAX_PARTS || location.level > MAX_LEVELS {
         return Err(too_large(
             "the schema has too many subschemas or is nested too deeply",
         ));
     }
-    counts.size.add_part(entries, place.path_bytes)?;
+    counts.size.add_part(entries, location.path_bytes)?;
     let is_name = |keyword| entries.get(keyword).is_some_and(Value::is_string);
-    counts.has_schemas_with_names |= place.level > 0 && (is_name("$id") || is_name("id"));
+    counts.has_named_subschemas |= location.level > 0 && (is_name("$id") || is_name("id"));
     for (keyword, value) in entries.iter_mut() {
-        match (keyword.as_str(), SubschemaKind::of(keyword), value) {
+        match (
+            keyword.as_str(),
+            SubschemaKind::from_keyword(keyword),
+            value,
+        ) {
             ("$ref" | "$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                 counts.references.push(reference.clone());
                 if counts.references.len() > MAX_REFERENCES {
@@ -146,11 +150,11 @@ fn visit(
             // The compiler rejects a pattern that is not a string.
             ("pattern", _, pattern) => counts.add_pattern(pattern.as_str().unwrap_or_default())?,
             (_, SubschemaKind::Schema | SubschemaKind::Either, schema @ Value::Object(_)) => {
-                visit(schema, place.below([keyword, ""]), counts)?;
+                visit(schema, location.below([keyword, ""]), counts)?;
             }
             (_, SubschemaKind::List | SubschemaKind::Either, Value::Array(schemas)) => {
                 for schema in schemas {
-                    visit(schema, place.below([keyword, "00000"]), counts)?;
+                    visit(schema, location.below([keyword, "00000"]), counts)?;
                 }
             }
             (keyword, SubschemaKind::Named, Value::Object(named)) => {
@@ -161,20 +165,20 @@ fn visit(
                     }
                 }
                 for (name, schema) in named {
-                    visit(schema, place.below([keyword, name]), counts)?;
+                    visit(schema, location.below([keyword, name]), counts)?;
                 }
             }
             _ => {}
         }
     }
-    if place.references_stand_alone && entries.get("$ref").is_some_and(Value::is_string) {
+    if location.references_stand_alone && entries.get("$ref").is_some_and(Value::is_string) {
         move_ref_to_all_of(entries);
     }
     add_counter(entries);
     Ok(())
 }
 
-impl Counts {
+impl SchemaCounts {
     fn add_pattern(&mut self, pattern: &str) -> Result<(), SchemaError> {
         self.patterns.add(pattern);
         if self.patterns.count > MAX_PATTERNS {
@@ -214,19 +218,18 @@ fn add_counter(entries: &mut Map<String, Value>) {
 pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
     Some(match schema {
         Value::Array(items) => {
-            let items = items.iter().map(without_patterns);
-            Value::Array(items.collect::<Option<_>>()?)
+            let plain = items.iter().map(without_patterns);
+            Value::Array(plain.collect::<Option<_>>()?)
         }
         Value::Object(entries) => {
-            let entries = entries.iter().map(|(keyword, value)| {
-                let value = match (keyword.as_str(), value) {
+            let plain = entries.iter().map(|(keyword, value)| {
+                let plain_value = match (keyword.as_str(), value) {
                     ("pattern", Value::String(_)) => json!("^a"),
                     ("patternProperties", Value::Object(named)) => {
-                        let named = named.values().enumerate();
-                        let named = named.map(|(nth, schema)| {
+                        let renamed = named.values().enumerate().map(|(nth, schema)| {
                             Some((format!("^p{nth}"), without_patterns(schema)?))
                         });
-                        Value::Object(named.collect::<Option<_>>()?)
+                        Value::Object(renamed.collect::<Option<_>>()?)
                     }
                     ("$ref" | "$dynamicRef", Value::String(target))
                         if target.contains("patternProperties") =>
@@ -235,9 +238,9 @@ pub(super) fn without_patterns(schema: &Value) -> Option<Value> {
                     }
                     (_, value) => without_patterns(value)?,
                 };
-                Some((keyword.clone(), value))
+                Some((keyword.clone(), plain_value))
             });
-            Value::Object(entries.collect::<Option<_>>()?)
+            Value::Object(plain.collect::<Option<_>>()?)
         }
         other => other.clone(),
     })
@@ -283,11 +286,10 @@ fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     if is_meta_schema || !fragment.starts_with('/') {
         return Ok(None);
     }
-    let pointer = percent_decoded(fragment);
-    let pointer = pointer.ok_or_else(|| refused("a $ref is not a valid URL"))?;
+    let pointer = percent_decoded(fragment).ok_or_else(|| invalid("a $ref is not a valid URL"))?;
     let mut keys = pointer.split('/').skip(1);
     while let Some(keyword) = keys.next() {
-        let leads_on = match SubschemaKind::of(keyword) {
+        let leads_on = match SubschemaKind::from_keyword(keyword) {
             SubschemaKind::Schema => true,
             SubschemaKind::List | SubschemaKind::Named => keys.next().is_some(),
             SubschemaKind::Either | SubschemaKind::Nothing => false,
@@ -299,14 +301,14 @@ fn unusual_target(reference: &str) -> Result<Option<String>, SchemaError> {
     Ok(None)
 }
 
-fn visit_odd_place(
+fn visit_unusual_target(
     root: &mut Value,
     pointer: &str,
-    place: SchemaLocation,
-    counts: &mut Counts,
+    location: SubschemaLocation,
+    counts: &mut SchemaCounts,
 ) -> Result<(), SchemaError> {
     let Some(target) = root.pointer_mut(pointer) else {
-        return Err(refused("a $ref points to nothing"));
+        return Err(invalid("a $ref points to nothing"));
     };
     let all_of = target.get("allOf").and_then(Value::as_array);
     if all_of.is_some_and(|all| all.iter().any(|part| part.get(STEP_KEYWORD).is_some())) {
@@ -317,9 +319,9 @@ fn visit_odd_place(
         .split('/')
         .any(|key| matches!(key, "const" | "enum"))
     {
-        return Err(refused("a $ref points to something that is not a schema"));
+        return Err(invalid("a $ref points to something that is not a schema"));
     }
-    visit(target, place, counts)
+    visit(target, location, counts)
 }
 
 pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
@@ -340,7 +342,7 @@ pub(super) fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-fn refused(reason: &str) -> SchemaError {
+fn invalid(reason: &str) -> SchemaError {
     SchemaError::new(SchemaErrorKind::Invalid, reason)
 }
 
