@@ -1,9 +1,9 @@
 use std::fmt;
 
 use pillion_builtins::get_weather::WeatherProvider;
-use pillion_core::provider::Provider;
 use pillion_core::variable;
 use pillion_mcp_client::Endpoint;
+use pillion_providers::Provider;
 
 use super::{Config, IncompleteFile, Key, KeyPath, builtins};
 

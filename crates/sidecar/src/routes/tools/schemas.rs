@@ -1,5 +1,6 @@
 use axum::extract::State;
 use axum::response::Response;
+use pillion_providers::{Provider, format_tools};
 use pillion_wire::SchemaList;
 
 use super::Filter;
@@ -36,8 +37,8 @@ pub(in crate::routes) async fn schemas(
     let listed = filter.listed(&app, &caller).await;
     let size = ListSize::of(&app, &listed);
     write_list(size, &caller, move || {
-        let tools = listed.tools.iter();
-        let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
+        let definitions = listed.tools.iter().map(|tool| tool.definition());
+        let schemas = format_tools(Provider::OpenAiChat, definitions);
         known.or(&SchemaList {
             success: true,
             total: schemas.len(),
