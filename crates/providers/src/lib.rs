@@ -38,13 +38,7 @@ mod ending;
 mod error;
 mod event;
 mod failure;
-#[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod golden_tests;
 mod google;
-#[cfg(test)]
-mod hostile_schemas_tests;
 mod message;
 mod native;
 mod node;
@@ -55,17 +49,9 @@ mod openai_responses;
 mod provider;
 mod redaction;
 mod request;
-#[cfg(test)]
-mod response_tests;
 mod result_media;
 #[cfg(test)]
-mod round_trip_tests;
-#[cfg(test)]
-mod rules_tests;
-#[cfg(test)]
-mod shape_tests;
-#[cfg(test)]
-mod stream_tests;
+mod tests;
 mod tool_format;
 mod turn;
 

@@ -126,7 +126,7 @@ impl ProviderApi for OpenAiChat {
     /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out
     /// the outer object, or send only a text.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
-        /// The places of the message in errors of compatible servers.
+        /// JSON pointers to the message in errors of compatible servers.
         const MESSAGES: [&str; 7] = [
             "/detail",
             "/error_message",
@@ -151,7 +151,7 @@ impl ProviderApi for OpenAiChat {
             message: match error {
                 Value::String(message) => Some(message),
                 error => error["message"].as_str().or_else(|| {
-                    let texts = MESSAGES.iter().filter_map(|place| body.pointer(place));
+                    let texts = MESSAGES.iter().filter_map(|pointer| body.pointer(pointer));
                     texts.filter_map(Value::as_str).next()
                 }),
             },
@@ -212,7 +212,7 @@ impl ProviderApi for OpenAiChat {
         let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
         let calls = calls.map(Vec::as_mut_slice).unwrap_or_default();
         for (index, call) in calls.iter_mut().enumerate() {
-            name_call(call, answer_id.as_deref(), index);
+            add_call_id(call, answer_id.as_deref(), index);
         }
         let has_calls = !calls.is_empty();
         Ok(TurnAnswer {
@@ -231,9 +231,9 @@ impl ProviderApi for OpenAiChat {
 /// `max_tokens`, and many compatible servers only know `max_tokens`.
 fn max_length_member(base_url: &Url) -> &'static str {
     let host = base_url.host_str().unwrap_or_default();
-    let is_openai = OPENAI_HOSTS.iter().any(|own| match own.strip_prefix('.') {
-        Some(_) => host.ends_with(own),
-        None => host == *own,
+    let is_openai = OPENAI_HOSTS.iter().any(|known| match known.strip_prefix('.') {
+        Some(_) => host.ends_with(known),
+        None => host == *known,
     });
     if is_openai {
         "max_completion_tokens"
@@ -284,23 +284,23 @@ fn failure_without_choices(body: &Value) -> ModelError {
 }
 
 /// Generates an id for a call without one.
-fn name_call(call: &mut Value, turn: Option<&str>, index: usize) {
+fn add_call_id(call: &mut Value, answer_id: Option<&str>, index: usize) {
     let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
     if let (false, Some(call)) = (has_id, call.as_object_mut()) {
-        let id = json!(generate_call_id(turn, index));
+        let id = json!(generate_call_id(answer_id, index));
         call.insert("id".to_owned(), id);
     }
 }
 
 /// Generates a call id. The answer's id is part of it, so that the ids of two answers differ.
-fn generate_call_id(turn: Option<&str>, index: usize) -> String {
-    let turn = turn.unwrap_or_default().bytes();
-    let turn: String = turn
+fn generate_call_id(answer_id: Option<&str>, index: usize) -> String {
+    let bytes = answer_id.unwrap_or_default().bytes();
+    let name: String = bytes
         .filter(u8::is_ascii_alphanumeric)
         .take(32)
         .map(char::from)
         .collect();
-    format!("call_{turn}_{index}")
+    format!("call_{name}_{index}")
 }
 
 fn calls_of(choice: &Map<String, Value>) -> &[Value] {

@@ -60,11 +60,11 @@ pub(crate) fn leading_number(text: &str) -> Option<u32> {
 pub(crate) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
     for (key, value) in extra {
         match (body.get_mut(key), value) {
-            (Some(Value::Object(there)), Value::Object(more)) => add_extra(there, more),
-            (Some(Value::Array(there)), Value::Array(more))
+            (Some(Value::Object(known)), Value::Object(more)) => add_extra(known, more),
+            (Some(Value::Array(known)), Value::Array(more))
                 if EXTENDED_LISTS.contains(&key.as_str()) =>
             {
-                there.extend(more.iter().cloned());
+                known.extend(more.iter().cloned());
             }
             _ => {
                 body.insert(key.clone(), value.clone());

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{event, read_stream, request_body, turn};
+use crate::tests::fixtures::{event, read_stream, request_body, turn};
 use crate::{Delta, Provider, TurnAnswer, parse_tool_calls};
 
 fn conversation(messages: &Value) -> ProviderConversation {

@@ -221,8 +221,8 @@ impl ContentStream {
         };
         match self.parts.last_mut() {
             Some(last) if plain_text(last).is_some() && last["thought"] == part["thought"] => {
-                if let Value::String(there) = &mut last["text"] {
-                    there.push_str(text);
+                if let Value::String(known) = &mut last["text"] {
+                    known.push_str(text);
                 }
                 true
             }

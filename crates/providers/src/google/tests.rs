@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{event, read_stream};
+use crate::tests::fixtures::{event, read_stream};
 use crate::{Delta, ModelErrorKind, Provider, parse_tool_calls};
 
 fn conversation(messages: &Value) -> Result<ProviderConversation, ModelError> {

@@ -204,10 +204,10 @@ impl ChunkStream {
 }
 
 /// Merges a member of a delta: text and lists are appended, other values replaced.
-fn join(there: &mut Value, more: Value) {
-    match (there, more) {
-        (Value::String(there), Value::String(more)) => there.push_str(&more),
-        (Value::Array(there), Value::Array(more)) => there.extend(more),
-        (there, more) => *there = more,
+fn join(known: &mut Value, more: Value) {
+    match (known, more) {
+        (Value::String(known), Value::String(more)) => known.push_str(&more),
+        (Value::Array(known), Value::Array(more)) => known.extend(more),
+        (known, more) => *known = more,
     }
 }

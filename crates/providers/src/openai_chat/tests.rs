@@ -1,5 +1,5 @@
 use super::*;
-use crate::fixtures;
+use crate::tests::fixtures;
 use crate::{Delta, Provider, assistant_messages, parse_tool_calls};
 
 /// Reads the events of this text, also if the stream breaks off.

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::fixtures::{event, read_stream, request_body};
+use crate::tests::fixtures::{event, read_stream, request_body};
 use crate::{Delta, TurnOptions};
 
 #[test]

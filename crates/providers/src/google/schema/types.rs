@@ -128,7 +128,7 @@ pub(super) fn declared_types(node: &Resolved<'_>) -> (Vec<Kind>, bool) {
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
         _ => Vec::new(),
     };
-    let named = |wanted: &str| names.iter().any(|name| name.eq_ignore_ascii_case(wanted));
+    let named = |kind: &str| names.iter().any(|name| name.eq_ignore_ascii_case(kind));
     let kinds = KINDS
         .into_iter()
         .filter(|kind| named(kind.as_str()))

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{cases, event, read_stream};
+use crate::tests::fixtures::{cases, event, read_stream};
 use crate::{ModelErrorKind, Provider, assistant_messages, assistant_text, parse_tool_calls};
 
 #[test]
 fn a6_a_malformed_body_names_the_path() {
-    for (provider, case) in cases(include_str!("../tests/corpus/malformed.jsonl")) {
+    for (provider, case) in cases(include_str!("../../tests/corpus/malformed.jsonl")) {
         let fault = case["fault"].as_str().unwrap();
         let expected = format!("Malformed response of the provider '{provider}': {fault}");
         let error = parse_tool_calls(provider, &case["body"]).unwrap_err();
@@ -41,7 +41,7 @@ fn a6_an_error_of_the_provider_is_reported() {
 
 #[test]
 fn h4_failures_have_a_kind_and_no_key() {
-    for (provider, case) in cases(include_str!("../tests/corpus/failures.jsonl")) {
+    for (provider, case) in cases(include_str!("../../tests/corpus/failures.jsonl")) {
         let status = u16::try_from(case["status"].as_u64().unwrap()).unwrap();
         let body = match &case["body"] {
             Value::String(text) => text.clone(),

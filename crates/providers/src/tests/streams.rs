@@ -6,8 +6,8 @@ use pillion_sse::SseEvent;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixtures::{event, events, joined, read_stream};
-use crate::golden_tests::{cases, json_of};
+use crate::tests::fixtures::{event, events, joined, read_stream};
+use crate::tests::golden::{cases, json_of};
 use crate::{ModelErrorKind, Provider, assistant_text, parse_tool_calls};
 
 #[test]

@@ -7,8 +7,8 @@ use pillion_sse::SseDecoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixtures::{cases, event, joined, read_stream};
 use crate::openai_chat::OpenAiChat;
+use crate::tests::fixtures::{cases, event, joined, read_stream};
 use crate::{
     Delta, Finish, ModelError, ModelErrorKind, Provider, ProviderApi, TurnAnswer, Usage,
     assistant_text, parse_tool_calls,
@@ -142,7 +142,7 @@ fn h6_streams_without_an_end_are_errors() {
 
 #[test]
 fn h6_every_body_is_read_and_no_part_of_a_body() {
-    for (provider, case) in cases(include_str!("../tests/corpus/bodies.jsonl")) {
+    for (provider, case) in cases(include_str!("../../tests/corpus/bodies.jsonl")) {
         let answer = provider.api().answer(case["body"].clone());
         let answer = answer.unwrap_or_else(|error| panic!("{case}: {error}"));
         let outcome = Outcome::new(provider, &answer).unwrap();
@@ -158,7 +158,7 @@ fn h6_every_body_is_read_and_no_part_of_a_body() {
 
 #[test]
 fn h6_incomplete_bodies_are_errors() {
-    for (provider, case) in cases(include_str!("../tests/corpus/broken_bodies.jsonl")) {
+    for (provider, case) in cases(include_str!("../../tests/corpus/broken_bodies.jsonl")) {
         match provider.api().answer(case["body"].clone()) {
             Ok(answer) => assert!(Outcome::new(provider, &answer).is_err(), "{case}"),
             Err(error) => {

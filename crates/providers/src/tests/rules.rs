@@ -6,7 +6,7 @@ use pillion_schema::{PropertyKeys, subschemas};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{Provider, StrictFlag, format_tool};
+use crate::{Provider, StrictFlag, format_tool};
 
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![

@@ -3,7 +3,7 @@
 use pillion_core::tool::ToolDefinition;
 use serde_json::{Map, Value, json};
 
-use super::{Provider, StrictFlag, format_tools, format_tools_with};
+use crate::{Provider, StrictFlag, format_tools, format_tools_with};
 
 /// Maximum size of the formatted tools of one request, in bytes, in addition to a few times the
 /// size of the definitions.

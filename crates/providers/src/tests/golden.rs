@@ -10,7 +10,7 @@ use pillion_core::tool::{ErrorCode, ToolDefinition, ToolResult};
 use serde_json::{Map, Value, json};
 
 use crate::anthropic::Anthropic;
-use crate::fixtures::{events, read_stream};
+use crate::tests::fixtures::{events, read_stream};
 use crate::{
     Delta, Endpoint, Finish, ModelTurn, Provider, ProviderApi, ProviderConversation, TurnAnswer,
     TurnOptions, Usage, assistant_messages, assistant_text, format_permits, format_results,

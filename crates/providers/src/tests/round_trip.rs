@@ -1,8 +1,11 @@
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, ToolCall, ToolDefinition, ToolResult};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use crate::{
+    Provider, StrictFlag, assistant_messages, assistant_text, format_results, format_tool,
+    format_tools_by_name, parse_tool_calls,
+};
 
 /// Returns a response body of `provider` with these calls.
 fn response(provider: Provider, calls: &[ToolCall]) -> Value {
