@@ -24,14 +24,14 @@ use location::RequestedLocation;
 use open_meteo::OpenMeteo;
 use open_weather_map::OpenWeatherMap;
 use report::{Report, Weather};
-pub use settings::{Units, WeatherProvider, WeatherSettings};
+pub use settings::{Units, WeatherService, WeatherSettings};
 
 /// Maximum length of a location, in characters.
 const MAX_LOCATION_LEN: usize = 200;
 
 /// The tool `get_weather`. Arguments: `{location, units = "celsius"}`. Result: text for the model,
 /// `data = {location, temperature, units, conditions, humidity, wind_speed, wind_speed_units}`, and
-/// the metadata `source` and, from a real provider, `latitude`, `longitude` and `observed_at`.
+/// the metadata `source` and, from a real service, `latitude`, `longitude` and `observed_at`.
 ///
 /// A location is a name, optionally made unambiguous by further names after commas
 /// (`Springfield, Illinois`), or `latitude,longitude`. `humidity` is in percent, `wind_speed` in
@@ -59,7 +59,7 @@ enum WeatherSource {
     Unset,
 }
 
-/// The error of a call while no provider is configured.
+/// The error of a call while no service is configured.
 const NOT_CONFIGURED: &str = "get_weather is not configured: set a provider (open-meteo, \
      openweathermap) in [tools.get_weather]";
 
@@ -68,18 +68,18 @@ impl GetWeather {
     #[must_use]
     pub fn new(settings: &WeatherSettings) -> Self {
         Self {
-            definition: definition(&settings.provider, settings.units),
+            definition: definition(&settings.service, settings.units),
             units: settings.units,
             timeout: settings.timeout,
-            source: match &settings.provider {
-                WeatherProvider::OpenMeteo { api_key } => {
+            source: match &settings.service {
+                WeatherService::OpenMeteo { api_key } => {
                     WeatherSource::OpenMeteo(OpenMeteo::new(settings, api_key.clone()))
                 }
-                WeatherProvider::OpenWeatherMap { api_key } => {
+                WeatherService::OpenWeatherMap { api_key } => {
                     WeatherSource::OpenWeatherMap(OpenWeatherMap::new(settings, api_key.clone()))
                 }
-                WeatherProvider::Mock => WeatherSource::Mock,
-                WeatherProvider::Unset => WeatherSource::Unset,
+                WeatherService::Mock => WeatherSource::Mock,
+                WeatherService::Unset => WeatherSource::Unset,
             },
         }
     }
@@ -116,9 +116,9 @@ impl GetWeather {
     }
 }
 
-/// Returns the definition. The description names the provider, so that a cached result of one
-/// provider is not used for another.
-fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
+/// Returns the definition. The description names the service, so that a cached result of one
+/// service is not used for another.
+fn definition(service: &WeatherService, units: Units) -> ToolDefinition {
     let location = ToolParameter::new("location", ParameterType::String).describe(
         "City name, with region or country where the name alone is not clear \
          (e.g., 'Tokyo', 'Springfield, Illinois'), or 'latitude,longitude'",
@@ -127,11 +127,11 @@ fn definition(provider: &WeatherProvider, units: Units) -> ToolDefinition {
         .describe("Units of the temperature: 'celsius' or 'fahrenheit'")
         .default_value(json!(units.as_str()))
         .one_of(Units::ALL.map(|units| json!(units.as_str())));
-    let source = match provider {
-        WeatherProvider::OpenMeteo { .. } => ", from Open-Meteo",
-        WeatherProvider::OpenWeatherMap { .. } => ", from OpenWeatherMap",
-        WeatherProvider::Mock => ", invented for development",
-        WeatherProvider::Unset => "",
+    let source = match service {
+        WeatherService::OpenMeteo { .. } => ", from Open-Meteo",
+        WeatherService::OpenWeatherMap { .. } => ", from OpenWeatherMap",
+        WeatherService::Mock => ", invented for development",
+        WeatherService::Unset => "",
     };
     let description = format!("Get the current weather of a location{source}.");
     ToolDefinition::builder("get_weather", description)
@@ -146,7 +146,7 @@ impl Tool for GetWeather {
         &self.definition
     }
 
-    /// Returns `false` while no provider is configured.
+    /// Returns `false` while no service is configured.
     fn is_offered(&self) -> bool {
         !matches!(self.source, WeatherSource::Unset)
     }

@@ -1,5 +1,5 @@
 //! Web search with Google Custom Search, Brave or SearXNG; or mock results for development. Without
-//! a provider, the tool is not offered.
+//! a service, the tool is not offered.
 
 mod brave;
 mod google;
@@ -22,7 +22,7 @@ use brave::Brave;
 use google::Google;
 use hits::{Hit, Hits};
 use searxng::SearXng;
-pub use settings::{SearchProvider, SearchSettings};
+pub use settings::{SearchService, SearchSettings};
 
 /// Maximum length of a query, in characters.
 const MAX_QUERY_LEN: usize = 1000;
@@ -61,21 +61,21 @@ impl WebSearch {
     /// Creates the tool with these settings. Does no I/O.
     #[must_use]
     pub fn new(settings: &SearchSettings) -> Self {
-        let provider = settings.provider.as_ref();
+        let service = settings.service.as_ref();
         Self {
-            definition: definition(provider),
+            definition: definition(service),
             timeout: settings.timeout,
-            source: provider.map(|provider| match provider {
-                SearchProvider::Google { api_key, engine } => {
+            source: service.map(|service| match service {
+                SearchService::Google { api_key, engine } => {
                     SearchSource::Google(Google::new(settings, api_key.clone(), engine.clone()))
                 }
-                SearchProvider::Brave { api_key } => {
+                SearchService::Brave { api_key } => {
                     SearchSource::Brave(Brave::new(settings, api_key.clone()))
                 }
-                SearchProvider::SearXng { base_url } => {
+                SearchService::SearXng { base_url } => {
                     SearchSource::SearXng(SearXng::new(settings, base_url.clone()))
                 }
-                SearchProvider::Mock => SearchSource::Mock,
+                SearchService::Mock => SearchSource::Mock,
             }),
         }
     }
@@ -107,22 +107,22 @@ impl WebSearch {
     }
 }
 
-/// The error of a call while no provider is configured.
+/// The error of a call while no service is configured.
 const NOT_CONFIGURED: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
      GOOGLE_SEARCH_CX, or a provider (google, brave, searxng) in [tools.web_search]";
 
-/// Returns the definition. The description names the provider, so that a cached result of one
-/// provider is not used for another.
-fn definition(provider: Option<&SearchProvider>) -> ToolDefinition {
+/// Returns the definition. The description names the service, so that a cached result of one
+/// service is not used for another.
+fn definition(service: Option<&SearchService>) -> ToolDefinition {
     let query = ToolParameter::new("query", ParameterType::String).describe("What to search for");
     let num_results = ToolParameter::new("num_results", ParameterType::Integer)
         .describe("Number of results, 1 to 10")
         .default_value(json!(DEFAULT_RESULTS));
-    let source = match provider {
-        Some(SearchProvider::Google { .. }) => ", with Google Custom Search",
-        Some(SearchProvider::Brave { .. }) => ", with Brave Search",
-        Some(SearchProvider::SearXng { .. }) => ", with SearXNG",
-        Some(SearchProvider::Mock) => ", invented for development",
+    let source = match service {
+        Some(SearchService::Google { .. }) => ", with Google Custom Search",
+        Some(SearchService::Brave { .. }) => ", with Brave Search",
+        Some(SearchService::SearXng { .. }) => ", with SearXNG",
+        Some(SearchService::Mock) => ", invented for development",
         None => "",
     };
     let description = format!("Search the web for information{source}.");
@@ -152,7 +152,7 @@ impl Tool for WebSearch {
         &self.definition
     }
 
-    /// Returns `false` while no provider is configured.
+    /// Returns `false` while no service is configured.
     fn is_offered(&self) -> bool {
         self.source.is_some()
     }

@@ -1,4 +1,4 @@
-use pillion_core::provider::{Provider, refusal};
+use pillion_providers::{Provider, refusal};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -32,14 +32,10 @@ pub struct AnswerEnd {
 }
 
 impl AnswerEnd {
-    pub(crate) fn of(provider: Provider, response: &Value) -> Self {
-        let stop_sequence = match provider {
-            Provider::Anthropic => response["stop_sequence"].as_str().map(str::to_owned),
-            _ => None,
-        };
+    pub(crate) fn new(provider: Provider, response: &Value) -> Self {
         Self {
             is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
-            stop_sequence,
+            stop_sequence: provider.api().stop_sequence(response),
         }
     }
 }

@@ -1,5 +1,4 @@
 mod native;
-mod provider_members;
 mod requests;
 mod rounds;
 mod single_turn;
@@ -11,16 +10,14 @@ pub(crate) mod trim;
 use std::sync::Arc;
 
 use pillion_core::executor::RESPONSE_ALLOWANCE;
-use pillion_core::provider::{
-    Provider, ProviderError, assistant_messages, assistant_text, format_permits, format_results,
-    parse_tool_calls,
-};
 use pillion_core::tool::{CallContext, ErrorCode, ToolDefinition, ToolFailure};
 use pillion_deadline::timeout_at;
+use pillion_providers::{
+    Provider, assistant_messages, assistant_text, format_permits, format_results, parse_tool_calls,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
-pub use provider_members::ProviderMembers;
 pub use single_turn::SingleTurn;
 
 use crate::depth::{MAX_DEPTH, is_too_deep};
@@ -83,7 +80,7 @@ impl ChatLoop {
 
     /// Lets the provider call these MCP servers natively, in addition to the tools. The request
     /// describes the servers with
-    /// [`NativeMcpServer::to_members`](pillion_core::provider::NativeMcpServer::to_members). If the
+    /// [`NativeMcpServer::to_members`](pillion_providers::NativeMcpServer::to_members). If the
     /// provider asks for permission for a call, [`ToolRunner::permit`] decides, and the call can
     /// wait for approval like any other call.
     #[must_use]
@@ -251,17 +248,18 @@ impl ChatLoop {
             );
             return Err(ModelError::new(ModelErrorKind::Malformed, message).into());
         }
-        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
-        let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
-        let messages =
-            assistant_messages(provider, &answer.body).map_err(|error| malformed(&error))?;
-        let mut native = self.native.read(provider, &answer.body);
-        let native = native.as_mut().map_err(|error| malformed(error))?;
-        reported_calls.report_new(native, listener);
+        let calls = parse_tool_calls(provider, &answer.body).map_err(ModelError::from)?;
+        let text = assistant_text(provider, &answer.body).map_err(ModelError::from)?;
+        let messages = assistant_messages(provider, &answer.body).map_err(ModelError::from)?;
+        let mut native = self
+            .native
+            .read(provider, &answer.body)
+            .map_err(ModelError::from)?;
+        reported_calls.report_new(&native, listener);
         state.tool_calls += native.ended.len();
         let permission_requests = match self.native.is_empty() {
             true => Vec::new(),
-            false => std::mem::take(&mut native.asked),
+            false => std::mem::take(&mut native.permission_requests),
         };
         if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
             check_finish(provider, &answer.finish)?;
@@ -306,7 +304,7 @@ impl ChatLoop {
             text,
             finish: answer.finish,
             limit_reached,
-            ending: AnswerEnd::of(provider, &answer.body),
+            ending: AnswerEnd::new(provider, &answer.body),
         };
         state.answer = Some(answer.clone());
         save(state, deadline, listener).await?;
@@ -440,10 +438,6 @@ async fn save(
 
 fn timeout_error() -> ModelError {
     ModelError::new(ModelErrorKind::Timeout, "the chat timed out")
-}
-
-fn malformed(error: &ProviderError) -> ModelError {
-    ModelError::new(ModelErrorKind::Malformed, error.to_string())
 }
 
 impl std::fmt::Debug for ChatLoop {

@@ -5,7 +5,7 @@ use pillion_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::depth::is_too_deep;
-use crate::{ChatEvent, Delta, EndedCall, Finish, LimitReached, WaitingCall};
+use crate::{ChatEvent, Delta, EndedCall, LimitReached, WaitingCall};
 
 impl ChatEvent {
     /// Returns the event's name and data: `delta`, `thought` and `status` with a `text`,
@@ -83,20 +83,6 @@ impl WaitingCall {
     pub fn arguments(&self) -> Value {
         let arguments = self.result.metadata.get("arguments");
         parse_text_arguments(arguments.unwrap_or(&self.call.arguments).clone())
-    }
-}
-
-impl Finish {
-    /// Returns the finish reason of OpenAI's Chat Completions, or the provider's own value.
-    #[must_use]
-    pub fn reason(&self) -> &str {
-        match self {
-            Self::Stop => "stop",
-            Self::ToolCalls => "tool_calls",
-            Self::Length => "length",
-            Self::Filtered => "content_filter",
-            Self::Other(word) => word,
-        }
     }
 }
 

@@ -8,14 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::HeaderMap;
-use pillion_core::provider::Provider;
 use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_providers::{Endpoint, Provider};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::dialect::{self, ProviderDialect};
 use crate::{
     Delta, LanguageModel, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, TurnAnswer,
 };
@@ -29,7 +28,7 @@ const MIN_KEY_LEN: usize = 8;
 ///
 /// ```
 /// use pillion_chat::{HttpModel, HttpModelConfig};
-/// use pillion_core::provider::Provider;
+/// use pillion_providers::Provider;
 ///
 /// // An OpenAI-compatible server, without an API key.
 /// let base_url = "http://127.0.0.1:11434/v1".parse()?;
@@ -40,7 +39,6 @@ const MIN_KEY_LEN: usize = 8;
 #[derive(Clone)]
 pub struct HttpModel {
     config: Arc<HttpModelConfig>,
-    dialect: Arc<dyn ProviderDialect>,
     client: HttpClient,
 }
 
@@ -103,16 +101,6 @@ impl HttpModelConfig {
         }
     }
 
-    /// Returns the base URL of the provider itself.
-    #[must_use]
-    pub fn default_url(provider: Provider) -> &'static str {
-        match provider {
-            Provider::Anthropic => "https://api.anthropic.com/v1",
-            Provider::Google => "https://generativelanguage.googleapis.com/v1beta",
-            _ => "https://api.openai.com/v1",
-        }
-    }
-
     /// Sets the API key: a [`SecretString`], or a source whose key may change.
     #[must_use]
     pub fn with_key(self, key: impl KeySource + 'static) -> Self {
@@ -127,27 +115,18 @@ impl HttpModel {
     /// Creates the model. The only I/O is reading the system's certificates.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): the base URL is not http or https, or the provider is
-    /// not supported; [`Unavailable`](ModelErrorKind::Unavailable): the system's certificates
-    /// cannot be read.
+    /// [`Refused`](ModelErrorKind::Refused): the base URL is not http or https;
+    /// [`Unavailable`](ModelErrorKind::Unavailable): the system's certificates cannot be read.
     pub fn new(config: HttpModelConfig) -> Result<Self, ModelError> {
-        let refused = |message: String| ModelError::new(ModelErrorKind::Refused, message);
         let mut policy = config.egress.clone();
         policy.allow_http_for(&config.base_url);
-        let checked = policy.check_url(&config.base_url);
-        checked.map_err(|error| refused(error.to_string()))?;
-        let dialect = dialect::of(config.provider, &config.base_url, config.reasoning);
-        let dialect = dialect.ok_or_else(|| {
-            refused(format!(
-                "The provider '{}' is not supported",
-                config.provider
-            ))
-        })?;
+        policy
+            .check_url(&config.base_url)
+            .map_err(|error| ModelError::new(ModelErrorKind::Refused, error.to_string()))?;
         let client = HttpClient::new(&policy)
             .map_err(|error| ModelError::new(ModelErrorKind::Unavailable, error.to_string()))?;
         Ok(Self {
             config: Arc::new(config),
-            dialect,
             client,
         })
     }
@@ -180,7 +159,7 @@ impl HttpModel {
                 answer_bytes: self.config.max_answer_bytes,
                 event_bytes: self.config.max_event_bytes,
             };
-            reading::read(&*self.dialect, answer, limits, turn.stream, listener).await
+            reading::read(self.config.provider, answer, limits, turn.stream, listener).await
         };
         let answered = answered.await;
         answered.map_err(|failed| {
@@ -201,10 +180,11 @@ impl HttpModel {
         body: Bytes,
         key: Option<&SecretString>,
     ) -> Result<HttpRequest, ModelError> {
-        let path = self.dialect.path(&self.config.model, turn.stream);
+        let api = self.config.provider.api();
+        let path = api.path(&self.config.model, turn.stream);
         let mut request = HttpRequest::post(join_url(&self.config.base_url, &path), body);
-        request.headers = self.dialect.headers(key.map(ExposeSecret::expose_secret))?;
-        request.headers.extend(self.dialect.turn_headers(turn));
+        request.headers = api.headers(key.map(ExposeSecret::expose_secret))?;
+        request.headers.extend(api.turn_headers(turn));
         request.headers.extend(self.config.headers.clone());
         Ok(request)
     }
@@ -231,7 +211,7 @@ impl LanguageModel for HttpModel {
     }
 
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
-        self.dialect.conversation(messages)
+        self.provider().api().conversation(messages)
     }
 
     async fn respond(
@@ -240,7 +220,13 @@ impl LanguageModel for HttpModel {
         listener: &mut (dyn FnMut(Delta) + Send),
     ) -> Result<TurnAnswer, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
-        let body = Bytes::from(self.dialect.body(&self.config.model, turn).to_string());
+        let endpoint = Endpoint {
+            model: &self.config.model,
+            base_url: &self.config.base_url,
+            reasoning: self.config.reasoning,
+        };
+        let body = self.provider().api().body(&endpoint, turn);
+        let body = Bytes::from(body.to_string());
         let may_act = may_call_tools(turn);
         let mut retries = 0;
         loop {

@@ -1,16 +1,15 @@
-//! The chat loop that lets a language model use tools, and clients for the providers of models.
+//! The chat loop that lets a language model use tools, and the HTTP client of model providers.
 //!
 //! A [`LanguageModel`] answers one [`ModelTurn`] of a conversation; [`HttpModel`] is a model at a
 //! provider. [`ChatLoop`] runs the tool calls of an answer and asks the model again, until the
 //! model answers without calls. The conversation stays in the provider's message format throughout,
-//! so that everything that a provider sends can be sent back unchanged; [`pillion_core::provider`]
+//! so that everything that a provider sends can be sent back unchanged; [`pillion_providers`]
 //! parses the calls in an answer and formats the results.
 
 mod answer;
 mod backlog;
 mod chat_loop;
 mod depth;
-mod dialect;
 mod error;
 mod event_json;
 mod http_model;
@@ -23,14 +22,15 @@ mod state;
 
 pub use answer::{AnswerEnd, ChatAnswer};
 pub use backlog::Backlog;
-pub use chat_loop::{ChatEnd, ChatLoop, NativeServer, ProviderMembers, SingleTurn};
-pub use error::{ChatError, ModelError, ModelErrorKind};
+pub use chat_loop::{ChatEnd, ChatLoop, NativeServer, SingleTurn};
+pub use error::ChatError;
 pub use http_model::{HttpModel, HttpModelConfig, KeySource};
 pub use limits::{ChatLimits, LimitReached};
 pub use listener::{ChatEvent, ChatListener, EndedCall};
-pub use model::{
-    Delta, Finish, LanguageModel, ModelTurn, ProviderConversation, ToolChoice, TurnAnswer,
-    TurnOptions, Usage,
+pub use model::LanguageModel;
+pub use pillion_providers::{
+    Delta, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ProviderMembers,
+    ToolChoice, TurnAnswer, TurnOptions, Usage,
 };
 pub use runner::ToolRunner;
 pub use state::{ChatState, WaitingCall};

@@ -1,8 +1,8 @@
 mod format;
 mod round;
 
-use pillion_core::provider::Provider;
 use pillion_core::tool::{ToolCall, ToolResult};
+use pillion_providers::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use pillion_chat::{ChatEnd, ChatEvent, ChatLoop, Delta, HttpModel, HttpModelConfig, ToolRunner};
-use pillion_core::provider::Provider;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolDefinition, ToolResult};
+use pillion_providers::Provider;
 use pillion_testkit::{Fault, FaultServer, checkout};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
 fn golden() -> PathBuf {
-    checkout().join("crates/chat/tests/golden")
+    checkout().join("crates/providers/tests/golden")
 }
 
 fn json_of(path: &Path) -> Value {

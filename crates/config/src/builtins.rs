@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use pillion_builtins::get_weather::{Units, WeatherProvider};
-use pillion_builtins::web_search::SearchProvider;
+use pillion_builtins::get_weather::{Units, WeatherService};
+use pillion_builtins::web_search::SearchService;
 use pillion_builtins::{GetTime, SearchSettings, WeatherSettings};
 use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
@@ -57,7 +57,7 @@ impl Default for BuiltinTools {
     fn default() -> Self {
         Self {
             get_weather: Some(WeatherSettings {
-                provider: WeatherProvider::Unset,
+                service: WeatherService::Unset,
                 ..WeatherSettings::default()
             }),
             web_search: Some(SearchSettings::default()),
@@ -251,26 +251,26 @@ impl WeatherKeys {
             sources,
         };
         let usual = "OPENWEATHER_API_KEY";
-        let provider = match self.provider {
+        let service = match self.provider {
             Some(WeatherName::None) => return Ok(None),
-            Some(WeatherName::Mock) => WeatherProvider::Mock,
-            Some(WeatherName::OpenMeteo) => WeatherProvider::OpenMeteo {
+            Some(WeatherName::Mock) => WeatherService::Mock,
+            Some(WeatherName::OpenMeteo) => WeatherService::OpenMeteo {
                 api_key: secrets.named()?,
             },
-            Some(WeatherName::OpenWeatherMap) => WeatherProvider::OpenWeatherMap {
+            Some(WeatherName::OpenWeatherMap) => WeatherService::OpenWeatherMap {
                 api_key: secrets.require_key("openweathermap", usual)?,
             },
             None if secrets.is_named() => return Err(secrets.missing_provider_fault()),
             None => match secrets.variable(usual) {
                 Some(api_key) => {
                     secrets.record_key("openweathermap", false);
-                    WeatherProvider::OpenWeatherMap { api_key }
+                    WeatherService::OpenWeatherMap { api_key }
                 }
-                None => WeatherProvider::Unset,
+                None => WeatherService::Unset,
             },
         };
         Ok(Some(WeatherSettings {
-            provider,
+            service,
             base_url: self.base_url.map(|url| url.0),
             geocoding_url: self.geocoding_url.map(|url| url.0),
             units: match self.units {
@@ -300,9 +300,9 @@ impl SearchKeys {
         let cx = self
             .cx
             .or_else(|| variable_text(sources.variables, usual_cx));
-        let provider = match self.provider {
+        let service = match self.provider {
             Some(SearchName::None) => return Ok(None),
-            Some(SearchName::Mock) => Some(SearchProvider::Mock),
+            Some(SearchName::Mock) => Some(SearchService::Mock),
             Some(SearchName::Google) => {
                 let Some(engine) = cx else {
                     return Err(secrets.fault_at(
@@ -311,9 +311,9 @@ impl SearchKeys {
                     ));
                 };
                 let api_key = secrets.require_key("google", usual)?;
-                Some(SearchProvider::Google { api_key, engine })
+                Some(SearchService::Google { api_key, engine })
             }
-            Some(SearchName::Brave) => Some(SearchProvider::Brave {
+            Some(SearchName::Brave) => Some(SearchService::Brave {
                 api_key: secrets.require_key("brave", "BRAVE_SEARCH_API_KEY")?,
             }),
             Some(SearchName::SearXng) => {
@@ -321,19 +321,19 @@ impl SearchKeys {
                     return Err(secrets
                         .fault_at("base_url", "set base_url to the URL of the SearXNG server"));
                 };
-                Some(SearchProvider::SearXng { base_url })
+                Some(SearchService::SearXng { base_url })
             }
             None if secrets.is_named() => return Err(secrets.missing_provider_fault()),
             None => {
                 let both = secrets.variable(usual).zip(cx);
                 both.map(|(api_key, engine)| {
                     secrets.record_key("google", false);
-                    SearchProvider::Google { api_key, engine }
+                    SearchService::Google { api_key, engine }
                 })
             }
         };
         Ok(Some(SearchSettings {
-            provider,
+            service,
             base_url,
             timeout,
             egress: self.egress,

@@ -71,7 +71,7 @@ mod workers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_core::executor::ExecutorConfig;
-use pillion_core::provider::Provider;
+use pillion_providers::Provider;
 use serde::Deserialize;
 
 pub use approvals::{ApprovalsSection, ElicitFrom};

@@ -1,5 +1,5 @@
-use pillion_core::provider::Provider;
 use pillion_egress::EgressPolicy;
+use pillion_providers::Provider;
 use secrecy::SecretString;
 use serde::Deserialize;
 use toml::{Table, Value};

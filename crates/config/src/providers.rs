@@ -2,8 +2,8 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use pillion_chat::{HttpModelConfig, parameters};
-use pillion_core::provider::Provider;
 use pillion_egress::EgressPolicy;
+use pillion_providers::Provider;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use url::Url;
@@ -97,7 +97,7 @@ fn default_url(api: Provider) -> Url {
         clippy::expect_used,
         reason = "three constants, each of which a test reads"
     )]
-    Url::parse(HttpModelConfig::default_url(api)).expect("a URL")
+    Url::parse(api.api().base_url()).expect("a URL")
 }
 
 fn name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

@@ -1,9 +1,9 @@
 use std::fmt;
 
-use pillion_builtins::get_weather::WeatherProvider;
-use pillion_core::provider::Provider;
+use pillion_builtins::get_weather::WeatherService;
 use pillion_core::variable;
 use pillion_mcp_client::Endpoint;
+use pillion_providers::Provider;
 
 use super::{Config, IncompleteFile, Key, KeyPath, builtins};
 
@@ -70,7 +70,7 @@ impl Config {
         }
         let weather = self.builtins.get_weather.as_ref();
         if weather.is_some_and(|weather| {
-            let is_named = !matches!(weather.provider, WeatherProvider::Unset);
+            let is_named = !matches!(weather.service, WeatherService::Unset);
             !is_named && (weather.base_url.is_some() || weather.geocoding_url.is_some())
         }) {
             let key = KeyPath::from_names(["tools", "get_weather", "provider"]);

@@ -1,5 +1,5 @@
-//! Pillion's engine: tools, the tool registry, the executor that runs tool calls, the capability
-//! filter that decides which tools a model gets, and the formats of model providers.
+//! Pillion's engine: tools, the tool registry, the executor that runs tool calls, and the capability
+//! filter that decides which tools a model gets.
 //!
 //! A [`ToolCall`](tool::ToolCall) goes through the stages of the [`Executor`](executor::Executor),
 //! which finds the tool in a [`ToolRegistry`](registry::ToolRegistry), runs the tool, and returns
@@ -29,8 +29,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The types of `tool` and the records of `store` are plain data. `capability` and `provider` do no
-//! I/O; `executor` does.
+//! The types of `tool` and the records of `store` are plain data. `capability` does no I/O;
+//! `executor` does.
 
 mod bidi;
 mod call_id;
@@ -42,7 +42,6 @@ mod hidden_text;
 pub mod job_channel;
 mod json_error;
 pub mod pack;
-pub mod provider;
 pub mod registry;
 mod repeat_limit;
 mod similar_name;

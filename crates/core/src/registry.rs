@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 
 use indexmap::IndexMap;
 use parking_lot::RwLock;
-use serde_json::Value;
 
 use crate::tool::{Tool, ToolName, ToolOrigin};
 pub use entry::{RegisteredTool, SchemaCheckTime};
@@ -426,16 +425,6 @@ impl ToolRegistry {
             }
         });
         categories
-    }
-
-    /// Returns the schemas of [`tools`](Self::tools), in the form of
-    /// [`ToolDefinition::to_schema`](crate::tool::ToolDefinition::to_schema).
-    #[must_use]
-    pub fn schemas(&self, category: Option<&str>) -> Vec<Value> {
-        self.tools(category)
-            .iter()
-            .map(|entry| entry.definition().to_schema())
-            .collect()
     }
 
     fn matching(&self, selected: impl Fn(&RegisteredTool) -> bool) -> Vec<Arc<RegisteredTool>> {

@@ -279,7 +279,7 @@ impl std::fmt::Debug for HttpRequest {
 
 impl std::fmt::Debug for HttpResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpAnswer")
+        f.debug_struct("HttpResponse")
             .field("status", &self.status())
             .finish_non_exhaustive()
     }

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use indexmap::IndexMap;
 use pillion_chat::{ChatLimits, HttpModel, KeySource, LanguageModel, ModelError, ModelErrorKind};
 use pillion_core::capability::ModelConfig;
-use pillion_core::provider::Provider;
 use pillion_core::store::SecretKind;
 use pillion_core::variable;
+use pillion_providers::Provider;
 use secrecy::SecretString;
 
 use crate::credentials::UserCredentials;

@@ -1,7 +1,7 @@
 mod circuit;
-mod false_alarms;
 mod connection;
 mod delivery;
+mod false_alarms;
 mod known_tools;
 mod list_reader;
 mod listing;

@@ -13,8 +13,8 @@ use parking_lot::RwLock;
 use pillion_chat::{
     LanguageModel, ModelError, ModelTurn, TurnAnswer as ModelResponse, TurnOptions, Usage,
 };
-use pillion_core::provider::assistant_text;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_providers::assistant_text;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 

@@ -5,7 +5,7 @@ use pillion_chat::{
     Backlog, Delta, HttpModel, LanguageModel, ModelError, ModelTurn, ProviderConversation,
     TurnAnswer,
 };
-use pillion_core::provider::Provider;
+use pillion_providers::Provider;
 use serde_json::Value;
 
 /// A model whose answers are read no faster than PHP reads the events. Running tools and the chat's

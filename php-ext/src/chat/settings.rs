@@ -6,7 +6,7 @@ use std::time::Duration;
 use ext_php_rs::types::Zval;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pillion_chat::{ChatLimits, HttpModel, HttpModelConfig, TurnOptions};
-use pillion_core::provider::Provider;
+use pillion_providers::Provider;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -207,7 +207,7 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
         .is_none_or(|name| name.parse::<Provider>().is_ok());
     let base_url = match (&data.base_url, is_own && named.is_some()) {
         (Some(url), _) => url.as_str(),
-        (None, true) => HttpModelConfig::default_url(provider),
+        (None, true) => provider.api().base_url(),
         (None, false) => {
             return Err(invalid(
                 "base_url",

@@ -2,11 +2,11 @@
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
-use pillion_core::provider::{
+use pillion_core::tool::{ToolDefinition, ToolResult};
+use pillion_providers::{
     Provider, ProviderError, assistant_messages, assistant_text, format_results,
     format_tools_by_name, parse_tool_calls,
 };
-use pillion_core::tool::{ToolDefinition, ToolResult};
 use serde_json::Value;
 
 use super::tool_definition::definition_of;
@@ -60,7 +60,7 @@ pub(super) fn register() -> ZendResult<()> {
 fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
     let name = call.string(0)?;
     name.parse()
-        .map_err(|error: pillion_core::provider::UnknownProvider| {
+        .map_err(|error: pillion_providers::UnknownProvider| {
             exception::invalid_input(error.to_string())
         })
 }

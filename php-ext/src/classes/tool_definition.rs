@@ -5,8 +5,8 @@ use std::time::Duration;
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
-use pillion_core::provider::{Provider, StrictFlag, format_tool};
 use pillion_core::tool::{ToolDefinition, ToolParameter};
+use pillion_providers::{Provider, StrictFlag, format_tool};
 use serde_json::{Value, json};
 
 use crate::exception;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Report, Weather};
 
-/// The approximate response time of a real provider.
+/// The approximate response time of a real service.
 const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
 /// The mock's temperatures by city, in degrees Celsius.

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::Units;
 
-/// The weather at a place, as a provider reports it.
+/// The weather at a place, as a service reports it.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) source: &'static str,
@@ -16,7 +16,7 @@ pub(super) struct Report {
     pub(super) weather: Weather,
 }
 
-/// The weather in provider-independent units.
+/// The weather in service-independent units.
 #[derive(Debug)]
 pub(super) struct Weather {
     pub(super) celsius: f64,

@@ -7,9 +7,9 @@ use url::Url;
 /// The settings of the tool [`GetWeather`](super::GetWeather).
 #[derive(Debug, Clone)]
 pub struct WeatherSettings {
-    /// The service that reports the weather.
-    pub provider: WeatherProvider,
-    /// The provider's base URL, instead of its public URL.
+    /// The weather service.
+    pub service: WeatherService,
+    /// The service's base URL, instead of its public URL.
     pub base_url: Option<Url>,
     /// The base URL of Open-Meteo's geocoding API. Default: `base_url`, else the public URL.
     pub geocoding_url: Option<Url>,
@@ -21,11 +21,11 @@ pub struct WeatherSettings {
     pub egress: EgressPolicy,
 }
 
-/// The default provider is Open-Meteo, without an API key.
+/// The default service is Open-Meteo, without an API key.
 impl Default for WeatherSettings {
     fn default() -> Self {
         Self {
-            provider: WeatherProvider::OpenMeteo { api_key: None },
+            service: WeatherService::OpenMeteo { api_key: None },
             base_url: None,
             geocoding_url: None,
             units: Units::Celsius,
@@ -36,22 +36,22 @@ impl Default for WeatherSettings {
 }
 
 impl WeatherSettings {
-    /// Sets the API key, if the provider uses one.
+    /// Sets the API key, if the service uses one.
     #[must_use]
     pub fn with_key(mut self, key: SecretString) -> Self {
-        match &mut self.provider {
-            WeatherProvider::OpenMeteo { api_key } => *api_key = Some(key),
-            WeatherProvider::OpenWeatherMap { api_key } => *api_key = key,
-            WeatherProvider::Mock | WeatherProvider::Unset => {}
+        match &mut self.service {
+            WeatherService::OpenMeteo { api_key } => *api_key = Some(key),
+            WeatherService::OpenWeatherMap { api_key } => *api_key = key,
+            WeatherService::Mock | WeatherService::Unset => {}
         }
         self
     }
 }
 
-/// A provider of weather data.
+/// A service of weather data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum WeatherProvider {
+pub enum WeatherService {
     /// Open-Meteo: free for non-commercial use, or with an API key its customer service.
     OpenMeteo {
         /// The API key of a paying customer; `None` for the free service.
@@ -64,7 +64,7 @@ pub enum WeatherProvider {
     },
     /// Mock weather that never changes, for development and tests.
     Mock,
-    /// No provider is configured: the tool is not offered, and a call of the tool fails with an
+    /// No service is configured: the tool is not offered, and a call of the tool fails with an
     /// error that names the setting.
     Unset,
 }

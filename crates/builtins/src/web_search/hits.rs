@@ -10,12 +10,12 @@ const MAX_TITLE_LEN: usize = 300;
 const MAX_SNIPPET_LEN: usize = 1000;
 const MAX_URL_LEN: usize = 2048;
 
-/// The results of a provider, best first.
+/// The results of a service, best first.
 #[derive(Debug)]
 pub(super) struct Hits {
     pub(super) source: &'static str,
     pub(super) hits: Vec<Hit>,
-    /// The total number of results, if the provider reports it.
+    /// The total number of results, if the service reports it.
     pub(super) total: Option<u64>,
 }
 

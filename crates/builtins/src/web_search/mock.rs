@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Hit, Hits};
 
-/// The approximate response time of a real provider.
+/// The approximate response time of a real service.
 const RESPONSE_DELAY: Duration = Duration::from_millis(100);
 
 /// Returns `max_results` invented results, after the delay of a real provider.

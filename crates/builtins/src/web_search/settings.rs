@@ -7,8 +7,8 @@ use url::Url;
 /// The settings of the tool [`WebSearch`](super::WebSearch).
 #[derive(Debug, Clone)]
 pub struct SearchSettings {
-    /// The search provider; without one, the tool is not offered.
-    pub provider: Option<SearchProvider>,
+    /// The search service; without one, the tool is not offered.
+    pub service: Option<SearchService>,
     /// The base URL of Google or Brave, instead of the public URL.
     pub base_url: Option<Url>,
     /// Timeout of a call. Default: 10 s (`MCP_SEARCH_TIMEOUT`).
@@ -17,11 +17,11 @@ pub struct SearchSettings {
     pub egress: EgressPolicy,
 }
 
-/// The default has no provider.
+/// The default has no service.
 impl Default for SearchSettings {
     fn default() -> Self {
         Self {
-            provider: None,
+            service: None,
             base_url: None,
             timeout: Duration::from_secs(10),
             egress: EgressPolicy::default(),
@@ -30,11 +30,11 @@ impl Default for SearchSettings {
 }
 
 impl SearchSettings {
-    /// Sets the API key, if the provider uses one.
+    /// Sets the API key, if the service uses one.
     #[must_use]
     pub fn with_key(mut self, key: SecretString) -> Self {
-        if let Some(SearchProvider::Google { api_key, .. } | SearchProvider::Brave { api_key }) =
-            &mut self.provider
+        if let Some(SearchService::Google { api_key, .. } | SearchService::Brave { api_key }) =
+            &mut self.service
         {
             *api_key = key;
         }
@@ -45,7 +45,7 @@ impl SearchSettings {
 /// The service that [`WebSearch`](super::WebSearch) queries.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum SearchProvider {
+pub enum SearchService {
     /// Google Custom Search, over a search engine of the operator.
     Google {
         /// The API key, `GOOGLE_SEARCH_API_KEY`.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use pillion_builtins::get_weather::WeatherProvider;
-use pillion_builtins::web_search::SearchProvider;
+use pillion_builtins::get_weather::WeatherService;
+use pillion_builtins::web_search::SearchService;
 use pillion_builtins::{GetWeather, SearchSettings, WeatherSettings, WebSearch};
 use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_egress::EgressPolicy;
@@ -20,21 +20,21 @@ const LONG: Duration = Duration::from_secs(20);
 /// Calls one tool of each kind of service with a key, at `base`.
 async fn ask_all(base: &Url, timeout: Duration, egress: &EgressPolicy) -> [ToolResult; 3] {
     let weather = WeatherSettings {
-        provider: WeatherProvider::OpenWeatherMap { api_key: key() },
+        service: WeatherService::OpenWeatherMap { api_key: key() },
         base_url: Some(base.clone()),
         timeout,
         egress: egress.clone(),
         ..WeatherSettings::default()
     };
-    let search = |provider| SearchSettings {
-        provider: Some(provider),
+    let search = |service| SearchSettings {
+        service: Some(service),
         base_url: Some(base.clone()),
         timeout,
         egress: egress.clone(),
     };
     let (api_key, engine) = (key(), "cx".to_owned());
-    let google = search(SearchProvider::Google { api_key, engine });
-    let brave = search(SearchProvider::Brave { api_key: key() });
+    let google = search(SearchService::Google { api_key, engine });
+    let brave = search(SearchService::Brave { api_key: key() });
     [
         run(GetWeather::new(&weather), json!({"location": "Berlin"})).await,
         run(WebSearch::new(&google), json!({"query": "q"})).await,

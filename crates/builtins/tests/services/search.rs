@@ -1,4 +1,4 @@
-use pillion_builtins::web_search::SearchProvider;
+use pillion_builtins::web_search::SearchService;
 use pillion_builtins::{SearchSettings, WebSearch};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{ErrorCode, Tool};
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::{KEY, base, key, requests, run, service};
 
-fn settings(provider: SearchProvider, server: &FaultServer) -> SearchSettings {
+fn settings(service: SearchService, server: &FaultServer) -> SearchSettings {
     SearchSettings {
-        provider: Some(provider),
+        service: Some(service),
         base_url: Some(base(server)),
         ..SearchSettings::default()
     }
@@ -18,19 +18,16 @@ fn settings(provider: SearchProvider, server: &FaultServer) -> SearchSettings {
 fn google(server: &FaultServer) -> WebSearch {
     let api_key = key();
     let engine = "017576662512468239146:omuauf_lfve".to_owned();
-    WebSearch::new(&settings(
-        SearchProvider::Google { api_key, engine },
-        server,
-    ))
+    WebSearch::new(&settings(SearchService::Google { api_key, engine }, server))
 }
 
 fn brave(server: &FaultServer) -> WebSearch {
-    WebSearch::new(&settings(SearchProvider::Brave { api_key: key() }, server))
+    WebSearch::new(&settings(SearchService::Brave { api_key: key() }, server))
 }
 
 fn searxng(server: &FaultServer) -> WebSearch {
     let base_url = base(server);
-    WebSearch::new(&settings(SearchProvider::SearXng { base_url }, server))
+    WebSearch::new(&settings(SearchService::SearXng { base_url }, server))
 }
 
 #[tokio::test]
@@ -154,7 +151,7 @@ async fn d7_too_many_results_are_truncated() {
 #[tokio::test]
 async fn d7_the_mock_is_deterministic() {
     let mock = WebSearch::new(&SearchSettings {
-        provider: Some(SearchProvider::Mock),
+        service: Some(SearchService::Mock),
         ..SearchSettings::default()
     });
     let result = run(mock, json!({"query": "q"})).await;
@@ -173,7 +170,7 @@ async fn d7_without_a_provider_the_search_is_unlisted_and_names_the_setting() {
     let registry = ToolRegistry::new();
     registry.register(std::sync::Arc::new(tool())).unwrap();
     assert!(registry.is_empty() && registry.tools(None).is_empty() && registry.names().is_empty());
-    assert!(registry.schemas(None).is_empty() && registry.categories().is_empty());
+    assert!(registry.categories().is_empty());
     assert!(registry.contains("web_search"));
 
     let result = run(tool(), json!({"query": "q"})).await;

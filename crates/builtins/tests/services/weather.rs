@@ -1,4 +1,4 @@
-use pillion_builtins::get_weather::{Units, WeatherProvider};
+use pillion_builtins::get_weather::{Units, WeatherService};
 use pillion_builtins::{GetWeather, WeatherSettings};
 use pillion_core::tool::ErrorCode;
 use pillion_testkit::FaultServer;
@@ -15,14 +15,14 @@ fn open_meteo(server: &FaultServer) -> WeatherSettings {
 
 fn open_weather_map(server: &FaultServer) -> WeatherSettings {
     WeatherSettings {
-        provider: WeatherProvider::OpenWeatherMap { api_key: key() },
+        service: WeatherService::OpenWeatherMap { api_key: key() },
         ..open_meteo(server)
     }
 }
 
 fn mock() -> GetWeather {
     GetWeather::new(&WeatherSettings {
-        provider: WeatherProvider::Mock,
+        service: WeatherService::Mock,
         ..WeatherSettings::default()
     })
 }
@@ -121,7 +121,7 @@ async fn d6_a_region_or_country_selects_the_place() {
 async fn d6_coordinates_need_no_geocoding_and_an_api_key_is_sent() {
     let server = service(&[("/v1/forecast", forecast())]).await;
     let settings = WeatherSettings {
-        provider: WeatherProvider::OpenMeteo {
+        service: WeatherService::OpenMeteo {
             api_key: Some(key()),
         },
         ..open_meteo(&server)
@@ -246,7 +246,7 @@ async fn d6_invalid_locations_are_rejected_without_a_request() {
 #[tokio::test]
 async fn d6_units_can_be_configured() {
     let settings = WeatherSettings {
-        provider: WeatherProvider::Mock,
+        service: WeatherService::Mock,
         units: Units::Fahrenheit,
         ..WeatherSettings::default()
     };

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use pillion_core::provider::{
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
+use pillion_providers::{
     NativeCall, NativeCalls, NativeMcpServer, Provider, ProviderError, format_permits, native_calls,
 };
-use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use secrecy::ExposeSecret;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, TurnOptions};
+use crate::{ChatEvent, ChatListener, ChatState, EndedCall, ModelError, ToolChoice, TurnOptions};
 
 /// An MCP server that the provider calls natively, and its tools.
 #[derive(Debug, Clone)]
@@ -57,10 +57,7 @@ impl NativeServers {
             }
         }
         if forbids_calls {
-            let none = match provider {
-                Provider::Anthropic => json!({"type": "none"}),
-                _ => json!("none"),
-            };
+            let none = provider.api().tool_choice(&ToolChoice::None);
             options.extra.insert("tool_choice".to_owned(), none);
         }
         Cow::Owned(options)
@@ -87,7 +84,10 @@ impl NativeServers {
         response: &Value,
     ) -> Result<NativeCalls, ProviderError> {
         let mut calls = native_calls(provider, response)?;
-        calls.asked.iter_mut().for_each(|call| self.name(call));
+        calls
+            .permission_requests
+            .iter_mut()
+            .for_each(|call| self.name(call));
         for (call, result) in &mut calls.ended {
             self.name(call);
             result.tool_name.clone_from(&call.call.name);

@@ -1,9 +1,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use pillion_core::provider::{Provider, format_tools};
 use pillion_core::tool::ToolDefinition;
 use pillion_deadline::timeout_at;
+use pillion_providers::format_tools;
 use tokio::time::Instant;
 
 use super::native::ReportedCalls;
@@ -17,9 +17,6 @@ use crate::{
 /// length. Every current model can write this much, and providers reject more than their model can
 /// write.
 const MAX_DEFAULT_TOKENS: u64 = 8192;
-
-/// The smallest `max_output_tokens` that OpenAI's Responses API accepts.
-const MIN_RESPONSE_TOKENS: u64 = 16;
 
 /// A conversation that is short enough to be sent.
 struct FittedConversation<'a> {
@@ -280,15 +277,9 @@ impl ChatLoop {
         };
         let spent = state.spent_tokens;
         let left = limit.saturating_sub(spent).saturating_sub(request_tokens);
-        // Anthropic counts thinking toward the maximum length of the answer.
-        let thinking = match state.provider() {
-            Provider::Anthropic => self.options.thinking_budget(),
-            _ => 0,
-        };
-        let min_length = match state.provider() {
-            Provider::OpenAiResponses => MIN_RESPONSE_TOKENS,
-            _ => thinking.saturating_add(1),
-        };
+        let api = state.provider().api();
+        let thinking = api.thinking_tokens(&self.options);
+        let min_length = thinking.saturating_add(api.min_output_tokens());
         if left < min_length {
             return Err(ChatError::Spent { limit, spent });
         }

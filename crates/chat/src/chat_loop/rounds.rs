@@ -1,8 +1,8 @@
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
-use pillion_core::provider::{NativeCall, format_permits, format_results};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use pillion_deadline::timeout_at;
+use pillion_providers::{NativeCall, format_permits, format_results};
 use tokio::time::Instant;
 
 use super::{ChatLoop, save, timeout_error};

@@ -1,11 +1,11 @@
-use pillion_core::provider::{assistant_text, parse_tool_calls};
 use pillion_core::tool::ToolCall;
+use pillion_providers::{assistant_text, parse_tool_calls};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::native::ReportedCalls;
-use super::{AnswerEnd, ChatLoop, ProviderMembers, check_finish, malformed, rounds};
-use crate::{ChatError, ChatListener, ChatState, Finish};
+use super::{AnswerEnd, ChatLoop, check_finish, rounds};
+use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMembers};
 
 /// A model's answer to one turn, with calls that the caller runs elsewhere.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,13 +41,12 @@ impl ChatLoop {
         let answer = self.request_answer(state, &self.tools, deadline, reported_calls, listener);
         let answer = answer.await?;
         let provider = state.provider();
-        let mut calls =
-            parse_tool_calls(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let mut calls = parse_tool_calls(provider, &answer.body).map_err(ModelError::from)?;
         let complete = rounds::count_complete(&answer.finish, calls.len());
         if self.options.one_call_at_a_time {
             calls.truncate(1);
         }
-        let text = assistant_text(provider, &answer.body).map_err(|error| malformed(&error))?;
+        let text = assistant_text(provider, &answer.body).map_err(ModelError::from)?;
         if calls.is_empty() && text.is_empty() {
             check_finish(provider, &answer.finish)?;
         }
@@ -57,8 +56,8 @@ impl ChatLoop {
         Ok(SingleTurn {
             text,
             calls,
-            provider_members: ProviderMembers::of(provider, &answer.body, &indexes),
-            ending: AnswerEnd::of(provider, &answer.body),
+            provider_members: provider.api().provider_members(&answer.body, &indexes),
+            ending: AnswerEnd::new(provider, &answer.body),
             finish: answer.finish,
         })
     }

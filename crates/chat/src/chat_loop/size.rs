@@ -35,6 +35,12 @@ pub(crate) fn bytes(message: &Value) -> u64 {
     length(message, "", true)
 }
 
+/// Returns the length of a value like [`bytes`], as a part of a message at this JSON pointer.
+pub(crate) fn bytes_at(pointer: &str, value: &Value) -> u64 {
+    let name = pointer.rsplit('/').next().unwrap_or_default();
+    length(value, name, !TEXT_MEMBERS.contains(&name))
+}
+
 /// Returns the length of a value without encoded data: a tool result, a schema, the system prompt.
 pub(crate) fn text_size(value: &Value) -> u64 {
     length(value, "", false)

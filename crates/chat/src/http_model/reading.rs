@@ -1,13 +1,12 @@
 use bytes::{Bytes, BytesMut};
 use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
-use pillion_core::provider::{Provider, assistant_text};
 use pillion_core::{compute, lone_surrogates};
 use pillion_egress::{HttpError, HttpResponse};
+use pillion_providers::{AnswerStream, Provider, assistant_text};
 use pillion_sse::SseDecoder;
 use serde_json::Value;
 
 use super::{FailedAttempt, retry};
-use crate::dialect::{self, AnswerStream, ProviderDialect};
 use crate::{Delta, ModelError, ModelErrorKind, TurnAnswer};
 
 /// Maximum size of an error body that is read, in bytes.
@@ -30,7 +29,7 @@ pub(super) struct Limits {
 /// Reads an answer in the form that the server has sent: some servers send JSON although a stream
 /// was requested.
 pub(super) async fn read(
-    dialect: &dyn ProviderDialect,
+    provider: Provider,
     answer: HttpResponse,
     limits: Limits,
     is_streamed: bool,
@@ -38,9 +37,8 @@ pub(super) async fn read(
 ) -> Result<TurnAnswer, FailedAttempt> {
     let status = answer.status();
     if !status.is_success() {
-        return Err(refusal(dialect, answer).await);
+        return Err(refusal(provider, answer).await);
     }
-    let provider = dialect.provider();
     let mut body = Body {
         answer,
         provider,
@@ -55,9 +53,9 @@ pub(super) async fn read(
                 listener(delta);
             }
         };
-        read_events(dialect, body, start, limits.event_bytes, &mut passed).await
+        read_events(body, start, limits.event_bytes, &mut passed).await
     } else {
-        read_json(dialect, body, start, is_streamed, listener).await
+        read_json(body, start, is_streamed, listener).await
     }
 }
 
@@ -101,7 +99,7 @@ fn is_rejection_status(status: u16) -> bool {
 }
 
 /// Creates the failure for a response without a 2xx status.
-async fn refusal(dialect: &dyn ProviderDialect, mut answer: HttpResponse) -> FailedAttempt {
+async fn refusal(provider: Provider, mut answer: HttpResponse) -> FailedAttempt {
     let status = answer.status().as_u16();
     let retry_after = retry::parse_retry_after(answer.headers());
     let mut body = BytesMut::new();
@@ -113,7 +111,7 @@ async fn refusal(dialect: &dyn ProviderDialect, mut answer: HttpResponse) -> Fai
             break;
         }
     }
-    let failure = dialect.failure(status, &body);
+    let failure = provider.api().failure(status, &body);
     let error = ModelError {
         status: Some(status),
         // Google sends the delay in the body.
@@ -124,7 +122,6 @@ async fn refusal(dialect: &dyn ProviderDialect, mut answer: HttpResponse) -> Fai
 }
 
 async fn read_json(
-    dialect: &dyn ProviderDialect,
     mut body: Body,
     start: Bytes,
     is_streamed: bool,
@@ -146,7 +143,7 @@ async fn read_json(
     let json =
         json.map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
     check_parts(body.provider, &json)?;
-    let answer = dialect.answer(json).map_err(classify_error)?;
+    let answer = body.provider.api().answer(json).map_err(classify_error)?;
     // The parts of an array of responses are added up.
     check_parts(body.provider, &answer.body)?;
     if is_streamed {
@@ -159,14 +156,13 @@ async fn read_json(
 }
 
 async fn read_events(
-    dialect: &dyn ProviderDialect,
     mut body: Body,
     start: Bytes,
     max_event_bytes: usize,
     listener: &mut (dyn FnMut(Delta) + Send),
 ) -> Result<TurnAnswer, FailedAttempt> {
     let mut decoder = SseDecoder::new(max_event_bytes);
-    let mut stream = dialect.stream();
+    let mut stream = body.provider.api().stream();
     let mut deltas = Vec::new();
     let mut next = Some(start);
     let mut values = 0;
@@ -221,25 +217,17 @@ fn is_beyond_limit(delta: &Delta) -> bool {
 
 /// Checks the number of calls and other parts of a complete answer.
 fn check_parts(provider: Provider, body: &Value) -> Result<(), ModelError> {
-    let lists = [
-        "/choices/0/message/tool_calls",
-        "/output",
-        "/content",
-        "/candidates/0/content/parts",
-    ];
-    let mut lists = lists
-        .into_iter()
-        .filter_map(|pointer| body.pointer(pointer));
-    let is_long = |list: &Value| list.as_array().is_some_and(|list| list.len() > MAX_PARTS);
-    match lists.any(is_long) {
-        true => Err(too_many_parts(provider)),
-        false => Ok(()),
+    let parts = body.pointer(provider.api().parts_pointer());
+    let count = parts.and_then(Value::as_array).map_or(0, Vec::len);
+    if count > MAX_PARTS {
+        return Err(too_many_parts(provider));
     }
+    Ok(())
 }
 
 fn too_many_parts(provider: Provider) -> ModelError {
     let what = format!("the answer has more than {MAX_PARTS} calls or other parts");
-    dialect::malformed(provider, &what)
+    provider.api().malformed(&what)
 }
 
 /// A body that is read up to a limit.
@@ -302,6 +290,6 @@ impl Body {
     }
 
     fn malformed(&self, what: &str) -> ModelError {
-        dialect::malformed(self.provider, what)
+        self.provider.api().malformed(what)
     }
 }

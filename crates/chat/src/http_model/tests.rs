@@ -2,7 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant as StdInstant;
 
-use pillion_core::provider::assistant_text;
+use pillion_providers::assistant_text;
 use pillion_testkit::{FakeLlm, LlmFault, LlmResponse};
 use serde_json::json;
 
@@ -391,7 +391,7 @@ fn h4_each_provider_has_its_documented_base_url() {
         ),
     ];
     for (provider, url) in documented {
-        assert_eq!(HttpModelConfig::default_url(provider), url);
+        assert_eq!(provider.api().base_url(), url);
         let config = HttpModelConfig::new(provider, url.parse().unwrap(), "a model");
         assert!(HttpModel::new(config).is_ok(), "{url} may be spoken to");
     }

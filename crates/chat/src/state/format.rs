@@ -27,7 +27,7 @@ impl<'de> Deserialize<'de> for Format {
 
 /// Serializes a provider by name.
 pub(super) mod provider {
-    use pillion_core::provider::Provider;
+    use pillion_providers::Provider;
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -1,8 +1,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use pillion_builtins::get_weather::WeatherProvider;
-use pillion_builtins::web_search::SearchProvider;
+use pillion_builtins::get_weather::WeatherService;
+use pillion_builtins::web_search::SearchService;
 use pillion_core::executor::CacheScope;
 
 use crate::{Config, ServiceKey};
@@ -26,17 +26,14 @@ fn load(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
     })
 }
 
-fn weather(text: &str, variables: &[(&str, &str)]) -> Option<WeatherProvider> {
+fn weather(text: &str, variables: &[(&str, &str)]) -> Option<WeatherService> {
     let config = load(text, variables).unwrap();
-    config
-        .builtins
-        .get_weather
-        .map(|settings| settings.provider)
+    config.builtins.get_weather.map(|settings| settings.service)
 }
 
-fn search(text: &str, variables: &[(&str, &str)]) -> Option<Option<SearchProvider>> {
+fn search(text: &str, variables: &[(&str, &str)]) -> Option<Option<SearchService>> {
     let config = load(text, variables).unwrap();
-    config.builtins.web_search.map(|settings| settings.provider)
+    config.builtins.web_search.map(|settings| settings.service)
 }
 
 #[test]
@@ -51,8 +48,8 @@ fn d2_the_default_time_zone_can_be_configured() {
 }
 
 #[test]
-fn d6_the_configuration_or_a_key_selects_the_weather_provider() {
-    use WeatherProvider::{Mock, OpenMeteo, OpenWeatherMap, Unset};
+fn d6_the_configuration_or_a_key_selects_the_weather_service() {
+    use WeatherService::{Mock, OpenMeteo, OpenWeatherMap, Unset};
     let key = [("OPENWEATHER_API_KEY", KEY), ("OWN_KEY", KEY)];
     let section = |keys: &str| format!("[tools.get_weather]\n{keys}");
     // No request leaves the machine unless a provider is configured.
@@ -82,8 +79,8 @@ fn d6_the_configuration_or_a_key_selects_the_weather_provider() {
 }
 
 #[test]
-fn d7_the_configuration_or_keys_select_the_search_provider() {
-    use SearchProvider::{Brave, Google, Mock, SearXng};
+fn d7_the_configuration_or_keys_select_the_search_service() {
+    use SearchService::{Brave, Google, Mock, SearXng};
     let keys = [
         ("GOOGLE_SEARCH_API_KEY", KEY),
         ("GOOGLE_SEARCH_CX", "cx"),

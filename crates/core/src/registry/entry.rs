@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::RegistryError;
-use crate::provider::PropertyKeys;
 use crate::tool::{JsonObject, Tool, ToolDefinition, ToolName, ToolOrigin};
-use pillion_schema::{LazySchema, SchemaError};
+use pillion_schema::{LazySchema, PropertyKeys, SchemaError};
 use serde_json::Value;
 
 /// Maximum duration of checking the schemas of one list of tools. The rest is checked by its first
@@ -176,7 +175,7 @@ impl RegisteredTool {
     pub(crate) fn restore_property_keys(&self, arguments: &mut JsonObject) {
         let keys = self
             .property_keys
-            .get_or_init(|| PropertyKeys::of(self.definition().input_schema()));
+            .get_or_init(|| PropertyKeys::new(self.definition().input_schema()));
         if let Some(keys) = keys {
             keys.restore(arguments);
         }

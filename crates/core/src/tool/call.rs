@@ -118,7 +118,8 @@ fn parse_text(text: &str) -> serde_json::Result<Value> {
 }
 
 /// See [`ToolCall::arguments_text`].
-pub(crate) fn arguments_text(arguments: &Value) -> String {
+#[must_use]
+pub fn arguments_text(arguments: &Value) -> String {
     match arguments {
         Value::String(text) if json_values::from_str::<Map<String, Value>>(text).is_ok() => {
             text.clone()
@@ -128,7 +129,8 @@ pub(crate) fn arguments_text(arguments: &Value) -> String {
 }
 
 /// See [`ToolCall::arguments_object`].
-pub(crate) fn arguments_object(arguments: &Value) -> Value {
+#[must_use]
+pub fn arguments_object(arguments: &Value) -> Value {
     let empty = || Value::Object(Map::new());
     match arguments {
         Value::Object(_) => arguments.clone(),

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{InvalidToolName, JsonObject, ToolName, ToolParameter};
-use crate::provider::{Provider, StrictFlag, format_tool};
 pub use builder::ToolDefinitionBuilder;
 
 /// Everything that a model and the executor need to know about a tool.
@@ -23,7 +22,7 @@ pub use builder::ToolDefinitionBuilder;
 ///     .parameter(ToolParameter::new("a", ParameterType::Number))
 ///     .category("math")
 ///     .build()?;
-/// assert_eq!(add.to_schema()["function"]["parameters"]["required"], json!(["a"]));
+/// assert_eq!(add.input_schema()["required"], json!(["a"]));
 /// # Ok::<(), pillion_core::tool::DefinitionError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -134,13 +133,5 @@ impl ToolDefinition {
     #[must_use]
     pub fn annotations(&self) -> &JsonObject {
         &self.annotations
-    }
-
-    /// Returns the schema in OpenAI's nested form: `{"type": "function", "function": {"name",
-    /// "description", "parameters"}}`. `strict` is present in `function` only if it is true: see
-    /// [`format_tool`].
-    #[must_use]
-    pub fn to_schema(&self) -> Value {
-        format_tool(Provider::OpenAiChat, self, StrictFlag::WhenTrue)
     }
 }

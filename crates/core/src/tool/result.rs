@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{ErrorCode, JsonObject, ToolFailure, ToolOutput};
-pub(crate) use media::{Media, ResultPart};
+pub use media::{Media, ResultPart};
 
 /// The result of a tool call.
 ///
@@ -187,12 +187,14 @@ impl ToolResult {
     }
 
     /// Returns the parts of a successful MCP result that is more than text.
-    pub(crate) fn parts(&self) -> Option<Vec<ResultPart<'_>>> {
+    #[must_use]
+    pub fn parts(&self) -> Option<Vec<ResultPart<'_>>> {
         reading::parts_of(&self.result).filter(|_| self.success)
     }
 
     /// Returns the error message, or a default message if there is none.
-    pub(crate) fn error_text(&self) -> &str {
+    #[must_use]
+    pub fn error_text(&self) -> &str {
         self.error.as_deref().unwrap_or("unknown error")
     }
 }

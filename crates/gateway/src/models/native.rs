@@ -9,12 +9,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillion_chat::{NativeServer, ToolRunner};
 use pillion_core::executor::{CallerOnlyTools, Executor};
-use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{
     ActingIdentity, ActingIdentityFuture, CallContext, JsonObject, Tool, ToolCall, ToolDefinition,
     ToolFuture, ToolName, ToolOrigin, ToolOutput, ToolResult,
 };
+use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
 
 use super::Model;
 use pillion_config::{McpServerSection, native_url};
@@ -55,7 +55,7 @@ impl NativeTools {
         let Some(api) = model.api else {
             return native;
         };
-        let asks_us = api == Provider::OpenAiResponses;
+        let asks_us = api.api().requests_approval();
         for endpoint in &model.native {
             let mut names = Vec::new();
             let mut free = Vec::new();

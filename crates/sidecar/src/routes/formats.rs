@@ -2,11 +2,11 @@
 
 use axum::Json;
 use pillion_core::compute;
-use pillion_core::provider::{
+use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
+use pillion_providers::{
     Provider, ProviderError, StrictFlag, UnknownProvider, assistant_messages, assistant_text,
     format_results, format_tools_with, parse_tool_calls,
 };
-use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
 use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -13,10 +13,10 @@ use pillion_chat::{
 };
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{Packs, Resource, ResourceBody, ResourceReader, StoredItems};
-use pillion_core::provider::Provider;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::PackStore;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
+use pillion_providers::Provider;
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_tabletop::{Tabletop, TabletopOptions};
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
 use ext_php_rs::types::Zval;
+use pillion_providers::{Provider, format_tools};
 use serde_json::Value;
 
 use super::{Registry, find_tool, objects};
@@ -35,6 +36,8 @@ pub(super) fn categories(call: &mut MethodCall<'_>) -> Outcome {
 
 pub(super) fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
     let registry = state_of::<Registry>(call.this())?;
-    let schemas = registry.tools.schemas(call.optional_string(0)?);
+    let tools = registry.tools.tools(call.optional_string(0)?);
+    let definitions = tools.iter().map(|tool| tool.definition());
+    let schemas = format_tools(Provider::OpenAiChat, definitions);
     decode_value(&Value::Array(schemas), EmptyObject::StdClass)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ext_php_rs::types::Zval;
-use pillion_builtins::get_weather::{Units, WeatherProvider};
-use pillion_builtins::web_search::SearchProvider;
+use pillion_builtins::get_weather::{Units, WeatherService};
+use pillion_builtins::web_search::SearchService;
 use pillion_builtins::{GetTime, GetWeather, SearchSettings, WeatherSettings, WebSearch};
 use pillion_core::tool::Tool;
 use pillion_egress::EgressPolicy;
@@ -126,26 +126,26 @@ impl SettingsReader<'_> {
             return Err(self.invalid("cx", "this setting belongs to web_search"));
         }
         let key_variable = "OPENWEATHER_API_KEY";
-        let provider = match settings.provider.as_deref() {
-            Some("open-meteo") => WeatherProvider::OpenMeteo {
+        let service = match settings.provider.as_deref() {
+            Some("open-meteo") => WeatherService::OpenMeteo {
                 api_key: self.key(&settings)?,
             },
-            Some("openweathermap") => WeatherProvider::OpenWeatherMap {
+            Some("openweathermap") => WeatherService::OpenWeatherMap {
                 api_key: self.required_key(&settings, key_variable)?,
             },
-            Some("mock") => WeatherProvider::Mock,
+            Some("mock") => WeatherService::Mock,
             Some(_) => {
                 return Err(self.invalid("provider", "use open-meteo, openweathermap or mock"));
             }
             None if self.key(&settings)?.is_some() => return Err(self.missing_provider()),
             None => match secret_variable(key_variable) {
-                Some(api_key) => WeatherProvider::OpenWeatherMap { api_key },
-                None => WeatherProvider::OpenMeteo { api_key: None },
+                Some(api_key) => WeatherService::OpenWeatherMap { api_key },
+                None => WeatherService::OpenMeteo { api_key: None },
             },
         };
         let units = settings.units.as_deref().map(Units::from_name);
         Ok(WeatherSettings {
-            provider,
+            service,
             base_url: self.url("base_url", settings.base_url.as_deref())?,
             geocoding_url: self.url("geocoding_url", settings.geocoding_url.as_deref())?,
             units: match units {
@@ -168,8 +168,8 @@ impl SettingsReader<'_> {
         let (key_variable, cx_variable) = ("GOOGLE_SEARCH_API_KEY", "GOOGLE_SEARCH_CX");
         let cx = settings.cx.clone().or_else(|| text_variable(cx_variable));
         let base_url = self.url("base_url", settings.base_url.as_deref())?;
-        let provider = match settings.provider.as_deref() {
-            Some("google") => Some(SearchProvider::Google {
+        let service = match settings.provider.as_deref() {
+            Some("google") => Some(SearchService::Google {
                 api_key: self.required_key(&settings, key_variable)?,
                 engine: cx.ok_or_else(|| {
                     self.invalid(
@@ -178,23 +178,23 @@ impl SettingsReader<'_> {
                     )
                 })?,
             }),
-            Some("brave") => Some(SearchProvider::Brave {
+            Some("brave") => Some(SearchService::Brave {
                 api_key: self.required_key(&settings, "BRAVE_SEARCH_API_KEY")?,
             }),
-            Some("searxng") => Some(SearchProvider::SearXng {
+            Some("searxng") => Some(SearchService::SearXng {
                 base_url: (base_url.clone()).ok_or_else(|| {
                     self.invalid("base_url", "set base_url to the URL of the SearXNG server")
                 })?,
             }),
-            Some("mock") => Some(SearchProvider::Mock),
+            Some("mock") => Some(SearchService::Mock),
             Some(_) => return Err(self.invalid("provider", "use google, brave, searxng or mock")),
             None if self.key(&settings)?.is_some() => return Err(self.missing_provider()),
             None => secret_variable(key_variable)
                 .zip(cx)
-                .map(|(api_key, engine)| SearchProvider::Google { api_key, engine }),
+                .map(|(api_key, engine)| SearchService::Google { api_key, engine }),
         };
         Ok(SearchSettings {
-            provider,
+            service,
             base_url,
             timeout: self.timeout(settings.timeout)?,
             egress: settings.egress,

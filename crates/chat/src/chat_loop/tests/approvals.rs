@@ -164,7 +164,7 @@ async fn g3_a_resumed_call_names_its_approval() {
     };
     bench.chat.model = Arc::new(super::bench::model(
         &bench.llm,
-        pillion_core::provider::Provider::OpenAiChat,
+        pillion_providers::Provider::OpenAiChat,
     ));
     let mut state = bench.begin();
     let end = bench.run(&mut state).await.unwrap();

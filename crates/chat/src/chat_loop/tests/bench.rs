@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::provider::Provider;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{
     CallContext, FnTool, ParameterType, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
 };
+use pillion_providers::Provider;
 use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
 use serde_json::{Value, json};
 use tokio::sync::Notify;

@@ -1,7 +1,7 @@
 //! Calls of an incomplete answer.
 
-use pillion_core::provider::Provider;
 use pillion_core::tool::ErrorCode;
+use pillion_providers::Provider;
 use pillion_testkit::LlmResponse;
 use serde_json::json;
 

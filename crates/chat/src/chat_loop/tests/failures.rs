@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pillion_core::provider::Provider;
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 

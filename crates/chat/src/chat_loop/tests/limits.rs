@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_core::provider::{Provider, parse_tool_calls};
 use pillion_core::tool::ErrorCode;
+use pillion_providers::{Provider, parse_tool_calls};
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 

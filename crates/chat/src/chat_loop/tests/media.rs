@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pillion_core::provider::Provider;
 use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
+use pillion_providers::Provider;
 use pillion_testkit::LlmResponse;
 use serde_json::json;
 

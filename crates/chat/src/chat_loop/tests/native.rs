@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::executor::{CallerOnlyTools, Executor, ExecutorConfig};
-use pillion_core::provider::{NativeApproval, NativeMcpServer, Provider};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{
     CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolFailure, ToolOutput, ToolResult,
 };
+use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use pillion_core::provider::Provider;
 use pillion_core::tool::ToolResult;
+use pillion_providers::Provider;
 use pillion_testkit::LlmResponse;
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-use pillion_core::provider::Provider;
+use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use pillion_core::provider::Provider;
 use pillion_core::tool::ToolResult;
+use pillion_providers::Provider;
 use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 

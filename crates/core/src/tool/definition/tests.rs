@@ -28,7 +28,7 @@ fn a3_falsy_defaults_are_written_and_required_is_always_present() {
         .parameter(ToolParameter::new("x", ParameterType::String).optional())
         .build()
         .unwrap();
-    let parameters = &definition.to_schema()["function"]["parameters"];
+    let parameters = definition.input_schema();
     assert_eq!(parameters["required"], json!([]));
     assert_eq!(
         parameters["properties"]["n"],
@@ -37,24 +37,6 @@ fn a3_falsy_defaults_are_written_and_required_is_always_present() {
     assert_eq!(parameters["properties"]["b"]["default"], json!(false));
     assert_eq!(parameters["properties"]["s"]["default"], json!(""));
     assert_eq!(parameters["properties"]["x"], json!({"type": "string"}));
-    assert!(definition.to_schema()["function"].get("strict").is_none());
-}
-
-#[test]
-fn a3_required_is_always_present_in_raw_schemas() {
-    let inner = json!({"type": "object", "properties": {"x": {"type": "string"}}});
-    for required in [None, Some(json!(null)), Some(json!([])), Some(json!(["a"]))] {
-        let mut raw = json!({"type": "object", "properties": {"a": inner}});
-        if let Some(required) = &required {
-            raw["required"] = required.clone();
-        }
-        let definition = ToolDefinition::builder("t", "d").schema(raw).build();
-        let parameters = &definition.unwrap().to_schema()["function"]["parameters"];
-        let expected = required.filter(Value::is_array).unwrap_or(json!([]));
-        assert_eq!(parameters["required"], expected);
-        // Nested schemas are unchanged.
-        assert_eq!(parameters["properties"]["a"], inner);
-    }
 }
 
 #[test]

@@ -17,14 +17,16 @@ const DATA_MEMBERS: [&str; 2] = ["data", "blob"];
 
 /// A part of an MCP result, as a model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ResultPart<'a> {
+pub enum ResultPart<'a> {
+    /// Text.
     Text(Cow<'a, str>),
+    /// An image, a recording or a file.
     Media(Media<'a>),
 }
 
 /// An image, a recording or a file in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Media<'a> {
+pub struct Media<'a> {
     /// `image`, `audio` or `resource`.
     kind: &'a str,
     uri: Option<&'a str>,
@@ -45,7 +47,8 @@ impl<'a> Media<'a> {
     }
 
     /// Returns the text that stands for the data.
-    pub(crate) fn marker(&self) -> String {
+    #[must_use]
+    pub fn marker(&self) -> String {
         let uri = self.uri.map(|uri| format!(" {}", shown(uri)));
         format!(
             "[{}{} {}, {} bytes]",
@@ -58,7 +61,8 @@ impl<'a> Media<'a> {
 
     /// Returns the media type in the form that providers expect. The beginning of the data decides,
     /// if it is known: providers reject an image with the media type of another format.
-    pub(crate) fn media_type(&self) -> String {
+    #[must_use]
+    pub fn media_type(&self) -> String {
         let known = [
             ("iVBORw0KGgo", "image/png"),
             ("/9j/", "image/jpeg"),
@@ -78,7 +82,8 @@ impl<'a> Media<'a> {
 
     /// Returns the data as Base64 with padding and without white space; `None` if the data are not
     /// Base64.
-    pub(crate) fn base64(&self) -> Option<Cow<'a, str>> {
+    #[must_use]
+    pub fn base64(&self) -> Option<Cow<'a, str>> {
         let mut data = Cow::Borrowed(self.data);
         if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
             let text = data.split_ascii_whitespace();

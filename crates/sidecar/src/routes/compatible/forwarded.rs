@@ -1,5 +1,4 @@
-use pillion_chat::parameters;
-use pillion_core::provider::Provider;
+use pillion_providers::Provider;
 use serde_json::{Map, Value};
 
 use crate::routes::error::{INVALID_INPUT, RequestError, RouteError, Status};
@@ -58,7 +57,8 @@ pub(in crate::routes) fn forwarded(
 ) -> Result<Map<String, Value>, RequestError> {
     let is_forwarded = |name: &str| {
         let mut configured = model.extra_parameters.iter();
-        parameters::known(api).contains(&name) || configured.any(|extra| extra == name)
+        let known = api.api().forwarded_parameters();
+        known.contains(&name) || configured.any(|extra| extra == name)
     };
     let mut forwarded = Map::new();
     for (name, value) in rest {

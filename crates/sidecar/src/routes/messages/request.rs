@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use pillion_chat::{ProviderConversation, ToolChoice, TurnOptions};
-use pillion_core::provider::Provider;
 use pillion_core::tool::ToolDefinition;
+use pillion_providers::Provider;
 use pillion_wire::JsonObject;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,6 @@
 use axum::extract::State;
 use axum::response::Response;
+use pillion_providers::{Provider, format_tools};
 use pillion_wire::{SchemaList, route};
 
 use super::Filter;
@@ -38,8 +39,8 @@ pub(in crate::routes) async fn schemas(
 }
 
 fn schema_list(_app: &App, _caller: &Caller, listed: Offered) -> SchemaList {
-    let tools = listed.tools.iter();
-    let schemas: Vec<_> = tools.map(|tool| tool.definition().to_schema()).collect();
+    let definitions = listed.tools.iter().map(|tool| tool.definition());
+    let schemas = format_tools(Provider::OpenAiChat, definitions);
     SchemaList {
         success: true,
         total: schemas.len(),

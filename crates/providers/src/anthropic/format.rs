@@ -1,0 +1,149 @@
+//! Tools, calls and results in Anthropic's format.
+
+use pillion_core::tool::{JsonObject, ToolCall, ToolDefinition, ToolResult, arguments_object};
+use pillion_schema::PropertyKeys;
+use serde_json::{Value, json};
+
+use super::{Anthropic, native};
+use crate::node::{JsonFault, Node, arguments};
+use crate::offered_tool::OfferedTool;
+use crate::result_media::{SentMedia, content_of, is_common_type, parts_of_results, pointers};
+use crate::{NativeCalls, NativeMcpServer, Provider, StrictFlag, ToolFormat};
+
+#[cfg(test)]
+mod tests;
+
+const TOOL_USE: &str = "tool_use";
+
+/// Blocks with an `input`; Anthropic runs all but the first kind.
+const BLOCKS_WITH_INPUT: [&str; 3] = [TOOL_USE, "server_tool_use", "mcp_tool_use"];
+
+/// Blocks with the thoughts of a model.
+const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
+
+impl ToolFormat for Anthropic {
+    fn provider(&self) -> Provider {
+        Provider::Anthropic
+    }
+
+    fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, _: usize) -> Value {
+        let offered = OfferedTool::new(tool);
+        let schema = match PropertyKeys::new(tool.input_schema()) {
+            Some(keys) => keys.renamed(&offered.schema),
+            None => offered.schema.into_owned(),
+        };
+        json!({
+            "name": offered.name,
+            "description": offered.description,
+            "input_schema": schema,
+        })
+    }
+
+    fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault> {
+        let mut calls = Vec::new();
+        for block in body.required("content")?.items()? {
+            if block.is_type(TOOL_USE)? {
+                calls.push(ToolCall::new(
+                    block.required("id")?.text()?,
+                    block.required("name")?.text()?,
+                    arguments(block.optional("input")?),
+                ));
+            }
+        }
+        Ok(calls)
+    }
+
+    fn text(&self, body: &Node<'_>) -> Result<String, JsonFault> {
+        body.required("content")?.joined_text("text", "text")
+    }
+
+    /// Returns the content unchanged, because the API checks the signatures of thinking blocks,
+    /// with two exceptions. Blank text, which a model may begin or end with, is removed, because
+    /// the API rejects it; and so is thinking at the end, with which no message may end.
+    fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
+        self.parse_tool_calls(body)?;
+        let mut content = Vec::new();
+        for block in body.required("content")?.items()? {
+            let kind = block.required("type")?.text()?;
+            if kind == "text" && block.required("text")?.text()?.trim().is_empty() {
+                continue;
+            }
+            let has_input = BLOCKS_WITH_INPUT.contains(&kind);
+            let mut block = block.value().clone();
+            if has_input && let Some(input) = block.get_mut("input") {
+                *input = arguments_object(input);
+            }
+            content.push(block);
+        }
+        let is_thinking = |block: &Value| {
+            let kind = block["type"].as_str();
+            kind.is_some_and(|kind| THINKING.contains(&kind))
+        };
+        while content.last().is_some_and(is_thinking) {
+            content.pop();
+        }
+        if content.is_empty() {
+            // A response may have no text, and the API rejects a message without content.
+            return Ok(Vec::new());
+        }
+        Ok(vec![json!({"role": "assistant", "content": content})])
+    }
+
+    /// Returns one message, because the API requires the results of all calls in the next message.
+    fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
+        let parts = parts_of_results(self, results);
+        let blocks = results.iter().zip(parts).map(|(result, parts)| {
+            let mut block = json!({
+                "type": "tool_result",
+                "tool_use_id": result.tool_call_id,
+                "content": content_of(self, result, parts, media_block),
+            });
+            if !result.success {
+                block["is_error"] = json!(true);
+            }
+            block
+        });
+        vec![json!({"role": "user", "content": blocks.collect::<Vec<_>>()})]
+    }
+
+    fn result_pointers(&self, message: &Value) -> Vec<String> {
+        let results = pointers(&message["content"], "/content", |_, block| {
+            block["type"] == "tool_result"
+        });
+        let contents = results.into_iter().map(|result| result + "/content");
+        contents.collect()
+    }
+
+    fn accepts_media(&self, media_type: &str) -> bool {
+        is_common_type(media_type) || media_type == "image/gif"
+    }
+
+    fn media_pointers(&self, message: &Value) -> Vec<String> {
+        let results = self.result_pointers(message).into_iter();
+        let media = results.flat_map(|result| {
+            let content = message.pointer(&result).unwrap_or(&Value::Null);
+            pointers(content, &result, |_, part| {
+                part["source"]["type"] == "base64"
+            })
+        });
+        media.collect()
+    }
+
+    fn native_members(&self, server: &NativeMcpServer) -> Option<JsonObject> {
+        native::members(server)
+    }
+
+    fn native_calls(&self, body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
+        native::parse_calls(body)
+    }
+}
+
+fn media_block(media: &SentMedia<'_>) -> Value {
+    let kind = if media.is_image() {
+        "image"
+    } else {
+        "document"
+    };
+    let source = json!({"type": "base64", "media_type": media.media_type, "data": media.base64});
+    json!({"type": kind, "source": source})
+}

@@ -1,0 +1,61 @@
+//! Anthropic's MCP connector.
+
+use pillion_core::tool::JsonObject;
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value, json};
+
+use crate::node::{JsonFault, Node};
+use crate::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer};
+
+/// Returns the members of a request for the server; `None` if calls need approval, which Anthropic
+/// never requests.
+pub(super) fn members(server: &NativeMcpServer) -> Option<JsonObject> {
+    if server.require_approval != NativeApproval::Never {
+        return None;
+    }
+    let mut connection = json!({"type": "url", "name": server.label, "url": server.url});
+    if let Some(token) = &server.token {
+        connection["authorization_token"] = json!(token.expose_secret());
+    }
+    let mut toolset = json!({"type": "mcp_toolset", "mcp_server_name": server.label});
+    if let Some(names) = &server.allowed_tools {
+        let names = names.iter();
+        let enabled = names.map(|name| (name.clone(), json!({"enabled": true})));
+        toolset["default_config"] = json!({"enabled": false});
+        toolset["configs"] = Value::Object(enabled.collect());
+    }
+    Some(Map::from_iter([
+        ("mcp_servers".to_owned(), json!([connection])),
+        ("tools".to_owned(), json!([toolset])),
+    ]))
+}
+
+/// Parses the calls in the blocks of a response, in which a result follows its call. Calls without
+/// a result in this response are skipped.
+pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
+    let mut calls = NativeCalls::default();
+    let mut begun: Vec<NativeCall> = Vec::new();
+    for block in body.required("content")?.items()? {
+        match block.required("type")?.text()? {
+            "mcp_tool_use" => begun.push(NativeCall::parse(&block, "server_name", "input")?),
+            "mcp_tool_result" => {
+                let id = block.required("tool_use_id")?.text()?;
+                let index = begun.iter().position(|begun| begun.call.id == id);
+                let Some(call) = index.map(|index| begun.swap_remove(index)) else {
+                    continue;
+                };
+                let content = block.optional("content")?;
+                let content = content.map_or_else(|| json!([]), |node| node.value().clone());
+                let is_error = block.optional("is_error")?;
+                let result = json!({"content": content});
+                let result = match is_error.and_then(|node| node.value().as_bool()) {
+                    Some(true) => call.failure(result, "The tool failed"),
+                    _ => call.success(result),
+                };
+                calls.ended.push((call, result));
+            }
+            _ => {}
+        }
+    }
+    Ok(calls)
+}

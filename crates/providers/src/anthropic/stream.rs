@@ -1,0 +1,347 @@
+use std::collections::HashMap;
+
+use pillion_schema::json_values;
+use pillion_sse::SseEvent;
+use serde_json::{Map, Value, json};
+
+use super::{Anthropic, ending_of};
+use crate::ending::{self, StreamedReason};
+use crate::turn::more_arguments;
+use crate::{AnswerStream, Delta, Finish, ModelError, ProviderApi, TurnAnswer, event};
+
+/// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
+/// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
+/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation requires.
+/// Unknown blocks stay as they were at their start.
+pub(super) struct MessageStream {
+    message: Option<Map<String, Value>>,
+    blocks: Vec<Block>,
+    /// The positions of the newest blocks, by the `index` of their events. Servers skip indices, and
+    /// some use the index of an ended block again.
+    by_index: HashMap<u64, usize>,
+    calls: usize,
+    stop_reason: StreamedReason,
+    /// Whether a `message_delta` had a stop reason.
+    has_final_reason: bool,
+    is_complete: bool,
+}
+
+impl Default for MessageStream {
+    fn default() -> Self {
+        Self {
+            message: None,
+            blocks: Vec::new(),
+            by_index: HashMap::new(),
+            calls: 0,
+            stop_reason: StreamedReason::new(ending_of),
+            has_final_reason: false,
+            is_complete: false,
+        }
+    }
+}
+
+/// A content block.
+#[derive(Clone)]
+struct Block {
+    value: Value,
+    /// The pieces of `input` so far.
+    input: String,
+    /// The position of the call among the answer's calls, if the block is a call that Pillion runs.
+    call: Option<usize>,
+    is_closed: bool,
+}
+
+impl AnswerStream for MessageStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Some(mut data) = event::typed_data(&Anthropic, event)? else {
+            return Ok(());
+        };
+        match data.get("type").and_then(Value::as_str) {
+            Some("message_start") => self.start(data["message"].take(), deltas),
+            Some("content_block_start") => self.start_block(&mut data, deltas),
+            Some("content_block_delta") => self.add(&data, deltas),
+            Some("content_block_stop") => {
+                if let Some(position) = self.find_block(&data) {
+                    self.close_block(position, deltas);
+                }
+                Ok(())
+            }
+            Some("message_delta") => self.change(data),
+            Some("message_stop") => {
+                self.message_mut()?;
+                self.is_complete = true;
+                Ok(())
+            }
+            // `ping` and unknown events report no error.
+            _ => Anthropic.check_error(&data),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_complete || (self.has_ended() && self.stop_reason.is_certain())
+    }
+
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+        let has_ended = self.is_complete || self.has_ended();
+        let Some(mut message) = self.message.filter(|_| has_ended) else {
+            return Err(Anthropic.malformed(&self.stop_reason.early_end()));
+        };
+        if let Some(reason) = self.stop_reason.reason() {
+            message.insert("stop_reason".to_owned(), json!(reason));
+        }
+        let lacks_arguments = self.blocks.iter().any(Block::lacks_arguments);
+        let content = self.blocks.into_iter().map(Block::into_value).collect();
+        message.insert("content".to_owned(), Value::Array(content));
+        let mut answer = Anthropic.answer(Value::Object(message))?;
+        if lacks_arguments && answer.finish == Finish::ToolCalls {
+            answer.finish = Finish::Length;
+        }
+        Ok(answer)
+    }
+}
+
+impl MessageStream {
+    /// Returns whether the answer has all its content without a `message_stop`.
+    fn has_ended(&self) -> bool {
+        self.has_final_reason
+            && self.stop_reason.has_ended()
+            && self.blocks.iter().all(|block| block.is_closed)
+    }
+
+    /// Starts the message. The content is usually empty; an answer that continues after a call of
+    /// Anthropic's code execution has the whole content. Some gateways send this event twice.
+    fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        match message {
+            Value::Object(mut message) if self.blocks.is_empty() => {
+                let content = message.get_mut("content").map(Value::take);
+                self.stop_reason.add(false, message.get("stop_reason"));
+                self.message = Some(message);
+                if let Some(Value::Array(blocks)) = content {
+                    for block in blocks {
+                        self.open_block(block, deltas)?;
+                        self.close_block(self.blocks.len() - 1, deltas);
+                    }
+                }
+                Ok(())
+            }
+            _ => Err(Anthropic.malformed("message_start has an unexpected form")),
+        }
+    }
+
+    fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        self.message_mut()?;
+        self.stop_reason.add(true, None);
+        if let Some(index) = data["index"].as_u64() {
+            self.by_index.insert(index, self.blocks.len());
+        }
+        self.open_block(data["content_block"].take(), deltas)
+    }
+
+    fn open_block(&mut self, value: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        if !value.is_object() {
+            return Err(Anthropic.malformed("a content block is not an object"));
+        }
+        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let call = (text("type") == Some("tool_use")).then_some(self.calls);
+        match text("type") {
+            Some("tool_use") => {
+                self.calls += 1;
+                deltas.push(Delta::ToolCall {
+                    index: self.calls - 1,
+                    id: text("id").map(str::to_owned),
+                    name: text("name").map(str::to_owned),
+                    arguments: String::new(),
+                });
+            }
+            Some("text") => push_delta(text("text"), Delta::Text, deltas),
+            Some("thinking") => push_delta(text("thinking"), Delta::Thought, deltas),
+            _ => {}
+        }
+        self.blocks.push(Block {
+            value,
+            input: String::new(),
+            call,
+            is_closed: false,
+        });
+        Ok(())
+    }
+
+    fn add(&mut self, data: &Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let position = self.find_block(data).ok_or_else(|| {
+            Anthropic.malformed("an event refers to a content block that has not started")
+        })?;
+        self.stop_reason.add(true, None);
+        let block = &mut self.blocks[position];
+        if block.is_closed {
+            return Err(Anthropic.malformed("a content_block_delta follows the end of its block"));
+        }
+        let delta = &data["delta"];
+        let piece = |key: &str| match delta.get(key) {
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(Value::Null) => Ok(""),
+            _ => Err(Anthropic.malformed("a content_block_delta has no text")),
+        };
+        match delta["type"].as_str() {
+            Some("text_delta") => {
+                let text = piece("text")?;
+                append(&mut block.value, "text", text)?;
+                push_delta(Some(text), Delta::Text, deltas);
+            }
+            Some("thinking_delta") => {
+                let text = piece("thinking")?;
+                append(&mut block.value, "thinking", text)?;
+                push_delta(Some(text), Delta::Thought, deltas);
+            }
+            Some("signature_delta") if delta["signature"].is_null() => {}
+            Some("signature_delta") => block.value["signature"] = delta["signature"].clone(),
+            Some("input_json_delta") => {
+                let json = piece("partial_json")?;
+                block.input.push_str(json);
+                if let Some(index) = block.call
+                    && !json.is_empty()
+                {
+                    deltas.push(more_arguments(index, json));
+                }
+            }
+            Some("citations_delta") => {
+                let citation = delta["citation"].clone();
+                match &mut block.value["citations"] {
+                    Value::Array(citations) => citations.push(citation),
+                    none => *none = Value::Array(vec![citation]),
+                }
+            }
+            Some("compaction_delta") => {
+                if let Some(text) = delta["content"].as_str() {
+                    append(&mut block.value, "content", text)?;
+                }
+                if let Some(encrypted) = delta.get("encrypted_content") {
+                    block.value["encrypted_content"] = encrypted.clone();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Ends a block. A call without arguments, or with all arguments in its start event, has had no
+    /// pieces of arguments yet. The result of a native call is emitted together with the call.
+    fn close_block(&mut self, position: usize, deltas: &mut Vec<Delta>) {
+        let Some(block) = self.blocks.get_mut(position) else {
+            return;
+        };
+        if std::mem::replace(&mut block.is_closed, true) {
+            return;
+        }
+        let block = &self.blocks[position];
+        if block.value["type"] == "mcp_tool_result" {
+            let id = &block.value["tool_use_id"];
+            let mut calls = self.blocks.iter();
+            let call =
+                calls.find(|call| call.value["type"] == "mcp_tool_use" && call.value["id"] == *id);
+            if let Some(call) = call {
+                let content = [call, block].map(|block| block.clone().into_value());
+                deltas.push(Delta::Native(json!({ "content": content })));
+            }
+        }
+        if let Some(index) = block.call
+            && block.input.is_empty()
+        {
+            let input = block.value.get("input").filter(|input| !input.is_null());
+            let json = input.map_or_else(|| "{}".to_owned(), Value::to_string);
+            deltas.push(more_arguments(index, json));
+        }
+    }
+
+    /// Applies the members of `message_delta` to the message. The token counts are totals for the
+    /// whole message.
+    fn change(&mut self, data: Value) -> Result<(), ModelError> {
+        self.message_mut()?;
+        let reason = data["delta"].get("stop_reason");
+        self.has_final_reason |= ending::reason(reason).is_some();
+        self.stop_reason.add(false, reason);
+        let message = self.message_mut()?;
+        let Value::Object(members) = data else {
+            return Ok(());
+        };
+        for (key, value) in members {
+            match (key.as_str(), value) {
+                ("type", _) | (_, Value::Null) => {}
+                ("delta", Value::Object(delta)) => {
+                    let delta = delta.into_iter().filter(|(_, value)| !value.is_null());
+                    message.extend(delta);
+                }
+                ("usage", Value::Object(counts)) => {
+                    let counts = counts.into_iter().filter(|(_, count)| !count.is_null());
+                    match message.get_mut("usage") {
+                        Some(Value::Object(usage)) => usage.extend(counts),
+                        _ => {
+                            message.insert(key, counts.collect());
+                        }
+                    }
+                }
+                (_, value) => {
+                    message.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn message_mut(&mut self) -> Result<&mut Map<String, Value>, ModelError> {
+        self.message
+            .as_mut()
+            .ok_or_else(|| Anthropic.malformed("the stream does not begin with message_start"))
+    }
+
+    /// Returns the position of the block that an event refers to: the newest block with the event's
+    /// index, or the newest block if the event has no index.
+    fn find_block(&self, data: &Value) -> Option<usize> {
+        match data["index"].as_u64() {
+            Some(index) => self.by_index.get(&index).copied(),
+            None => self.blocks.len().checked_sub(1),
+        }
+    }
+}
+
+impl Block {
+    /// Returns whether the block is a call that did not end and of whose arguments nothing arrived.
+    fn lacks_arguments(&self) -> bool {
+        let has_input = self.value["input"]
+            .as_object()
+            .is_some_and(|input| !input.is_empty());
+        self.call.is_some() && !self.is_closed && self.input.is_empty() && !has_input
+    }
+
+    /// Returns the block in the form that it has in a message that is not streamed. An `input` that
+    /// is invalid JSON because the answer ended stays a string, and the call then fails.
+    fn into_value(mut self) -> Value {
+        if !self.input.is_empty() {
+            self.value["input"] =
+                json_values::from_str(&self.input).unwrap_or(Value::String(self.input));
+        }
+        self.value
+    }
+}
+
+fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
+    match &mut block[key] {
+        Value::String(text) => text.push_str(piece),
+        none @ Value::Null => *none = Value::String(piece.to_owned()),
+        _ => {
+            return Err(
+                Anthropic.malformed("a content_block_delta does not match the type of its block")
+            );
+        }
+    }
+    Ok(())
+}
+
+fn push_delta(text: Option<&str>, delta: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        deltas.push(delta(text.to_owned()));
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests to a provider and its answers.
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use pillion_sse::SseEvent;
+use serde_json::Value;
+use url::Url;
+
+use crate::failure::ProviderFailure;
+use crate::node::Node;
+use crate::{
+    Delta, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ProviderError,
+    ToolChoice, ToolFormat, TurnAnswer, TurnOptions, Usage, request,
+};
+
+/// The API of one model provider: pure conversions between Pillion's types and the API's requests,
+/// answers and errors. Only this crate implements the trait;
+/// [`Provider::api`](crate::Provider::api) returns the implementations.
+pub trait ProviderApi: ToolFormat {
+    /// Returns the base URL of the provider itself.
+    fn base_url(&self) -> &'static str;
+
+    /// Converts messages in the format of OpenAI's Chat Completions, which applications use, to the
+    /// format of the provider.
+    ///
+    /// # Errors
+    /// [`Refused`](ModelErrorKind::Refused), with the position of the invalid message.
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
+
+    /// Returns the path of the endpoint for `model`, relative to the base URL, such as
+    /// `chat/completions`.
+    fn path(&self, model: &str, stream: bool) -> String;
+
+    /// Returns the headers of every request, including the key if there is one; headers with the
+    /// key are marked as sensitive.
+    ///
+    /// # Errors
+    /// [`Unauthorized`](ModelErrorKind::Unauthorized): the key is not a valid header value.
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = request::json_headers();
+        let bearer = key.map(|key| format!("Bearer {key}"));
+        request::put_secret(&mut headers, AUTHORIZATION, bearer.as_deref())?;
+        Ok(headers)
+    }
+
+    /// Returns additional headers for the request of this turn.
+    fn turn_headers(&self, _turn: &ModelTurn<'_>) -> HeaderMap {
+        HeaderMap::new()
+    }
+
+    /// Returns the request body.
+    fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value;
+
+    /// Returns the member of a request for a tool choice.
+    fn tool_choice(&self, choice: &ToolChoice) -> Value;
+
+    /// Returns the tokens of the thinking budget, if thinking counts toward the maximum length of
+    /// an answer.
+    fn thinking_tokens(&self, _options: &TurnOptions) -> u64 {
+        0
+    }
+
+    /// Returns the smallest maximum length of an answer without thinking, in tokens.
+    fn min_output_tokens(&self) -> u64 {
+        1
+    }
+
+    /// Returns the parameters of a client's request to an API that imitates this API, which are
+    /// forwarded to the provider.
+    fn forwarded_parameters(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Reads an error body.
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a>;
+
+    /// Returns the JSON pointer to the calls and other parts of a complete answer.
+    fn parts_pointer(&self) -> &'static str;
+
+    /// Returns why an answer ended.
+    fn finish(&self, body: &Value, has_calls: bool) -> Finish;
+
+    /// Returns the token usage of an answer.
+    fn usage(&self, body: &Value) -> Usage;
+
+    /// Returns the stop sequence that ended the answer, if the provider reports it.
+    fn stop_sequence(&self, _body: &Value) -> Option<String> {
+        None
+    }
+
+    /// Reads a complete answer that was not streamed.
+    ///
+    /// # Errors
+    /// [`ModelError`]: the body is an error, or lacks a required part.
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
+        read_answer(self, body)
+    }
+
+    /// Returns a reader for a streamed answer.
+    fn stream(&self) -> Box<dyn AnswerStream>;
+
+    /// Returns the error for a response without a 2xx status, from the status and the body. The
+    /// caller reads `Retry-After`.
+    fn failure(&self, status: u16, body: &[u8]) -> ModelError {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let failure = ProviderFailure {
+            status: Some(status),
+            ..self.parse_failure(&body)
+        };
+        failure.into_error(self.provider())
+    }
+
+    /// Returns the error that a body or an event reports.
+    ///
+    /// # Errors
+    /// [`ModelError`], as the provider reported it.
+    fn check_error(&self, body: &Value) -> Result<(), ModelError> {
+        match self.error(body) {
+            Some(_) => Err(self.parse_failure(body).into_error(self.provider())),
+            None => Ok(()),
+        }
+    }
+
+    /// Creates the error for an invalid answer or stream.
+    fn malformed(&self, what: &str) -> ModelError {
+        ModelError::new(
+            ModelErrorKind::Malformed,
+            format!(
+                "The response of the provider '{}' is invalid: {what}",
+                self.provider()
+            ),
+        )
+    }
+}
+
+/// The model of a request, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Endpoint<'a> {
+    /// The provider's name for the model.
+    pub model: &'a str,
+    /// The base URL of the endpoints.
+    pub base_url: &'a Url,
+    /// Whether the model is a reasoning model; `None` to detect it from the model's name.
+    pub reasoning: Option<bool>,
+}
+
+/// Assembles a streamed answer.
+pub trait AnswerStream: Send {
+    /// Adds the next event and appends its new pieces to `deltas`.
+    ///
+    /// # Errors
+    /// [`ModelError`]: the event is invalid, or reports an error.
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError>;
+
+    /// Returns whether the provider has marked the answer as complete.
+    fn is_complete(&self) -> bool;
+
+    /// Returns whether the answer is complete although the connection failed.
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_complete()
+    }
+
+    /// Returns the complete answer after the end of the stream.
+    ///
+    /// # Errors
+    /// [`Malformed`](ModelErrorKind::Malformed): the stream ended too early.
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError>;
+}
+
+/// Reads a complete answer whose calls follow the provider's format.
+pub(crate) fn read_answer(
+    api: &(impl ProviderApi + ?Sized),
+    body: Value,
+) -> Result<TurnAnswer, ModelError> {
+    api.check_error(&body)?;
+    let calls = api.parse_tool_calls(&Node::root(&body));
+    let calls = calls.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
+    Ok(TurnAnswer {
+        finish: api.finish(&body, !calls.is_empty()),
+        usage: api.usage(&body),
+        body,
+    })
+}

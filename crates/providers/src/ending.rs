@@ -1,0 +1,138 @@
+//! The reasons with which providers end their answers. Each provider documents a fixed set of
+//! reasons; any other value ends no answer.
+
+use serde_json::Value;
+
+use crate::Finish;
+
+/// Values that servers send in place of `null` while an answer has no reason yet.
+const PLACEHOLDERS: [&str; 4] = [
+    "null",
+    "none",
+    "FINISH_REASON_UNSPECIFIED",
+    "BLOCK_REASON_UNSPECIFIED",
+];
+
+/// What a documented reason means for the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The answer and its calls are complete.
+    Complete,
+    /// The answer reached its maximum length.
+    Length,
+    /// The provider withheld the answer or its rest.
+    Filtered,
+    /// The provider paused its own tools.
+    Paused,
+    /// The answer broke off.
+    Failed,
+}
+
+/// Returns what a reason of one provider means; `None` if the provider does not document it.
+pub(crate) type ReadEnding = fn(&str) -> Option<Ending>;
+
+/// Returns the reason in a member of a response or a chunk. `None` if the member has no reason: it
+/// is absent, not a string, blank, or a placeholder.
+pub(crate) fn reason(member: Option<&Value>) -> Option<&str> {
+    let word = member?.as_str()?.trim();
+    let is_placeholder = |placeholder: &&str| word.eq_ignore_ascii_case(placeholder);
+    (!word.is_empty() && !PLACEHOLDERS.iter().any(is_placeholder)).then_some(word)
+}
+
+/// Returns the finish of a complete response with this reason. A response without a reason is
+/// complete. The last call of a response with any other reason may have lost arguments, like that
+/// of a response that reached its maximum length.
+pub(crate) fn finish(reason: Option<&str>, read: ReadEnding, has_calls: bool) -> Finish {
+    let Some(word) = reason else {
+        return complete(has_calls);
+    };
+    match read(word) {
+        Some(Ending::Complete) => complete(has_calls),
+        Some(Ending::Length) => Finish::Length,
+        Some(Ending::Filtered) => Finish::Filtered,
+        Some(Ending::Paused) => Finish::Other(word.to_owned()),
+        Some(Ending::Failed) | None if has_calls => Finish::Length,
+        Some(Ending::Failed) | None => Finish::Other(word.to_owned()),
+    }
+}
+
+fn complete(has_calls: bool) -> Finish {
+    match has_calls {
+        true => Finish::ToolCalls,
+        false => Finish::Stop,
+    }
+}
+
+/// The reason of a streamed answer. Servers repeat reasons, send them before the last content, and
+/// send placeholders after them.
+pub(crate) struct StreamedReason {
+    read: ReadEnding,
+    reason: Option<String>,
+    /// Whether no content followed the reason in an event without a reason.
+    is_current: bool,
+    /// Whether content followed an earlier reason.
+    was_premature: bool,
+}
+
+impl StreamedReason {
+    pub(crate) fn new(read: ReadEnding) -> Self {
+        Self {
+            read,
+            reason: None,
+            is_current: false,
+            was_premature: false,
+        }
+    }
+
+    /// Adds an event: whether the event has content, and the member with its reason.
+    pub(crate) fn add(&mut self, has_content: bool, member: Option<&Value>) {
+        if has_content && self.reason.is_some() {
+            self.is_current = false;
+            self.was_premature = true;
+        }
+        let Some(word) = reason(member) else {
+            return;
+        };
+        let ending = (self.read)(word);
+        self.is_current |= ending.is_some();
+        // A documented reason replaces an unknown reason, and a missing rest stays missing.
+        let is_final = |known: &String| match (self.read)(known) {
+            Some(Ending::Complete) => ending.is_none(),
+            Some(_) => true,
+            None => false,
+        };
+        if !self.reason.as_ref().is_some_and(is_final) {
+            self.reason = Some(word.to_owned());
+        }
+    }
+
+    /// Returns the reason, also if it is not documented.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Returns whether a documented reason arrived with or after the last content.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_current
+    }
+
+    /// Returns whether the answer is complete even if the connection failed after the reason. Some
+    /// models send a reason with every piece of content.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.is_current && !self.was_premature
+    }
+
+    /// Returns why the stream of an answer without a documented reason is invalid.
+    pub(crate) fn early_end(&self) -> String {
+        match &self.reason {
+            Some(word) if (self.read)(word).is_none() => {
+                let word: String = word.chars().take(64).collect();
+                format!("the finish reason '{word}' is unknown, and the stream ended early")
+            }
+            _ => "the stream ended early".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+use std::time::Duration;
+
+use pillion_core::tool::ErrorCode;
+
+use crate::Provider;
+use crate::node::JsonFault;
+
+/// Why a response body cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// The body is an error of the provider.
+    #[error("The provider '{provider}' reported an error: {message}")]
+    Reported {
+        /// The format of the response.
+        provider: Provider,
+        /// The provider's error message.
+        message: String,
+    },
+    /// A part of the body is missing or has the wrong type.
+    #[error("Malformed response of the provider '{provider}': {fault}")]
+    Malformed {
+        /// The format of the response.
+        provider: Provider,
+        /// The missing or wrong part.
+        fault: JsonFault,
+    },
+}
+
+/// The kind of failure of a request to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ModelErrorKind {
+    /// The API key is missing, or the provider rejected it.
+    Unauthorized,
+    /// Too many requests or tokens at the moment.
+    RateLimited,
+    /// The account at the provider has no quota or credit left; retrying does not help.
+    Exhausted,
+    /// The provider is unreachable or reports that it is unavailable.
+    Unavailable,
+    /// The deadline passed.
+    Timeout,
+    /// The provider rejected the request as invalid.
+    Refused,
+    /// The conversation is longer than the model's context.
+    ContextTooLong,
+    /// The response cannot be read: truncated, in an unexpected format, too long, or an error with
+    /// status 200.
+    Malformed,
+    /// The caller cancelled the request.
+    Cancelled,
+}
+
+/// Why a model gave no answer. The message contains no API key, and no part of a URL except the
+/// host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelError {
+    /// The kind of failure.
+    pub kind: ModelErrorKind,
+    /// A human-readable message, with the provider's own message if that is short and safe to show.
+    pub message: String,
+    /// The HTTP status of the response, if there was one.
+    pub status: Option<u16>,
+    /// When to retry, if the provider said so.
+    pub retry_after: Option<Duration>,
+    /// Whether the provider may have called tools natively before the failure; then repeating the
+    /// request would call the tools again. Set by a client whose provider can do so.
+    pub may_have_acted: bool,
+    /// Whether the provider may bill the request: the provider received the request and did not
+    /// reject it.
+    pub may_have_cost: bool,
+}
+
+impl ModelError {
+    /// Creates an error without an HTTP status. A response that came too late or could not be read
+    /// may have been billed.
+    #[must_use]
+    pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            may_have_acted: false,
+            may_have_cost: matches!(kind, ModelErrorKind::Malformed | ModelErrorKind::Timeout),
+        }
+    }
+
+    /// Returns the error code for API responses.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self.kind {
+            ModelErrorKind::Unauthorized
+            | ModelErrorKind::Unavailable
+            | ModelErrorKind::Malformed => ErrorCode::Unavailable,
+            ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => ErrorCode::RateLimited,
+            ModelErrorKind::Timeout => ErrorCode::Timeout,
+            ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => ErrorCode::InvalidInput,
+            ModelErrorKind::Cancelled => ErrorCode::Cancelled,
+        }
+    }
+}
+
+impl ProviderError {
+    pub(crate) fn malformed(provider: Provider, fault: JsonFault) -> Self {
+        Self::Malformed { provider, fault }
+    }
+}
+
+/// The error of an answer that was received but cannot be read.
+impl From<ProviderError> for ModelError {
+    fn from(error: ProviderError) -> Self {
+        Self::new(ModelErrorKind::Malformed, error.to_string())
+    }
+}

@@ -1,0 +1,93 @@
+//! Converts a provider's error to a kind and a message.
+
+use std::time::Duration;
+
+use crate::redaction::redact;
+use crate::{ModelError, ModelErrorKind, Provider};
+
+/// The phrases by which providers report a conversation that is too long, regardless of status and
+/// code.
+const TOO_LONG_PHRASES: [&str; 8] = [
+    "context_length_exceeded",
+    "prompt is too long",
+    "exceed context limit",
+    "context window",
+    "maximum context length",
+    "exceeds the maximum number of tokens",
+    "too many tokens in the prompt",
+    "longer than the model's context",
+];
+
+/// An error as the provider reported it.
+#[derive(Debug, Default)]
+pub struct ProviderFailure<'a> {
+    /// The HTTP status, if the error has one.
+    pub(crate) status: Option<u16>,
+    /// The kind of failure, from the provider's own error code.
+    pub(crate) kind: Option<ModelErrorKind>,
+    /// The provider's message.
+    pub(crate) message: Option<&'a str>,
+    /// When to retry, if the error body contains a time.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl ProviderFailure<'_> {
+    /// Converts the failure to an error. The provider's message about an API key is left out,
+    /// because some providers repeat a part of the key.
+    pub(crate) fn into_error(self, provider: Provider) -> ModelError {
+        let kind = self.kind();
+        let what = match kind {
+            ModelErrorKind::Unauthorized => {
+                "rejected the API key, or the key lacks permission for the request"
+            }
+            ModelErrorKind::RateLimited => "has rate-limited the request",
+            ModelErrorKind::Exhausted => "reported that the account's quota or credit is used up",
+            ModelErrorKind::Unavailable | ModelErrorKind::Timeout => "is temporarily unavailable",
+            ModelErrorKind::Refused => "rejected the request",
+            ModelErrorKind::ContextTooLong => "rejected the conversation as too long",
+            ModelErrorKind::Malformed | ModelErrorKind::Cancelled => "reported an error",
+        };
+        let mut message = format!("The provider '{provider}' {what}");
+        if let Some(status) = self.status {
+            message.push_str(&format!(" (HTTP {status})"));
+        }
+        if kind != ModelErrorKind::Unauthorized
+            && let Some(reason) = self.message.and_then(redact)
+        {
+            message.push_str(": ");
+            message.push_str(&reason);
+        }
+        ModelError {
+            status: self.status,
+            retry_after: self.retry_after,
+            ..ModelError::new(kind, message)
+        }
+    }
+
+    fn kind(&self) -> ModelErrorKind {
+        let kind = self.kind.or_else(|| self.status.map(of_status));
+        let may_be_length = matches!(kind, None | Some(ModelErrorKind::Refused));
+        if may_be_length && self.message.is_some_and(is_too_long_message) {
+            return ModelErrorKind::ContextTooLong;
+        }
+        kind.unwrap_or(ModelErrorKind::Malformed)
+    }
+}
+
+fn is_too_long_message(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    TOO_LONG_PHRASES.iter().any(|words| message.contains(words))
+}
+
+/// Returns the kind of failure for an HTTP status.
+pub(crate) fn of_status(status: u16) -> ModelErrorKind {
+    match status {
+        401 | 403 => ModelErrorKind::Unauthorized,
+        402 => ModelErrorKind::Exhausted,
+        429 => ModelErrorKind::RateLimited,
+        413 => ModelErrorKind::ContextTooLong,
+        408 | 409 | 425 | 500.. => ModelErrorKind::Unavailable,
+        400..500 => ModelErrorKind::Refused,
+        _ => ModelErrorKind::Malformed,
+    }
+}

@@ -1,0 +1,216 @@
+//! Google's `generateContent` API (Gemini), as documented under
+//! `ai.google.dev/api/generate-content`.
+
+mod conversation;
+mod failure;
+mod format;
+mod schema;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use http::HeaderMap;
+use http::header::HeaderName;
+use serde_json::{Map, Value, json};
+
+use crate::api::read_answer;
+use crate::ending::{self, Ending};
+use crate::failure::ProviderFailure;
+use crate::request::{
+    add_extra, json_headers, leading_number, put, put_secret, segment, tools_of,
+    without_idle_members,
+};
+use crate::turn::token_count;
+use crate::{
+    AnswerStream, Endpoint, Finish, ModelError, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, TurnAnswer, Usage,
+};
+
+/// The placeholder signature for a call that was not made by a Gemini model. Models since Gemini 3
+/// reject calls without a signature; Google's documentation defines this value for conversations
+/// from other models.
+const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Google's `generateContent` API.
+pub(crate) struct Google;
+
+impl ProviderApi for Google {
+    fn base_url(&self) -> &'static str {
+        "https://generativelanguage.googleapis.com/v1beta"
+    }
+
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
+        conversation::convert(messages)
+    }
+
+    /// `model` may include the collection: `models/gemini-2.5-flash`, `tunedModels/mine`.
+    fn path(&self, model: &str, stream: bool) -> String {
+        let (kind, name) = match model.split_once('/') {
+            Some((kind @ ("models" | "tunedModels"), name)) => (kind, name),
+            _ => ("models", model),
+        };
+        let method = if stream {
+            "streamGenerateContent?alt=sse"
+        } else {
+            "generateContent"
+        };
+        format!("{kind}/{}:{method}", segment(name))
+    }
+
+    fn headers(&self, key: Option<&str>) -> Result<HeaderMap, ModelError> {
+        let mut headers = json_headers();
+        put_secret(&mut headers, HeaderName::from_static("x-goog-api-key"), key)?;
+        Ok(headers)
+    }
+
+    fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value {
+        let mut body = Map::new();
+        let system = turn.conversation.system.clone();
+        put(&mut body, "systemInstruction", system);
+        let mut contents = turn.conversation.messages.clone();
+        if requires_signatures(endpoint.model) {
+            contents.iter_mut().for_each(sign);
+        }
+        body.insert("contents".to_owned(), Value::Array(contents));
+        let tools = tools_of(turn, self);
+        let tools = tools.map(|tools| json!([{"functionDeclarations": tools}]));
+        put(&mut body, "tools", tools);
+        let choice = turn.options.tool_choice.as_ref();
+        let choice = choice.map(|choice| self.tool_choice(choice));
+        put(&mut body, "toolConfig", choice);
+        let config = generation_config(turn);
+        if !config.is_empty() {
+            body.insert("generationConfig".to_owned(), Value::Object(config));
+        }
+        add_extra(&mut body, &turn.options.extra);
+        without_idle_members(&mut body, &["toolConfig"]);
+        Value::Object(body)
+    }
+
+    fn tool_choice(&self, choice: &ToolChoice) -> Value {
+        let config = match choice {
+            ToolChoice::Auto => json!({"mode": "AUTO"}),
+            ToolChoice::None => json!({"mode": "NONE"}),
+            ToolChoice::Required => json!({"mode": "ANY"}),
+            ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+        };
+        json!({"functionCallingConfig": config})
+    }
+
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
+        failure::parse(body)
+    }
+
+    fn parts_pointer(&self) -> &'static str {
+        "/candidates/0/content/parts"
+    }
+
+    fn finish(&self, body: &Value, has_calls: bool) -> Finish {
+        let reason = ending::reason(body.pointer("/candidates/0/finishReason"));
+        if reason.is_none() && block_reason(body.get("promptFeedback")).is_some() {
+            return Finish::Filtered;
+        }
+        ending::finish(reason, ending_of, has_calls)
+    }
+
+    fn usage(&self, body: &Value) -> Usage {
+        let count = |key: &str| token_count(body, &format!("/usageMetadata/{key}"));
+        Usage {
+            // `promptTokenCount` includes cached tokens.
+            input_tokens: count("promptTokenCount")
+                .saturating_add(count("toolUsePromptTokenCount")),
+            output_tokens: count("candidatesTokenCount")
+                .saturating_add(count("thoughtsTokenCount")),
+            cached_tokens: count("cachedContentTokenCount"),
+        }
+    }
+
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
+        match body {
+            // A proxy that removes `alt=sse` receives the stream as one array.
+            Value::Array(responses) => stream::read_responses(responses),
+            body => read_response(body),
+        }
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::ContentStream>::default()
+    }
+}
+
+fn generation_config(turn: &ModelTurn<'_>) -> Map<String, Value> {
+    let options = turn.options;
+    let mut config = Map::new();
+    put(&mut config, "temperature", options.temperature);
+    put(&mut config, "topP", options.top_p);
+    put(&mut config, "maxOutputTokens", options.max_output_tokens);
+    if !options.stop.is_empty() {
+        config.insert("stopSequences".to_owned(), json!(options.stop));
+    }
+    config
+}
+
+/// Returns whether the model is Gemini 3 or later, which requires signatures.
+fn requires_signatures(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or_default();
+    let generation = name.strip_prefix("gemini-").and_then(leading_number);
+    // Names without a generation, such as `gemini-flash-latest`, refer to the newest generation.
+    generation.is_none_or(|generation| generation >= 3) && name.starts_with("gemini-")
+}
+
+/// Adds a signature to the first call of a model's message, where the API requires one.
+fn sign(content: &mut Value) {
+    let parts = content.get_mut("parts").and_then(Value::as_array_mut);
+    let mut calls = parts
+        .into_iter()
+        .flatten()
+        .filter(|part| part.get("functionCall").is_some());
+    if let Some(Value::Object(first)) = calls.next() {
+        first
+            .entry("thoughtSignature")
+            .or_insert_with(|| json!(PLACEHOLDER_SIGNATURE));
+    }
+}
+
+/// Reads a complete response.
+fn read_response(body: Value) -> Result<TurnAnswer, ModelError> {
+    let answer = read_answer(&Google, body)?;
+    let has_candidates = answer.body.get("candidates").is_some_and(Value::is_array);
+    if !has_candidates && block_reason(answer.body.get("promptFeedback")).is_none() {
+        return Err(Google.malformed("candidates is missing"));
+    }
+    Ok(answer)
+}
+
+/// Returns why the prompt was blocked.
+fn block_reason(feedback: Option<&Value>) -> Option<&str> {
+    ending::reason(feedback?.get("blockReason"))
+}
+
+/// Returns the meaning of a `FinishReason`, which some proxies write in lower case:
+/// <https://ai.google.dev/api/generate-content#FinishReason>
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason.to_ascii_uppercase().as_str() {
+        "STOP" => Ending::Complete,
+        "MAX_TOKENS" => Ending::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "LANGUAGE"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => Ending::Filtered,
+        "OTHER"
+        | "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MISSING_THOUGHT_SIGNATURE"
+        | "MALFORMED_RESPONSE"
+        | "IMAGE_OTHER"
+        | "NO_IMAGE" => Ending::Failed,
+        _ => return None,
+    })
+}

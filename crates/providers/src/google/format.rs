@@ -1,0 +1,223 @@
+//! Tools, calls and results in Google's format.
+
+use pillion_core::tool::{ToolCall, ToolDefinition, ToolResult, arguments_object};
+use serde_json::{Value, json};
+
+use super::{Google, schema};
+use crate::node::{JsonFault, Node, arguments};
+use crate::offered_tool::OfferedTool;
+use crate::result_media::{SentMedia, SentPart, is_common_type, parts_of_results, pointers};
+use crate::{Provider, StrictFlag, ToolFormat};
+
+#[cfg(test)]
+mod tests;
+
+/// The prefix of generated ids. The API rejects an id in the result of a call without an id, so
+/// generated ids must be recognizable.
+const GENERATED_ID_PREFIX: &str = "pillion_call_";
+
+/// Maximum length of a response id that becomes part of a generated call id, in bytes.
+const MAX_RESPONSE_ID: usize = 64;
+
+/// Maximum expansion of the schemas of one request, and of one schema in it, in the unit of
+/// [`schema::parameters`]. Schemas of 16 bytes a unit are common, so that is half a megabyte of JSON
+/// in addition to what the tools' authors wrote.
+const MAX_EXPANSION: usize = 20_000;
+pub(super) const MAX_TOOL_EXPANSION: usize = 4_000;
+
+/// The beginning of the text before an image, a recording or a file of a result.
+const MEDIA_LABEL: &str = "[Result of ";
+
+impl ToolFormat for Google {
+    fn provider(&self) -> Provider {
+        Provider::Google
+    }
+
+    /// All tools of a request have the same limit, so the tools of one server take nothing from
+    /// those of another.
+    fn format_tool(&self, tool: &ToolDefinition, _: StrictFlag, tools: usize) -> Value {
+        let max_expansion = (MAX_EXPANSION / tools.max(1)).min(MAX_TOOL_EXPANSION);
+        let offered = OfferedTool::new(tool);
+        json!({
+            "name": tool.name().short(),
+            "description": offered.description,
+            "parameters": schema::parameters(&offered.schema, max_expansion),
+        })
+    }
+
+    fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault> {
+        let response_id = body.value().get("responseId").and_then(Value::as_str);
+        let mut calls = Vec::new();
+        for part in parts(body)? {
+            let Some(call) = part.optional("functionCall")? else {
+                continue;
+            };
+            let id = match call.optional("id")? {
+                Some(id) => id.text()?,
+                None => "",
+            };
+            calls.push(ToolCall::new(
+                id_or_generated(id, response_id, calls.len()),
+                call.required("name")?.text()?,
+                arguments(call.optional("args")?),
+            ));
+        }
+        Ok(calls)
+    }
+
+    fn text(&self, body: &Node<'_>) -> Result<String, JsonFault> {
+        let mut text = String::new();
+        for part in parts(body)? {
+            let is_thought = part.value().get("thought") == Some(&Value::Bool(true));
+            if !is_thought && let Some(part) = part.optional("text")? {
+                text.push_str(part.text()?);
+            }
+        }
+        Ok(text)
+    }
+
+    /// Returns the content unchanged, because thought signatures must stay on their part.
+    fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault> {
+        self.parse_tool_calls(body)?;
+        let mut sent = Vec::new();
+        for part in parts(body)? {
+            let mut part = part.value().clone();
+            if let Some(call) = part.get_mut("functionCall").and_then(Value::as_object_mut)
+                && let Some(args) = call.get_mut("args")
+            {
+                *args = arguments_object(args);
+            }
+            sent.push(part);
+        }
+        if sent.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![json!({"role": "model", "parts": sent})])
+    }
+
+    fn format_results(&self, results: &[ToolResult]) -> Vec<Value> {
+        let mut parts: Vec<_> = results
+            .iter()
+            .map(|result| {
+                let mut response = json!({"name": result.tool_name});
+                if !result.tool_call_id.starts_with(GENERATED_ID_PREFIX) {
+                    response["id"] = json!(result.tool_call_id);
+                }
+                response["response"] = response_of(result);
+                json!({"functionResponse": response})
+            })
+            .collect();
+        // Every model that sees images accepts them beside the results; only few accept them within.
+        for (result, sent) in results.iter().zip(parts_of_results(self, results)) {
+            for part in sent.into_iter().flatten() {
+                if let SentPart::Media(media) = part {
+                    parts.extend(media_parts(&media, result));
+                }
+            }
+        }
+        vec![json!({"role": "user", "parts": parts})]
+    }
+
+    fn result_pointers(&self, message: &Value) -> Vec<String> {
+        let results = pointers(&message["parts"], "/parts", |_, part| {
+            part["functionResponse"].is_object()
+        });
+        let responses = results
+            .into_iter()
+            .map(|result| result + "/functionResponse/response");
+        responses.collect()
+    }
+
+    fn text_result(&self, text: &str) -> Value {
+        json!({"result": text})
+    }
+
+    fn accepts_media(&self, media_type: &str) -> bool {
+        let is_google_type = matches!(
+            media_type,
+            "image/heic"
+                | "image/heif"
+                | "audio/wav"
+                | "audio/mp3"
+                | "audio/mpeg"
+                | "audio/aiff"
+                | "audio/aac"
+                | "audio/ogg"
+                | "audio/flac"
+        );
+        is_common_type(media_type) || is_google_type
+    }
+
+    fn media_pointers(&self, message: &Value) -> Vec<String> {
+        pointers(&message["parts"], "/parts", |before, part| {
+            let label = before.and_then(|before| before["text"].as_str());
+            part["inlineData"].is_object()
+                && label.is_some_and(|label| label.starts_with(MEDIA_LABEL))
+        })
+    }
+
+    fn text_part(&self, text: &str) -> Value {
+        json!({"text": text})
+    }
+
+    /// If the answer would have been streamed in chunks, the API wraps the error in an array.
+    fn error<'a>(&self, body: &'a Value) -> Option<&'a Value> {
+        let error = body.get(0).unwrap_or(body).get("error");
+        error.filter(|error| !error.is_null())
+    }
+}
+
+/// Returns the id of a call, or a generated id if the call has none: the same id for the same
+/// response and index. The id of the response, if there is one, distinguishes the calls of different
+/// responses.
+pub(super) fn id_or_generated(id: &str, response_id: Option<&str>, index: usize) -> String {
+    match response_id {
+        _ if !id.is_empty() => id.to_owned(),
+        Some(response) if !response.is_empty() && response.len() <= MAX_RESPONSE_ID => {
+            format!("{GENERATED_ID_PREFIX}{response}_{index}")
+        }
+        _ => format!("{GENERATED_ID_PREFIX}{index}"),
+    }
+}
+
+/// Returns the parts that follow the results for an item of a result.
+fn media_parts(media: &SentMedia<'_>, result: &ToolResult) -> [Value; 2] {
+    let marker = media.media.marker();
+    let label = format!("{MEDIA_LABEL}{}: {marker}]", result.tool_name);
+    let data = json!({"mimeType": media.media_type, "data": media.base64});
+    [json!({"text": label}), json!({"inlineData": data})]
+}
+
+/// Returns the `response` object of a result. The result has a separate key, so that a result with
+/// a member `error` is not mistaken for a failure.
+fn response_of(result: &ToolResult) -> Value {
+    let mut response = json!({});
+    if !result.success {
+        response["error"] = json!(result.error_text());
+    }
+    if let Some(reading) = result.reading() {
+        response["result"] = reading.into_owned();
+    }
+    if let Some(note) = result.note() {
+        response["note"] = json!(note);
+    }
+    response
+}
+
+/// Returns the parts of the first candidate. A blocked prompt has no candidate, and an aborted
+/// candidate has no content or no parts; there are then no calls and no text.
+fn parts<'a>(body: &Node<'a>) -> Result<Vec<Node<'a>>, JsonFault> {
+    let candidates = match body.optional("candidates")? {
+        Some(candidates) => candidates,
+        None if body.optional("promptFeedback")?.is_some() => return Ok(Vec::new()),
+        None => body.required("candidates")?,
+    };
+    let parts = match candidates.first()?.optional("content")? {
+        Some(content) => content.optional("parts")?,
+        None => None,
+    };
+    match parts {
+        Some(parts) => Ok(parts.items()?.collect()),
+        None => Ok(Vec::new()),
+    }
+}

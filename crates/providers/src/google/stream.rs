@@ -1,0 +1,249 @@
+use pillion_sse::SseEvent;
+use serde_json::{Map, Value, json};
+
+use super::format::id_or_generated;
+use super::{Google, block_reason, ending_of, read_response};
+use crate::ending::StreamedReason;
+use crate::{AnswerStream, Delta, ModelError, ProviderApi, TurnAnswer, event};
+
+/// Assembles a streamed response. Each event is a response with some of the parts; for other
+/// members, the last event that has the member counts.
+pub(super) struct ContentStream {
+    /// The response without its candidates.
+    response: Map<String, Value>,
+    /// The first candidate without its parts, once there is one.
+    candidate: Option<Map<String, Value>>,
+    /// The candidate's content without its parts.
+    content: Map<String, Value>,
+    parts: Vec<Value>,
+    calls: usize,
+    finish_reason: StreamedReason,
+}
+
+impl Default for ContentStream {
+    fn default() -> Self {
+        Self {
+            response: Map::new(),
+            candidate: None,
+            content: Map::new(),
+            parts: Vec::new(),
+            calls: 0,
+            finish_reason: StreamedReason::new(ending_of),
+        }
+    }
+}
+
+impl AnswerStream for ContentStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Some(data) = event::data(&Google, event)? else {
+            return Ok(());
+        };
+        match data {
+            Value::Array(responses) => responses
+                .into_iter()
+                .try_for_each(|response| self.add_response(response, deltas)),
+            response => self.add_response(response, deltas),
+        }
+    }
+
+    /// Always false: the API has no event for the end of an answer. The connection closes after the
+    /// finish reason, but some models send the reason in every chunk.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_blocked() || self.finish_reason.is_certain()
+    }
+
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+        if !self.is_blocked() && !self.finish_reason.has_ended() {
+            return Err(Google.malformed(&self.finish_reason.early_end()));
+        }
+        let mut body = Map::new();
+        if let Some(mut rest) = self.candidate {
+            if let Some(reason) = self.finish_reason.reason() {
+                rest.insert("finishReason".to_owned(), json!(reason));
+            }
+            let mut content = Map::new();
+            if !self.parts.is_empty() {
+                content.insert("parts".to_owned(), Value::Array(self.parts));
+            }
+            content.extend(self.content);
+            let mut candidate = Map::new();
+            if !content.is_empty() {
+                candidate.insert("content".to_owned(), Value::Object(content));
+            }
+            candidate.extend(rest);
+            body.insert("candidates".to_owned(), json!([candidate]));
+        }
+        body.extend(self.response);
+        read_response(Value::Object(body))
+    }
+}
+
+impl ContentStream {
+    /// Adds a response with some of the parts of the answer.
+    fn add_response(&mut self, response: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        Google.check_error(&response)?;
+        let Value::Object(mut data) = response else {
+            return Err(Google.malformed("a response of the stream is not an object"));
+        };
+        // Generated call ids contain the response id, so a response id that arrives after a call is
+        // ignored.
+        let response_id = data.shift_remove("responseId");
+        if let Some(id) = response_id.filter(|id| id.is_string() && self.calls == 0) {
+            self.response.insert("responseId".to_owned(), id);
+        }
+        for (key, value) in data {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("candidates", Value::Array(candidates)) => {
+                    // Only the first candidate counts.
+                    let first = candidates
+                        .into_iter()
+                        .find(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0);
+                    if let Some(candidate) = first {
+                        self.add_candidate(candidate, deltas)?;
+                    }
+                }
+                ("candidates", _) => return Err(Google.malformed("candidates is not an array")),
+                (_, value) => {
+                    self.response.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the prompt was blocked.
+    fn is_blocked(&self) -> bool {
+        block_reason(self.response.get("promptFeedback")).is_some()
+    }
+
+    fn add_candidate(
+        &mut self,
+        candidate: Value,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        let Value::Object(members) = candidate else {
+            return Err(Google.malformed("candidates[0] is not an object"));
+        };
+        let mut rest = self.candidate.take().unwrap_or_default();
+        let known_deltas = deltas.len();
+        let finish_reason = members.get("finishReason").cloned();
+        for (key, value) in members {
+            match (key.as_str(), value) {
+                ("finishReason", _) | (_, Value::Null) => {}
+                ("content", Value::Object(content)) => self.add_content(content, deltas)?,
+                ("content", _) => {
+                    return Err(Google.malformed("candidates[0].content is not an object"));
+                }
+                (_, value) => {
+                    rest.insert(key, value);
+                }
+            }
+        }
+        self.candidate = Some(rest);
+        let has_content = deltas.len() > known_deltas;
+        self.finish_reason.add(has_content, finish_reason.as_ref());
+        Ok(())
+    }
+
+    fn add_content(
+        &mut self,
+        content: Map<String, Value>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        for (key, value) in content {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("parts", Value::Array(parts)) => {
+                    for part in parts {
+                        self.add_part(part, deltas)?;
+                    }
+                }
+                ("parts", _) => {
+                    return Err(Google.malformed("candidates[0].content.parts is not an array"));
+                }
+                (_, value) => {
+                    self.content.insert(key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_part(&mut self, part: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        if let Some(call) = part.get("functionCall") {
+            // The remaining arguments would arrive in events of a format that is only sent on
+            // request.
+            if call["willContinue"] == json!(true) || call.get("partialArgs").is_some() {
+                return Err(Google.malformed(
+                    "the stream has partial function call arguments \
+                    (streamFunctionCallArguments), which were not requested",
+                ));
+            }
+            deltas.push(self.call(call));
+            self.calls += 1;
+        } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
+            let text = text.to_owned();
+            deltas.push(if part["thought"] == json!(true) {
+                Delta::Thought(text)
+            } else {
+                Delta::Text(text)
+            });
+        }
+        if !self.join(&part) {
+            self.parts.push(part);
+        }
+        Ok(())
+    }
+
+    /// Emits a complete call.
+    fn call(&self, call: &Value) -> Delta {
+        let response_id = self.response.get("responseId").and_then(Value::as_str);
+        let id = call["id"].as_str().unwrap_or_default();
+        let args = call.get("args").filter(|args| !args.is_null());
+        Delta::ToolCall {
+            index: self.calls,
+            id: Some(id_or_generated(id, response_id, self.calls)),
+            name: call["name"].as_str().map(str::to_owned),
+            arguments: args.map_or_else(|| "{}".to_owned(), Value::to_string),
+        }
+    }
+
+    /// Appends plain text to the previous part, as in an answer that is not streamed. Parts with
+    /// signatures stay separate: Google's documentation forbids merging them.
+    fn join(&mut self, part: &Value) -> bool {
+        let Some(text) = plain_text(part) else {
+            return false;
+        };
+        match self.parts.last_mut() {
+            Some(last) if plain_text(last).is_some() && last["thought"] == part["thought"] => {
+                if let Value::String(known) = &mut last["text"] {
+                    known.push_str(text);
+                }
+                true
+            }
+            // The last chunk has an empty text next to the finish reason.
+            _ => text.is_empty(),
+        }
+    }
+}
+
+/// Reads a stream that was sent as a JSON array of its responses.
+pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnAnswer, ModelError> {
+    let mut stream = Box::<ContentStream>::default();
+    for response in responses {
+        stream.add_response(response, &mut Vec::new())?;
+    }
+    stream.finish()
+}
+
+/// Returns the text of a part with no members except `text` and `thought`.
+fn plain_text(part: &Value) -> Option<&str> {
+    let members = part.as_object()?;
+    let is_plain = members.keys().all(|key| key == "text" || key == "thought");
+    members.get("text")?.as_str().filter(|_| is_plain)
+}

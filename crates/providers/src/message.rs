@@ -1,0 +1,208 @@
+//! Reads messages in the format of OpenAI's Chat Completions, which applications use. Each
+//! provider's file writes them in the provider's format.
+
+mod part;
+
+use std::collections::HashMap;
+
+use pillion_core::tool::ToolCall;
+use pillion_schema::json_values;
+use serde_json::{Value, json};
+
+use crate::node::{JsonFault, Node};
+use crate::{ModelError, ModelErrorKind};
+pub(crate) use part::{Image, ImageSource, Part};
+
+/// A parsed message.
+#[derive(Debug)]
+pub(crate) enum ParsedMessage<'a> {
+    /// A message of role `system` or `developer`.
+    System(String),
+    /// A message of the user.
+    User(Vec<Part<'a>>),
+    /// A message of the model, with its calls.
+    Assistant {
+        parts: Vec<Part<'a>>,
+        calls: Vec<ToolCall>,
+    },
+    /// The result of a call of an earlier message.
+    Tool {
+        call_id: &'a str,
+        tool_name: String,
+        parts: Vec<Part<'a>>,
+    },
+}
+
+/// Returns the error text if the content is a failed result: a JSON object with only `error`, as
+/// [`ToolResult::to_message_format`](pillion_core::tool::ToolResult::to_message_format) writes it.
+pub(crate) fn failure_text(parts: &[Part<'_>]) -> Option<String> {
+    let [Part::Text(text)] = parts else {
+        return None;
+    };
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    match json_values::from_str(text) {
+        Ok(Value::Object(members)) if members.len() == 1 => match members.get("error") {
+            Some(Value::String(error)) => Some(error.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Messages of which no two successive ones have the same role.
+#[derive(Default)]
+pub(crate) struct RoleMessages(Vec<(&'static str, Vec<Value>)>);
+
+impl RoleMessages {
+    /// Returns the content of the last message if it has this role, else of a new message.
+    pub(crate) fn content_of(&mut self, role: &'static str) -> &mut Vec<Value> {
+        if self.0.last().is_none_or(|(last, _)| *last != role) {
+            self.0.push((role, Vec::new()));
+        }
+        let last = self.0.len() - 1;
+        &mut self.0[last].1
+    }
+
+    /// Adds content, which may be empty.
+    pub(crate) fn add(&mut self, role: &'static str, content: Vec<Value>) {
+        if !content.is_empty() {
+            self.content_of(role).extend(content);
+        }
+    }
+
+    /// Returns the messages; `member` has their content.
+    pub(crate) fn into_values(self, member: &str) -> Vec<Value> {
+        let messages = self.0.into_iter();
+        messages
+            .map(|(role, content)| json!({"role": role, member: content}))
+            .collect()
+    }
+}
+
+/// Parses all messages.
+///
+/// # Errors
+/// [`Refused`](ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
+pub(crate) fn read(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
+    read_all(messages).map_err(|fault| refused(fault.to_string()))
+}
+
+/// Creates the error for messages that cannot be converted.
+pub(crate) fn refused(message: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorKind::Refused, message)
+}
+
+fn read_all(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, JsonFault> {
+    if messages.is_empty() {
+        return Err(JsonFault::Invalid {
+            path: "messages".to_owned(),
+            problem: "is empty",
+        });
+    }
+    // The tool names of the calls so far, by call id.
+    let mut called = HashMap::new();
+    let mut read = Vec::with_capacity(messages.len());
+    for (index, value) in messages.iter().enumerate() {
+        let message = read_message(&Node::new(value, format!("messages[{index}]")), &called)?;
+        if let ParsedMessage::Assistant { calls, .. } = &message {
+            let names = calls
+                .iter()
+                .map(|call| (call.id.clone(), call.name.clone()));
+            called.extend(names);
+        }
+        read.push(message);
+    }
+    Ok(read)
+}
+
+fn read_message<'a>(
+    message: &Node<'a>,
+    called: &HashMap<String, String>,
+) -> Result<ParsedMessage<'a>, JsonFault> {
+    let role = message.required("role")?;
+    match role.text()? {
+        "system" | "developer" => Ok(ParsedMessage::System(system_text(message)?)),
+        "user" => {
+            let mut parts = part::of_content(message)?;
+            if let Some(name) = message.optional("name")? {
+                part::put_name(&mut parts, name.text()?);
+            }
+            Ok(ParsedMessage::User(parts))
+        }
+        "assistant" => assistant(message),
+        "tool" => {
+            let id = message.required("tool_call_id")?;
+            let call_id = id.text()?;
+            let tool_name = called
+                .get(call_id)
+                .ok_or_else(|| id.invalid("names no tool call of an earlier message"))?;
+            Ok(ParsedMessage::Tool {
+                call_id,
+                tool_name: tool_name.clone(),
+                parts: part::of_content(message)?,
+            })
+        }
+        _ => Err(role.invalid("must be one of system, developer, user, assistant and tool")),
+    }
+}
+
+fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
+    let parts = part::of_content(message)?;
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            Part::Text(more) => text.push_str(&more),
+            Part::Refusal(_) | Part::Image(_) => {
+                return Err(message.invalid("must have text only, because its role is system"));
+            }
+        }
+    }
+    Ok(text)
+}
+
+fn assistant<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
+    let mut parts = part::of_content(message)?;
+    if let Some(refusal) = message.optional("refusal")? {
+        parts.push(Part::Refusal(refusal.text()?));
+    }
+    if parts.iter().any(|part| matches!(part, Part::Image(_))) {
+        return Err(message.invalid("must have text only, because its role is assistant"));
+    }
+    if message.optional("function_call")?.is_some() {
+        return Err(message.invalid("has a function_call, which is not supported: use tool_calls"));
+    }
+    let mut calls = Vec::new();
+    if let Some(list) = message.optional("tool_calls")? {
+        for call in list.items()? {
+            calls.push(read_call(&call)?);
+        }
+    }
+    Ok(ParsedMessage::Assistant { parts, calls })
+}
+
+/// Parses a call. Absent and blank arguments mean no arguments.
+fn read_call(call: &Node<'_>) -> Result<ToolCall, JsonFault> {
+    if let Some(kind) = call.optional("type")?
+        && kind.text()? != "function"
+    {
+        return Err(kind.invalid("must be 'function'"));
+    }
+    let function = call.required("function")?;
+    let arguments = match function.optional("arguments")? {
+        Some(arguments) => arguments.value().clone(),
+        None => Value::Null,
+    };
+    let is_blank = arguments
+        .as_str()
+        .is_some_and(|text| text.trim().is_empty());
+    Ok(ToolCall::new(
+        call.required("id")?.text()?,
+        function.required("name")?.text()?,
+        if is_blank { Value::Null } else { arguments },
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::node::{JsonFault, Node};
+
+/// A part of a message's content.
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    Text(Cow<'a, str>),
+    /// The text in which a model refused to answer.
+    Refusal(&'a str),
+    Image(Image<'a>),
+}
+
+/// An image.
+#[derive(Debug)]
+pub(crate) struct Image<'a> {
+    pub(crate) source: ImageSource<'a>,
+    /// OpenAI's detail level: `low`, `high` or `auto`.
+    pub(crate) detail: Option<&'a str>,
+    /// The original URL: a data URL, or a URL to fetch.
+    pub(crate) url: &'a str,
+}
+
+#[derive(Debug)]
+pub(crate) enum ImageSource<'a> {
+    /// The content of a data URL.
+    Inline {
+        /// The media type in lower case, without parameters, such as `image/png`.
+        media_type: String,
+        /// The data in base64.
+        data: &'a str,
+    },
+    /// A URL that the provider fetches.
+    Url,
+}
+
+/// Returns the parts of the `content` of `message`, without empty text; empty if the content is
+/// absent.
+pub(super) fn of_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, JsonFault> {
+    let Some(content) = message.optional("content")? else {
+        return Ok(Vec::new());
+    };
+    let mut parts = match content.value() {
+        Value::String(text) => vec![Part::Text(Cow::Borrowed(text))],
+        Value::Array(_) => content
+            .items()?
+            .map(|part| read(&part))
+            .collect::<Result<_, _>>()?,
+        _ => return Err(content.wrong_type("a string or an array")),
+    };
+    parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+    Ok(parts)
+}
+
+/// Prepends a speaker's name to the text: only OpenAI's Chat Completions have a separate member for
+/// the name.
+pub(super) fn put_name(parts: &mut Vec<Part<'_>>, name: &str) {
+    if name.is_empty() || parts.is_empty() {
+        return;
+    }
+    match parts.first_mut() {
+        Some(Part::Text(text)) => *text = Cow::Owned(format!("{name}: {text}")),
+        _ => parts.insert(0, Part::Text(Cow::Owned(format!("{name}:")))),
+    }
+}
+
+fn read<'a>(part: &Node<'a>) -> Result<Part<'a>, JsonFault> {
+    let kind = part.required("type")?;
+    match kind.text()? {
+        "text" => Ok(Part::Text(Cow::Borrowed(part.required("text")?.text()?))),
+        "refusal" => Ok(Part::Refusal(part.required("refusal")?.text()?)),
+        "image_url" => image(&part.required("image_url")?),
+        _ => Err(kind.invalid("must be one of text, image_url and refusal")),
+    }
+}
+
+fn image<'a>(image: &Node<'a>) -> Result<Part<'a>, JsonFault> {
+    let url_node = image.required("url")?;
+    let url = url_node.text()?;
+    let detail = match image.optional("detail")? {
+        Some(detail) => Some(detail.text()?),
+        None => None,
+    };
+    let source = match scheme(url).as_deref() {
+        Some("https" | "http") => ImageSource::Url,
+        Some("data") => inline(url)
+            .ok_or_else(|| url_node.invalid("must be a data URL of an image in base64"))?,
+        _ => return Err(url_node.invalid("must be a data, http or https URL")),
+    };
+    Ok(Part::Image(Image {
+        source,
+        detail,
+        url,
+    }))
+}
+
+fn scheme(url: &str) -> Option<String> {
+    url.split_once(':')
+        .map(|(scheme, _)| scheme.to_ascii_lowercase())
+}
+
+/// Parses `data:image/png;base64,...`.
+fn inline(url: &str) -> Option<ImageSource<'_>> {
+    let (head, data) = url.split_once(',')?;
+    let (_, head) = head.split_once(':')?;
+    let mut words = head.split(';');
+    let media_type = words.next()?.trim().to_ascii_lowercase();
+    let is_base64 = words.any(|word| word.trim().eq_ignore_ascii_case("base64"));
+    let is_sound = !data.is_empty()
+        && data
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_".contains(&byte));
+    (is_base64 && is_sound && media_type.starts_with("image/"))
+        .then_some(ImageSource::Inline { media_type, data })
+}

@@ -1,0 +1,188 @@
+//! MCP servers that a provider calls itself, and the calls of their tools.
+
+use pillion_core::tool::{ErrorCode, JsonObject, ToolCall, ToolResult};
+use secrecy::SecretString;
+use serde_json::Value;
+
+use crate::node::{JsonFault, Node, arguments};
+use crate::{Provider, ProviderError, read};
+
+#[cfg(test)]
+mod tests;
+
+/// An MCP server that the provider calls itself: an entry of `tools` in a request to OpenAI's
+/// Responses API, or of Anthropic's MCP connector. Its tools run at the provider, so their calls do
+/// not reach the executor.
+///
+/// ```
+/// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
+/// use serde_json::{Value, json};
+/// let dmcp = NativeMcpServer {
+///     description: Some("Rolls dice".into()),
+///     require_approval: NativeApproval::Never,
+///     ..NativeMcpServer::new("dmcp", "https://dmcp-server.deno.dev/sse")
+/// };
+/// let members = dmcp.to_members(Provider::OpenAiResponses);
+/// assert_eq!(members.map(Value::Object), Some(json!({"tools": [{
+///     "type": "mcp",
+///     "server_label": "dmcp",
+///     "server_description": "Rolls dice",
+///     "server_url": "https://dmcp-server.deno.dev/sse",
+///     "require_approval": "never",
+/// }]})));
+/// ```
+#[derive(Debug, Clone)]
+pub struct NativeMcpServer {
+    /// The name of the server for the model and in calls.
+    pub label: String,
+    /// The description of the server for the model.
+    pub description: Option<String>,
+    /// The URL of the server, which the provider must be able to reach.
+    pub url: String,
+    /// Which calls the provider requests approval for. Default: all.
+    pub require_approval: NativeApproval,
+    /// The only tools that the model may call, by their names on the server; `None` means all.
+    pub allowed_tools: Option<Vec<String>>,
+    /// The bearer token for the server, which the provider receives.
+    pub token: Option<SecretString>,
+}
+
+/// Which calls a provider requests approval for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NativeApproval {
+    /// No calls.
+    Never,
+    /// All calls.
+    #[default]
+    Always,
+    /// All calls except those of these tools.
+    Except(Vec<String>),
+}
+
+impl NativeMcpServer {
+    /// Creates a server without description and token, whose tools may all be called, each call
+    /// with approval.
+    #[must_use]
+    pub fn new(label: impl Into<String>, url: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            description: None,
+            url: url.into(),
+            require_approval: NativeApproval::Always,
+            allowed_tools: None,
+            token: None,
+        }
+    }
+
+    /// Returns the members of a request by which `provider` calls the server, including the token,
+    /// if there is one. The members are lists, to which further servers can be added. `None` if the
+    /// provider does not call MCP servers, or does not support the required approvals: Anthropic
+    /// never requests approval.
+    ///
+    /// ```
+    /// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
+    /// use serde_json::{Value, json};
+    /// let dmcp = NativeMcpServer {
+    ///     require_approval: NativeApproval::Never,
+    ///     ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
+    /// };
+    /// assert_eq!(dmcp.to_members(Provider::Anthropic).map(Value::Object), Some(json!({
+    ///     "mcp_servers": [{"type": "url", "name": "dmcp", "url": "https://dmcp.example/mcp"}],
+    ///     "tools": [{"type": "mcp_toolset", "mcp_server_name": "dmcp"}],
+    /// })));
+    /// assert_eq!(dmcp.to_members(Provider::Google).map(Value::Object), None);
+    /// ```
+    #[must_use]
+    pub fn to_members(&self, provider: Provider) -> Option<JsonObject> {
+        provider.api().native_members(self)
+    }
+}
+
+/// Calls of MCP tools that the provider makes itself ([`NativeMcpServer`]),
+/// as reported in a response.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NativeCalls {
+    /// Calls that need approval; [`format_permits`] formats the decisions.
+    pub permission_requests: Vec<NativeCall>,
+    /// Finished calls with their results.
+    pub ended: Vec<(NativeCall, ToolResult)>,
+    /// Labels of the servers whose tools the provider could not list.
+    pub unlisted: Vec<String>,
+}
+
+/// A call of an MCP server's tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NativeCall {
+    /// The label of the server.
+    pub server: String,
+    /// The call, with the tool's name on the server.
+    pub call: ToolCall,
+}
+
+/// Parses the calls that the provider makes itself in a complete response body. Empty for providers
+/// that make none.
+///
+/// ```
+/// use pillion_providers::{Provider, native_calls};
+/// use serde_json::json;
+/// let response = json!({"output": [
+///     {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dmcp", "name": "roll",
+///      "arguments": "{\"sides\":6}"},
+/// ]});
+/// let calls = native_calls(Provider::OpenAiResponses, &response)?;
+/// assert_eq!(calls.permission_requests[0].server, "dmcp");
+/// assert_eq!(calls.permission_requests[0].call.id, "mcpr_1");
+/// # Ok::<(), pillion_providers::ProviderError>(())
+/// ```
+///
+/// # Errors
+/// Same as [`parse_tool_calls`](crate::parse_tool_calls).
+pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
+    read(provider, response, |body| provider.api().native_calls(body))
+}
+
+/// Formats the decisions on calls that need approval as messages to append to the conversation: a
+/// success approves the call with that id, and a failure denies it, with the error as the reason
+/// for the model. Only `OpenAiResponses` requests approval.
+///
+/// ```
+/// use pillion_providers::{Provider, format_permits};
+/// use pillion_core::tool::ToolResult;
+/// use serde_json::json;
+/// let allowed = ToolResult::success("mcpr_1", "dmcp_roll", json!("may run"));
+/// assert_eq!(
+///     format_permits(Provider::OpenAiResponses, &[allowed]),
+///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": true})],
+/// );
+/// ```
+#[must_use]
+pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {
+    provider.api().format_permits(results)
+}
+
+impl NativeCall {
+    /// Parses a call; `server` and `input` are the members with the server's label and the
+    /// arguments.
+    pub(crate) fn parse(node: &Node<'_>, server: &str, input: &str) -> Result<Self, JsonFault> {
+        Ok(Self {
+            server: node.required(server)?.text()?.to_owned(),
+            call: ToolCall::new(
+                node.required("id")?.text()?,
+                node.required("name")?.text()?,
+                arguments(node.optional(input)?),
+            ),
+        })
+    }
+
+    pub(crate) fn success(&self, result: Value) -> ToolResult {
+        ToolResult::success(&self.call.id, &self.call.name, result)
+    }
+
+    pub(crate) fn failure(&self, result: Value, message: &str) -> ToolResult {
+        let ToolCall { id, name, .. } = &self.call;
+        ToolResult {
+            result,
+            ..ToolResult::failure(id, name, ErrorCode::InternalError, message)
+        }
+    }
+}

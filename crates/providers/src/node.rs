@@ -1,0 +1,161 @@
+use serde_json::Value;
+
+/// A value in a JSON document with its path, for error messages.
+pub struct Node<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+/// Why a JSON document cannot be read. `path` is a location in the document, such as
+/// `choices[0].message.tool_calls[2].id`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonFault {
+    /// A required part is missing.
+    #[error("{path} is missing")]
+    Missing {
+        /// The path of the missing part.
+        path: String,
+    },
+    /// A part has the wrong type.
+    #[error("{path} is {found}, expected {expected}")]
+    WrongType {
+        /// The path of the part.
+        path: String,
+        /// The expected type.
+        expected: &'static str,
+        /// The actual type.
+        found: &'static str,
+    },
+    /// A part has a value that is not allowed.
+    #[error("{path} {problem}")]
+    Invalid {
+        /// The path of the part.
+        path: String,
+        /// What is wrong with the value.
+        problem: &'static str,
+    },
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn root(value: &'a Value) -> Self {
+        Self::new(value, String::new())
+    }
+
+    pub(crate) fn new(value: &'a Value, path: String) -> Self {
+        Self { value, path }
+    }
+
+    pub(crate) fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// Returns the member `key`, or `None` if it is absent or `null`. `[]`, PHP's encoding of an
+    /// empty object, has no members.
+    pub(crate) fn optional(&self, key: &str) -> Result<Option<Self>, JsonFault> {
+        match self.value {
+            Value::Object(_) => {}
+            Value::Array(items) if items.is_empty() => {}
+            _ => return Err(self.wrong_type("an object")),
+        }
+        let value = self.value.get(key).filter(|value| !value.is_null());
+        Ok(value.map(|value| Self::new(value, self.path_of(key))))
+    }
+
+    /// Returns the required member `key`.
+    pub(crate) fn required(&self, key: &str) -> Result<Self, JsonFault> {
+        self.optional(key)?.ok_or_else(|| JsonFault::Missing {
+            path: self.path_of(key),
+        })
+    }
+
+    /// Returns the items of an array.
+    pub(crate) fn items(&self) -> Result<impl Iterator<Item = Node<'a>> + '_, JsonFault> {
+        let Value::Array(items) = self.value else {
+            return Err(self.wrong_type("an array"));
+        };
+        let items = items.iter().enumerate();
+        Ok(items.map(|(index, value)| Node::new(value, format!("{}[{index}]", self.path))))
+    }
+
+    /// Returns the first item of an array, which is required.
+    pub(crate) fn first(&self) -> Result<Self, JsonFault> {
+        self.items()?.next().ok_or_else(|| JsonFault::Missing {
+            path: format!("{}[0]", self.path),
+        })
+    }
+
+    pub(crate) fn text(&self) -> Result<&'a str, JsonFault> {
+        self.value
+            .as_str()
+            .ok_or_else(|| self.wrong_type("a string"))
+    }
+
+    /// Returns whether the required member `type` is `kind`.
+    pub(crate) fn is_type(&self, kind: &str) -> Result<bool, JsonFault> {
+        Ok(self.required("type")?.text()? == kind)
+    }
+
+    /// Returns the joined texts in `member` of all items of this kind.
+    pub(crate) fn joined_text(&self, kind: &str, member: &str) -> Result<String, JsonFault> {
+        let mut text = String::new();
+        for item in self.items()? {
+            if item.is_type(kind)? {
+                text.push_str(item.required(member)?.text()?);
+            }
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn wrong_type(&self, expected: &'static str) -> JsonFault {
+        let path = match self.path.as_str() {
+            "" => "the body",
+            path => path,
+        };
+        JsonFault::WrongType {
+            path: path.to_owned(),
+            expected,
+            found: match self.value {
+                Value::Null => "null",
+                Value::Bool(_) => "a boolean",
+                Value::Number(_) => "a number",
+                Value::String(_) => "a string",
+                Value::Array(_) => "an array",
+                Value::Object(_) => "an object",
+            },
+        }
+    }
+
+    /// Creates the fault of a value that is not allowed.
+    pub(crate) fn invalid(&self, problem: &'static str) -> JsonFault {
+        JsonFault::Invalid {
+            path: self.path.clone(),
+            problem,
+        }
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        match self.path.as_str() {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        }
+    }
+}
+
+/// Returns the arguments of a call for the executor: unchanged, or `{}` if they are missing or
+/// `[]`, PHP's encoding of an empty object.
+pub(crate) fn arguments(node: Option<Node<'_>>) -> Value {
+    node.map_or_else(empty_object, |node| restored(node.value))
+}
+
+/// Returns the value, or `{}` for `[]`, PHP's encoding of an empty object.
+pub(crate) fn restored(value: &Value) -> Value {
+    match value {
+        Value::Array(items) if items.is_empty() => empty_object(),
+        other => other.clone(),
+    }
+}
+
+fn empty_object() -> Value {
+    Value::Object(serde_json::Map::new())
+}

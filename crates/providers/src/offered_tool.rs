@@ -1,0 +1,39 @@
+//! What all providers accept of a tool's definition. The rest is said in another way, or left out:
+//! one definition that a provider rejects would fail the whole request.
+
+mod root_schema;
+
+use std::borrow::Cow;
+
+use pillion_core::tool::ToolDefinition;
+use pillion_schema::portable;
+use serde_json::Value;
+
+/// A tool as the providers accept it. Each provider's module makes the changes that the provider
+/// requires in addition.
+pub(crate) struct OfferedTool<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) description: Cow<'a, str>,
+    pub(crate) schema: Cow<'a, Value>,
+}
+
+impl<'a> OfferedTool<'a> {
+    pub(crate) fn new(tool: &'a ToolDefinition) -> Self {
+        let (schema, note) = match portable(tool.input_schema()) {
+            Cow::Borrowed(schema) => root_schema::simplified(schema),
+            Cow::Owned(schema) => {
+                let (simplified, note) = root_schema::simplified(&schema);
+                (Cow::Owned(simplified.into_owned()), note)
+            }
+        };
+        let description = match note {
+            Some(note) => format!("{}\n\n{note}", tool.description()).into(),
+            None => tool.description().into(),
+        };
+        Self {
+            name: tool.name().as_str().into(),
+            description,
+            schema,
+        }
+    }
+}

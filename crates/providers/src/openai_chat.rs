@@ -1,0 +1,348 @@
+//! OpenAI's Chat Completions API, and the many compatible servers.
+
+mod format;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use crate::ending::{self, Ending};
+use crate::failure::{ProviderFailure, of_status};
+use crate::openai::{self, TOOL_MEMBERS};
+use crate::request::{add_extra, put, tools_of, without_idle_members};
+use crate::turn::token_count;
+use crate::{
+    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
+    ProviderConversation, ToolChoice, ToolFormat, TurnAnswer, Usage, message, refusal,
+};
+use format::is_blank_error;
+
+/// The host of OpenAI, and the host suffixes of OpenAI's regions and Azure.
+const OPENAI_HOSTS: [&str; 5] = [
+    "api.openai.com",
+    ".api.openai.com",
+    ".openai.azure.com",
+    ".services.ai.azure.com",
+    ".cognitiveservices.azure.com",
+];
+
+/// Sampling, output and service parameters of OpenAI's chat completions, and those that servers with
+/// this API have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
+/// <https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html>.
+const PARAMETERS: [&str; 28] = [
+    "audio",
+    "enable_thinking",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "metadata",
+    "min_p",
+    "min_tokens",
+    "modalities",
+    "prediction",
+    "presence_penalty",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "reasoning",
+    "reasoning_effort",
+    "reasoning_format",
+    "repetition_penalty",
+    "response_format",
+    "safety_identifier",
+    "seed",
+    "service_tier",
+    "store",
+    "thinking",
+    "top_a",
+    "top_k",
+    "top_logprobs",
+    "typical_p",
+    "verbosity",
+];
+
+/// <https://platform.openai.com/docs/api-reference/chat>
+pub(crate) struct OpenAiChat;
+
+impl ProviderApi for OpenAiChat {
+    fn base_url(&self) -> &'static str {
+        openai::BASE_URL
+    }
+
+    /// The messages stay unchanged.
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
+        for (index, message) in messages.iter().enumerate() {
+            if !message["role"].is_string() {
+                let error = format!("messages[{index}] must be an object with a role");
+                return Err(message::refused(error));
+            }
+        }
+        Ok(ProviderConversation {
+            system: None,
+            messages: messages.to_vec(),
+        })
+    }
+
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "chat/completions".to_owned()
+    }
+
+    fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value {
+        let options = turn.options;
+        let mut body = Map::new();
+        body.insert("model".to_owned(), json!(endpoint.model));
+        body.insert("messages".to_owned(), json!(turn.conversation.messages));
+        put(&mut body, "tools", tools_of(turn, self));
+        let choice = options.tool_choice.as_ref();
+        let choice = choice.map(|choice| self.tool_choice(choice));
+        put(&mut body, "tool_choice", choice);
+        let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
+        put(&mut body, "parallel_tool_calls", parallel_tool_calls);
+        put(&mut body, "temperature", options.temperature);
+        put(&mut body, "top_p", options.top_p);
+        let length_member = max_length_member(endpoint.base_url);
+        put(&mut body, length_member, options.max_output_tokens);
+        if !options.stop.is_empty() {
+            body.insert("stop".to_owned(), json!(options.stop));
+        }
+        let stream_options = turn.stream.then(|| json!({"include_usage": true}));
+        put(&mut body, "stream_options", stream_options);
+        add_extra(&mut body, &options.extra);
+        body.insert("stream".to_owned(), json!(turn.stream));
+        without_idle_members(&mut body, &TOOL_MEMBERS);
+        Value::Object(body)
+    }
+
+    fn tool_choice(&self, choice: &ToolChoice) -> Value {
+        let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+        openai::tool_choice(choice, named)
+    }
+
+    fn forwarded_parameters(&self) -> &'static [&'static str] {
+        &PARAMETERS
+    }
+
+    /// Reads an error. Most servers send `{"error": {"message", "type", "code"}}`; some leave out
+    /// the outer object, or send only a text.
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
+        /// JSON pointers to the message in errors of compatible servers.
+        const MESSAGES: [&str; 7] = [
+            "/detail",
+            "/error_message",
+            "/msg",
+            "/base_resp/status_msg",
+            "/errors/0/message",
+            "/errors/0",
+            "/errors/message",
+        ];
+        let body = body.get(0).unwrap_or(body);
+        let error = body.get("error").unwrap_or(body);
+        let texts = [&error["code"], &error["type"]];
+        let kinds = texts.into_iter().filter_map(Value::as_str);
+        let status = error["code"].as_u64().or_else(|| error["status"].as_u64());
+        ProviderFailure {
+            kind: kinds.filter_map(kind).next().or_else(|| {
+                status
+                    .and_then(|status| u16::try_from(status).ok())
+                    .filter(|status| (400..600).contains(status))
+                    .map(of_status)
+            }),
+            message: match error {
+                Value::String(message) => Some(message),
+                error => error["message"].as_str().or_else(|| {
+                    let texts = MESSAGES.iter().filter_map(|pointer| body.pointer(pointer));
+                    texts.filter_map(Value::as_str).next()
+                }),
+            },
+            ..ProviderFailure::default()
+        }
+    }
+
+    fn parts_pointer(&self) -> &'static str {
+        "/choices/0/message/tool_calls"
+    }
+
+    /// Some compatible servers send `stop`, or no reason, for an answer with calls.
+    fn finish(&self, body: &Value, has_calls: bool) -> Finish {
+        match ending::reason(body.pointer("/choices/0/finish_reason")) {
+            Some("tool_calls" | "function_call") => Finish::ToolCalls,
+            reason => match ending::finish(reason, ending_of, has_calls) {
+                Finish::Stop if is_refusal(body) => Finish::Filtered,
+                finish => finish,
+            },
+        }
+    }
+
+    /// xAI and gateways to Gemini count reasoning tokens only in the total. Moonshot sends the
+    /// usage in the choice.
+    fn usage(&self, body: &Value) -> Usage {
+        let usage = match &body["usage"] {
+            Value::Null => &body["choices"][0]["usage"],
+            usage => usage,
+        };
+        let input_tokens = token_count(usage, "/prompt_tokens");
+        let others = token_count(usage, "/total_tokens").saturating_sub(input_tokens);
+        Usage {
+            input_tokens,
+            output_tokens: token_count(usage, "/completion_tokens").max(others),
+            cached_tokens: token_count(usage, "/prompt_tokens_details/cached_tokens"),
+        }
+    }
+
+    /// Reads a complete answer. Calls without an id get a generated one.
+    fn answer(&self, mut body: Value) -> Result<TurnAnswer, ModelError> {
+        self.check_error(&body)?;
+        let answer_id = body["id"].as_str().map(str::to_owned);
+        let calls_of_others = calls_of_other_choices(&mut body);
+        let choice = body
+            .pointer_mut("/choices/0")
+            .and_then(Value::as_object_mut);
+        let Some(choice) = choice else {
+            return Err(failure_without_choices(&body));
+        };
+        check_choice(choice)?;
+        let message = choice.get_mut("message").and_then(Value::as_object_mut);
+        let Some(message) = message else {
+            return Err(self.malformed("choices[0].message is missing"));
+        };
+        if let Some(calls) = calls_of_others {
+            message.insert("tool_calls".to_owned(), calls);
+        }
+        let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+        let calls = calls.map(Vec::as_mut_slice).unwrap_or_default();
+        for (index, call) in calls.iter_mut().enumerate() {
+            add_call_id(call, answer_id.as_deref(), index);
+        }
+        let has_calls = !calls.is_empty();
+        Ok(TurnAnswer {
+            finish: self.finish(&body, has_calls),
+            usage: self.usage(&body),
+            body,
+        })
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::ChunkStream>::default()
+    }
+}
+
+/// Returns the member for the maximum length of an answer. OpenAI's newer models reject
+/// `max_tokens`, and many compatible servers only know `max_tokens`.
+fn max_length_member(base_url: &Url) -> &'static str {
+    let host = base_url.host_str().unwrap_or_default();
+    let is_openai = OPENAI_HOSTS
+        .iter()
+        .any(|known| match known.strip_prefix('.') {
+            Some(_) => host.ends_with(known),
+            None => host == *known,
+        });
+    if is_openai {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
+    }
+}
+
+/// Returns whether the text of the answer is a refusal.
+fn is_refusal(body: &Value) -> bool {
+    refusal(OpenAiChat.provider(), body).is_ok_and(|words| !words.is_empty())
+}
+
+/// Takes the calls of another choice if the first has none. Gateways to Anthropic make a choice of
+/// each block, so that the text is in the first choice and the calls are in another.
+fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
+    let choices = body.get_mut("choices")?.as_array_mut()?;
+    let (first, others) = choices.split_first_mut()?;
+    if !calls_of(first.as_object()?).is_empty() {
+        return None;
+    }
+    let calls = others.iter_mut().filter_map(|choice| {
+        let calls = choice.get_mut("message")?.get_mut("tool_calls")?;
+        let has_calls = calls.as_array().is_some_and(|calls| !calls.is_empty());
+        has_calls.then(|| calls.take())
+    });
+    calls.into_iter().next()
+}
+
+/// Returns the error that a choice reports: the answer broke off.
+fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
+    match choice
+        .remove("error")
+        .filter(|error| !is_blank_error(error))
+    {
+        Some(error) => OpenAiChat.check_error(&json!({"error": error})),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error of an answer without choices, which may be an error in a form of its own.
+fn failure_without_choices(body: &Value) -> ModelError {
+    let failure = OpenAiChat.parse_failure(body);
+    match failure.message {
+        Some(_) => failure.into_error(OpenAiChat.provider()),
+        None => OpenAiChat.malformed("choices[0] is missing"),
+    }
+}
+
+/// Generates an id for a call without one.
+fn add_call_id(call: &mut Value, answer_id: Option<&str>, index: usize) {
+    let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
+    if let (false, Some(call)) = (has_id, call.as_object_mut()) {
+        let id = json!(generate_call_id(answer_id, index));
+        call.insert("id".to_owned(), id);
+    }
+}
+
+/// Generates a call id. The answer's id is part of it, so that the ids of two answers differ.
+fn generate_call_id(answer_id: Option<&str>, index: usize) -> String {
+    let bytes = answer_id.unwrap_or_default().bytes();
+    let name: String = bytes
+        .filter(u8::is_ascii_alphanumeric)
+        .take(32)
+        .map(char::from)
+        .collect();
+    format!("call_{name}_{index}")
+}
+
+fn calls_of(choice: &Map<String, Value>) -> &[Value] {
+    let calls = choice
+        .get("message")
+        .and_then(|message| message["tool_calls"].as_array());
+    calls.map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The reasons of OpenAI and of compatible servers. Gateways forward the reasons of other
+/// providers.
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason.to_ascii_lowercase().as_str() {
+        "stop" | "tool_calls" | "function_call" => Ending::Complete,
+        // Text Generation Inference, and gateways to Anthropic.
+        "eos_token" | "stop_sequence" | "end_turn" | "tool_use" => Ending::Complete,
+        // `model_length` is Mistral's value; gateways to Anthropic and Google send `max_tokens`.
+        "length" | "model_length" | "max_tokens" => Ending::Length,
+        "content_filter" | "safety" | "refusal" => Ending::Filtered,
+        // DeepSeek, vLLM and OpenRouter.
+        "insufficient_system_resource" | "abort" | "error" => Ending::Failed,
+        _ => return None,
+    })
+}
+
+/// Returns the kind of failure for OpenAI's error codes and types; for other values, the HTTP
+/// status decides.
+fn kind(word: &str) -> Option<ModelErrorKind> {
+    Some(match word {
+        "context_length_exceeded" | "string_above_max_length" => ModelErrorKind::ContextTooLong,
+        "insufficient_quota" | "billing_hard_limit_reached" | "billing_not_active" => {
+            ModelErrorKind::Exhausted
+        }
+        "invalid_api_key" | "authentication_error" | "permission_error" => {
+            ModelErrorKind::Unauthorized
+        }
+        "rate_limit_exceeded" | "rate_limit_error" | "requests" | "tokens" => {
+            ModelErrorKind::RateLimited
+        }
+        "server_error" | "overloaded_error" | "service_unavailable" => ModelErrorKind::Unavailable,
+        _ => return None,
+    })
+}

@@ -1,0 +1,213 @@
+mod calls;
+mod content;
+mod object_scan;
+
+use pillion_schema::{json_values, lone_surrogates};
+use pillion_sse::SseEvent;
+use serde_json::{Map, Value, json};
+
+use super::{OpenAiChat, check_choice, ending_of, failure_without_choices};
+use crate::ending::StreamedReason;
+use crate::{AnswerStream, Delta, ModelError, ProviderApi, ToolFormat, TurnAnswer};
+use calls::Calls;
+
+/// The members in which servers send the model's thinking.
+const THINKING_MEMBERS: [&str; 2] = ["reasoning_content", "reasoning"];
+
+/// Names of events that servers send to keep the connection open.
+const KEEP_ALIVE_EVENTS: [&str; 4] = ["ping", "keepalive", "keep-alive", "heartbeat"];
+
+/// The data of events that servers send to keep the connection open.
+const KEEP_ALIVE_DATA: [&str; 4] = ["", "ping", "keep-alive", "null"];
+
+/// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
+/// server that does not must at least send a finish reason.
+pub(super) struct ChunkStream {
+    /// The members of the completion except the choices; the last chunk with a member counts.
+    completion: Map<String, Value>,
+    message: Map<String, Value>,
+    calls: Calls,
+    finish_reason: StreamedReason,
+    has_choice: bool,
+    is_done: bool,
+}
+
+impl Default for ChunkStream {
+    fn default() -> Self {
+        Self {
+            completion: Map::new(),
+            message: Map::new(),
+            calls: Calls::default(),
+            finish_reason: StreamedReason::new(ending_of),
+            has_choice: false,
+            is_done: false,
+        }
+    }
+}
+
+impl AnswerStream for ChunkStream {
+    fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            self.is_done = true;
+            self.calls.report_held_arguments(deltas);
+            return Ok(());
+        }
+        if KEEP_ALIVE_EVENTS.contains(&&*event.event) || KEEP_ALIVE_DATA.contains(&data) {
+            return Ok(());
+        }
+        let chunk = json_values::from_str(&lone_surrogates::replace(data));
+        let chunk: Value = match chunk {
+            Ok(chunk) => chunk,
+            Err(_) if event.event == "error" => json!({"error": data}),
+            Err(_) => return Err(OpenAiChat.malformed("an event is not JSON")),
+        };
+        OpenAiChat.check_error(&chunk)?;
+        if event.event == "error" {
+            let failure = OpenAiChat.parse_failure(&chunk);
+            return Err(failure.into_error(OpenAiChat.provider()));
+        }
+        let Value::Object(mut chunk) = chunk else {
+            return Err(OpenAiChat.malformed("an event is not an object"));
+        };
+        // Read before the calls, wherever it is in the chunk: generated call ids contain the
+        // answer's id.
+        if let Some(id) = chunk.remove("id") {
+            self.completion.insert("id".to_owned(), id);
+        }
+        // Added after the choices: the usage of the chunk replaces the usage of a choice.
+        let usage = chunk.remove("usage").filter(|usage| !usage.is_null());
+        for (key, value) in chunk {
+            match (key.as_str(), value) {
+                ("choices", Value::Array(choices)) => {
+                    for choice in choices {
+                        self.add_choice(choice, deltas)?;
+                    }
+                }
+                ("choices", Value::Null) => {}
+                ("choices", _) => return Err(OpenAiChat.malformed("choices is not an array")),
+                (_, value) => {
+                    self.completion.insert(key, value);
+                }
+            }
+        }
+        if let Some(usage) = usage {
+            self.completion.insert("usage".to_owned(), usage);
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_done
+    }
+
+    fn is_complete_if_broken(&self) -> bool {
+        self.is_done || self.finish_reason.is_certain()
+    }
+
+    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+        if !self.has_choice && (self.is_done || !self.completion.is_empty()) {
+            return Err(failure_without_choices(&Value::Object(self.completion)));
+        }
+        if !self.is_done && !self.finish_reason.has_ended() {
+            return Err(OpenAiChat.malformed(&self.finish_reason.early_end()));
+        }
+        let mut message = self.message;
+        message.entry("role").or_insert(json!("assistant"));
+        message.entry("content").or_insert(Value::Null);
+        let calls = self.calls.into_values();
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), Value::Array(calls));
+        }
+        let mut body = self.completion;
+        body.insert("object".to_owned(), json!("chat.completion"));
+        let choice = json!({
+            "index": 0,
+            "message": message,
+            "finish_reason": self.finish_reason.reason(),
+        });
+        body.insert("choices".to_owned(), json!([choice]));
+        OpenAiChat.answer(Value::Object(body))
+    }
+}
+
+impl ChunkStream {
+    fn add_choice(&mut self, choice: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
+        let Value::Object(mut choice) = choice else {
+            return Err(OpenAiChat.malformed("a choice is not an object"));
+        };
+        // Only the first choice counts.
+        if choice.get("index").and_then(Value::as_u64).unwrap_or(0) != 0 {
+            return Ok(());
+        }
+        check_choice(&mut choice)?;
+        self.has_choice = true;
+        let known_deltas = deltas.len();
+        // A compatible server that does not stream puts the whole message into one chunk.
+        let delta = choice.remove("delta").or_else(|| choice.remove("message"));
+        match delta {
+            Some(Value::Object(delta)) => self.add_delta(delta, deltas)?,
+            None | Some(Value::Null) => {}
+            Some(_) => return Err(OpenAiChat.malformed("a delta is not an object")),
+        }
+        let has_content = deltas.len() > known_deltas;
+        self.finish_reason
+            .add(has_content, choice.get("finish_reason"));
+        if self.finish_reason.has_ended() {
+            self.calls.report_held_arguments(deltas);
+        }
+        // Moonshot's place for the usage.
+        if let Some(usage) = choice.remove("usage").filter(Value::is_object) {
+            self.completion.insert("usage".to_owned(), usage);
+        }
+        Ok(())
+    }
+
+    fn add_delta(
+        &mut self,
+        delta: Map<String, Value>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        let mut has_thought = false;
+        for (key, value) in delta {
+            match (key.as_str(), value) {
+                (_, Value::Null) => {}
+                ("tool_calls", Value::Array(pieces)) => {
+                    for piece in pieces {
+                        self.calls.add(piece, self.completion.get("id"), deltas)?;
+                    }
+                }
+                ("tool_calls", _) => return Err(OpenAiChat.malformed("tool_calls is not an array")),
+                ("role", role) => {
+                    self.message.insert(key, role);
+                }
+                ("content", value) => {
+                    let content = self.message.entry(key).or_insert(Value::Null);
+                    content::add(content, value, deltas)?;
+                }
+                (name, value) => {
+                    if let Some(text) = value.as_str().filter(|text| !text.is_empty()) {
+                        if name == "refusal" {
+                            deltas.push(Delta::Text(text.to_owned()));
+                        } else if THINKING_MEMBERS.contains(&name) && !has_thought {
+                            // Some servers send the same text in both members.
+                            has_thought = true;
+                            deltas.push(Delta::Thought(text.to_owned()));
+                        }
+                    }
+                    join(self.message.entry(key).or_insert(Value::Null), value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Merges a member of a delta: text and lists are appended, other values replaced.
+fn join(known: &mut Value, more: Value) {
+    match (known, more) {
+        (Value::String(known), Value::String(more)) => known.push_str(&more),
+        (Value::Array(known), Value::Array(more)) => known.extend(more),
+        (known, more) => *known = more,
+    }
+}

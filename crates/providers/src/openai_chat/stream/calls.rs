@@ -1,0 +1,241 @@
+use std::collections::HashMap;
+
+use serde_json::{Map, Value, json};
+
+use super::object_scan::ObjectScan;
+use crate::openai_chat::{OpenAiChat, generate_call_id};
+use crate::turn::more_arguments;
+use crate::{Delta, ModelError, ProviderApi};
+
+/// Values that servers send as arguments before the real arguments.
+const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
+
+/// Maximum length of arguments that may be a placeholder with white space, in bytes.
+const MAX_PLACEHOLDER_LEN: usize = 16;
+
+/// The calls of an answer, assembled from their pieces. OpenAI's pieces name their call by `index`.
+/// Some compatible servers omit the index or always send 0; for them, a piece starts a new call if
+/// it has another id, or a name and no id, and otherwise continues the last call; a piece that has
+/// an index, a name and no id starts a new call only if the call with the index is complete. A call
+/// without an id gets a generated id at once, so that listeners can identify the call.
+#[derive(Default)]
+pub(super) struct Calls {
+    calls: Vec<StreamedCall>,
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+    /// Whether a call may have arguments that listeners have not received.
+    has_held_arguments: bool,
+}
+
+/// A call.
+#[derive(Default)]
+struct StreamedCall {
+    index: Option<u64>,
+    id: String,
+    /// Whether the id was generated here.
+    has_generated_id: bool,
+    name: String,
+    arguments: String,
+    scan: ObjectScan,
+    /// The length of the arguments that listeners have received.
+    reported_len: usize,
+    /// Other members of the call: some providers want to receive them back.
+    rest: Map<String, Value>,
+}
+
+/// A piece of a call.
+struct CallDelta {
+    index: Option<u64>,
+    id: Option<String>,
+    name: Option<String>,
+    arguments: String,
+    rest: Map<String, Value>,
+}
+
+impl Calls {
+    /// Adds a piece. `answer` is the answer's id.
+    pub(super) fn add(
+        &mut self,
+        piece: Value,
+        answer: Option<&Value>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), ModelError> {
+        let piece = CallDelta::read(piece)?;
+        let position = self.find_or_add(&piece);
+        let call = &mut self.calls[position];
+        if call.is_repeated_by(&piece.arguments) {
+            call.rest.extend(piece.rest);
+            return Ok(());
+        }
+        let id = call.id.is_empty().then(|| {
+            call.has_generated_id = piece.id.is_none();
+            let generated = || generate_call_id(answer.and_then(Value::as_str), position);
+            call.id = piece.id.clone().unwrap_or_else(generated);
+            self.by_id.insert(call.id.clone(), position);
+            call.id.clone()
+        });
+        // Some servers repeat the name in each piece.
+        let name = piece.name.filter(|name| call.name != *name);
+        call.name.push_str(name.as_deref().unwrap_or_default());
+        call.add_arguments(&piece.arguments);
+        call.rest.extend(piece.rest);
+        // Listeners cannot take back a placeholder.
+        let is_held = call.is_placeholder();
+        self.has_held_arguments |= is_held;
+        let arguments = if is_held {
+            String::new()
+        } else {
+            call.take_unreported()
+        };
+        if !is_held || id.is_some() || name.is_some() {
+            deltas.push(Delta::ToolCall {
+                index: position,
+                id,
+                name,
+                arguments,
+            });
+        }
+        Ok(())
+    }
+
+    /// Reports the arguments that may have been placeholders, at the end of the answer.
+    pub(super) fn report_held_arguments(&mut self, deltas: &mut Vec<Delta>) {
+        if !std::mem::take(&mut self.has_held_arguments) {
+            return;
+        }
+        for (index, call) in self.calls.iter_mut().enumerate() {
+            let arguments = call.take_unreported();
+            if !arguments.is_empty() {
+                deltas.push(more_arguments(index, arguments));
+            }
+        }
+    }
+
+    /// Returns the position of the call that a piece belongs to, which may be a new call.
+    fn find_or_add(&mut self, piece: &CallDelta) -> usize {
+        let known = match (piece.index, &piece.id) {
+            (Some(index), id) => self.by_index.get(&index).copied().filter(|position| {
+                let call = &self.calls[*position];
+                match (id, &piece.name) {
+                    (_, None) => true,
+                    (Some(id), Some(_)) => call.has_generated_id || *id == call.id,
+                    (None, Some(name)) => !call.is_followed_by(name, &piece.arguments),
+                }
+            }),
+            (None, Some(id)) => self.by_id.get(id).copied(),
+            (None, None) if piece.name.is_none() => self.calls.len().checked_sub(1),
+            (None, None) => None,
+        };
+        let position = known.unwrap_or_else(|| {
+            self.calls.push(StreamedCall {
+                index: piece.index,
+                ..StreamedCall::default()
+            });
+            self.calls.len() - 1
+        });
+        if let Some(index) = piece.index {
+            self.by_index.insert(index, position);
+        }
+        position
+    }
+
+    /// Returns the calls in the form that they have in a message, ordered by index.
+    pub(super) fn into_values(mut self) -> Vec<Value> {
+        if self.calls.iter().all(|call| call.index.is_some()) {
+            self.calls.sort_by_key(|call| call.index);
+        }
+        self.calls
+            .into_iter()
+            .map(StreamedCall::into_value)
+            .collect()
+    }
+}
+
+impl StreamedCall {
+    /// Adds a piece to the arguments, or replaces a placeholder.
+    fn add_arguments(&mut self, piece: &str) {
+        if self.is_placeholder() && !piece.trim().is_empty() {
+            self.arguments.clear();
+            self.scan = ObjectScan::default();
+            self.reported_len = 0;
+        }
+        self.arguments.push_str(piece);
+        self.scan.push(piece);
+    }
+
+    /// Returns whether the arguments so far may be a placeholder for arguments that follow.
+    fn is_placeholder(&self) -> bool {
+        self.arguments.len() <= MAX_PLACEHOLDER_LEN && PLACEHOLDERS.contains(&self.arguments.trim())
+    }
+
+    /// Returns whether the arguments are complete and a piece is the same arguments again.
+    fn is_repeated_by(&self, piece: &str) -> bool {
+        let piece = piece.trim();
+        !piece.is_empty() && self.scan.is_complete() && self.arguments.trim() == piece
+    }
+
+    /// Returns whether the call is complete and a piece with this name begins another call. Some
+    /// servers repeat the name in each piece of a call.
+    fn is_followed_by(&self, name: &str, arguments: &str) -> bool {
+        let may_continue = || {
+            arguments.trim().is_empty() || self.is_placeholder() || self.is_repeated_by(arguments)
+        };
+        self.scan.is_complete() && (self.name != name || !may_continue())
+    }
+
+    /// Returns the arguments that listeners have not received, which count as received from now on.
+    fn take_unreported(&mut self) -> String {
+        let arguments = self.arguments[self.reported_len..].to_owned();
+        self.reported_len = self.arguments.len();
+        arguments
+    }
+
+    fn into_value(self) -> Value {
+        let mut call = Map::new();
+        call.insert("id".to_owned(), json!(self.id));
+        call.insert("type".to_owned(), json!("function"));
+        let arguments = match self.arguments.as_str() {
+            "" => "{}".to_owned(),
+            _ => self.arguments,
+        };
+        let function = json!({"name": self.name, "arguments": arguments});
+        call.insert("function".to_owned(), function);
+        call.extend(self.rest);
+        Value::Object(call)
+    }
+}
+
+impl CallDelta {
+    fn read(piece: Value) -> Result<Self, ModelError> {
+        let Value::Object(mut rest) = piece else {
+            return Err(OpenAiChat.malformed("a tool call is not an object"));
+        };
+        let text = |value: Option<Value>| match value {
+            Some(Value::String(text)) if !text.is_empty() => Some(text),
+            _ => None,
+        };
+        let index = rest.remove("index").and_then(|index| index.as_u64());
+        let id = text(rest.remove("id"));
+        let mut function = match rest.remove("function") {
+            Some(Value::Object(function)) => function,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => {
+                return Err(OpenAiChat.malformed("the function of a tool call is not an object"));
+            }
+        };
+        let arguments = match function.remove("arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text,
+            // Some compatible servers send the complete arguments as an object.
+            Some(other) => other.to_string(),
+        };
+        rest.retain(|_, value| !value.is_null());
+        Ok(Self {
+            index,
+            id,
+            name: text(function.remove("name")),
+            arguments,
+            rest,
+        })
+    }
+}

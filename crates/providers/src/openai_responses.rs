@@ -1,0 +1,200 @@
+//! OpenAI's Responses API, as documented under `platform.openai.com/docs/api-reference/responses`.
+//!
+//! OpenAI stores nothing: each request contains the whole conversation, including the encrypted
+//! reasoning of reasoning models.
+
+mod conversation;
+mod format;
+mod native;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+use crate::api::read_answer;
+use crate::ending::{self, Ending};
+use crate::failure::{ProviderFailure, of_status};
+use crate::openai::{self, TOOL_MEMBERS};
+use crate::request::{add_extra, leading_number, put, tools_of, without_idle_members};
+use crate::turn::token_count;
+use crate::{
+    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
+    ProviderConversation, ToolChoice, ToolFormat, TurnAnswer, Usage, assistant_text,
+};
+
+/// OpenAI's Responses API.
+pub(crate) struct OpenAiResponses;
+
+impl ProviderApi for OpenAiResponses {
+    fn base_url(&self) -> &'static str {
+        openai::BASE_URL
+    }
+
+    fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError> {
+        conversation::convert(messages)
+    }
+
+    fn path(&self, _model: &str, _stream: bool) -> String {
+        "responses".to_owned()
+    }
+
+    /// `stop` is not sent, because the API has no such member.
+    fn body(&self, endpoint: &Endpoint<'_>, turn: &ModelTurn<'_>) -> Value {
+        let options = turn.options;
+        let mut body = Map::new();
+        body.insert("model".to_owned(), json!(endpoint.model));
+        put(&mut body, "instructions", turn.conversation.system.clone());
+        body.insert("input".to_owned(), json!(turn.conversation.messages));
+        put(&mut body, "tools", tools_of(turn, self));
+        let choice = options.tool_choice.as_ref();
+        let choice = choice.map(|choice| self.tool_choice(choice));
+        put(&mut body, "tool_choice", choice);
+        let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
+        put(&mut body, "parallel_tool_calls", parallel_tool_calls);
+        put(&mut body, "temperature", options.temperature);
+        put(&mut body, "top_p", options.top_p);
+        put(&mut body, "max_output_tokens", options.max_output_tokens);
+        body.insert("store".to_owned(), json!(false));
+        let is_reasoning = endpoint.reasoning;
+        if is_reasoning.unwrap_or_else(|| is_reasoning_model(endpoint.model)) {
+            body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+        }
+        add_extra(&mut body, &options.extra);
+        without_idle_members(&mut body, &TOOL_MEMBERS);
+        body.insert("stream".to_owned(), json!(turn.stream));
+        Value::Object(body)
+    }
+
+    fn tool_choice(&self, choice: &ToolChoice) -> Value {
+        openai::tool_choice(choice, |name| json!({"type": "function", "name": name}))
+    }
+
+    /// The API rejects a smaller `max_output_tokens`.
+    fn min_output_tokens(&self) -> u64 {
+        16
+    }
+
+    /// Reads `{"error": {"message", "type", "param", "code"}}`.
+    fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a> {
+        failure_of(&body["error"])
+    }
+
+    fn parts_pointer(&self) -> &'static str {
+        "/output"
+    }
+
+    fn finish(&self, body: &Value, has_calls: bool) -> Finish {
+        let word = |pointer: &str| ending::reason(body.pointer(pointer));
+        match word("/status") {
+            Some("completed") | None => finish_of_output(&body["output"], has_calls),
+            status => {
+                let reason = word("/incomplete_details/reason");
+                let reason = reason.filter(|_| status == Some("incomplete"));
+                ending::finish(reason.or(status), ending_of, has_calls)
+            }
+        }
+    }
+
+    /// Cached tokens are part of the input tokens, and reasoning tokens are part of the output
+    /// tokens.
+    fn usage(&self, body: &Value) -> Usage {
+        Usage {
+            input_tokens: token_count(body, "/usage/input_tokens"),
+            output_tokens: token_count(body, "/usage/output_tokens"),
+            cached_tokens: token_count(body, "/usage/input_tokens_details/cached_tokens"),
+        }
+    }
+
+    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
+        let answer = read_answer(self, body)?;
+        assistant_text(self.provider(), &answer.body)?;
+        if let Some(status @ ("in_progress" | "queued")) = ending::reason(answer.body.get("status"))
+        {
+            let what = format!("the response is not complete: its status is '{status}'");
+            return Err(self.malformed(&what));
+        }
+        Ok(answer)
+    }
+
+    fn stream(&self) -> Box<dyn AnswerStream> {
+        Box::<stream::ResponseStream>::default()
+    }
+}
+
+/// Reads the content of `error`, or an event of type `error`.
+fn failure_of(error: &Value) -> ProviderFailure<'_> {
+    let message = match error {
+        Value::String(message) => Some(message.as_str()),
+        _ => error["message"].as_str(),
+    };
+    let kind = |word: &str| match word {
+        "context_length_exceeded" => Some(ModelErrorKind::ContextTooLong),
+        "invalid_api_key" | "authentication_error" => Some(of_status(401)),
+        "insufficient_quota" => Some(ModelErrorKind::Exhausted),
+        "rate_limit_exceeded" | "rate_limit_error" => Some(of_status(429)),
+        "server_error"
+        | "internal_error"
+        | "server_is_overloaded"
+        | "slow_down"
+        | "vector_store_timeout" => Some(of_status(503)),
+        "invalid_request_error" | "invalid_prompt" => Some(of_status(400)),
+        word if word.contains("image") => Some(of_status(400)),
+        _ => None,
+    };
+    let word = |key: &str| error[key].as_str().and_then(kind);
+    ProviderFailure {
+        // The code is more specific than the type.
+        kind: word("code").or_else(|| word("type")),
+        message,
+        ..ProviderFailure::default()
+    }
+}
+
+/// Returns whether a model of OpenAI is a reasoning model: the `o` series and GPT-5 and later,
+/// except the `chat` models. Other models reject a request for encrypted reasoning.
+fn is_reasoning_model(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or_default();
+    let name = name.strip_prefix("ft:").unwrap_or(name);
+    let is_of_series = name.strip_prefix('o').and_then(leading_number).is_some();
+    let is_late_gpt = name
+        .strip_prefix("gpt-")
+        .and_then(leading_number)
+        .is_some_and(|generation| generation >= 5);
+    (is_of_series || is_late_gpt || name.starts_with("codex-")) && !name.contains("-chat")
+}
+
+/// The reasons of an incomplete response.
+fn ending_of(reason: &str) -> Option<Ending> {
+    Some(match reason {
+        "max_output_tokens" => Ending::Length,
+        "content_filter" => Ending::Filtered,
+        "incomplete" | "failed" | "cancelled" => Ending::Failed,
+        _ => return None,
+    })
+}
+
+/// Derives the finish reason from the items: a complete response has no explicit reason.
+fn finish_of_output(output: &Value, has_calls: bool) -> Finish {
+    let items = output.as_array().map(Vec::as_slice).unwrap_or_default();
+    let has_item = |kind: &str| items.iter().any(|item| item["type"] == kind);
+    let is_cut_off =
+        |item: &&Value| item["type"] == "function_call" && item["status"] == "incomplete";
+    if items.iter().any(|item| is_cut_off(&item)) {
+        return Finish::Length;
+    }
+    let has_part = |kind: &str| {
+        let parts = items.iter().filter_map(|item| item["content"].as_array());
+        parts.flatten().any(|part| part["type"] == kind)
+    };
+    if has_calls {
+        Finish::ToolCalls
+    } else if has_item("mcp_approval_request") {
+        // OpenAI wants to call a tool of an MCP server natively, and waits for permission.
+        Finish::Other("mcp_approval_request".to_owned())
+    } else if has_part("refusal") && !has_part("output_text") {
+        Finish::Filtered
+    } else {
+        Finish::Stop
+    }
+}

@@ -1,0 +1,86 @@
+use serde_json::{Value, json};
+
+use crate::message::{Image, ParsedMessage, Part, read};
+use crate::{ModelError, ProviderConversation};
+
+/// Converts messages to items: one item per message, call and result. Leading system messages
+/// become `instructions`; later system messages stay in place.
+pub(super) fn convert(messages: &[Value]) -> Result<ProviderConversation, ModelError> {
+    let mut instructions = Vec::new();
+    let mut items = Vec::new();
+    for message in read(messages)? {
+        match message {
+            ParsedMessage::System(text) if text.is_empty() => {}
+            ParsedMessage::System(text) if items.is_empty() => instructions.push(text),
+            ParsedMessage::System(text) => {
+                items.push(item(
+                    "system",
+                    vec![json!({"type": "input_text", "text": text})],
+                ));
+            }
+            ParsedMessage::User(parts) => {
+                if !parts.is_empty() {
+                    items.push(item("user", parts.iter().map(input)));
+                }
+            }
+            ParsedMessage::Assistant { parts, calls } => {
+                if !parts.is_empty() {
+                    items.push(item("assistant", parts.iter().map(output)));
+                }
+                items.extend(calls.iter().map(|call| {
+                    json!({
+                        "type": "function_call",
+                        "call_id": call.id,
+                        "name": call.name,
+                        "arguments": call.arguments_text(),
+                    })
+                }));
+            }
+            ParsedMessage::Tool { call_id, parts, .. } => items.push(json!({
+                "type": "function_call_output",
+                "call_id": call_id,
+                "output": result(&parts),
+            })),
+        }
+    }
+    let instructions = (!instructions.is_empty()).then(|| json!(instructions.join("\n\n")));
+    ProviderConversation::new(instructions, items)
+}
+
+fn item(role: &str, content: impl IntoIterator<Item = Value>) -> Value {
+    let content: Value = content.into_iter().collect();
+    json!({"type": "message", "role": role, "content": content})
+}
+
+fn input(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({"type": "input_text", "text": text}),
+        Part::Refusal(text) => json!({"type": "input_text", "text": text}),
+        Part::Image(image) => image_block(image),
+    }
+}
+
+fn output(part: &Part<'_>) -> Value {
+    match part {
+        Part::Text(text) => json!({"type": "output_text", "text": text}),
+        Part::Refusal(text) => json!({"type": "refusal", "refusal": text}),
+        Part::Image(image) => image_block(image),
+    }
+}
+
+fn image_block(image: &Image<'_>) -> Value {
+    json!({
+        "type": "input_image",
+        "detail": image.detail.unwrap_or("auto"),
+        "image_url": image.url,
+    })
+}
+
+/// Returns the text of a result, or its parts if it has more than text.
+fn result(parts: &[Part<'_>]) -> Value {
+    match parts {
+        [] => json!(""),
+        [Part::Text(text)] => json!(text),
+        _ => parts.iter().map(input).collect(),
+    }
+}

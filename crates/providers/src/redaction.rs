@@ -1,0 +1,105 @@
+//! Decides which parts of a provider's message may be shown.
+
+/// The maximum length of a message that is shown, in characters.
+const MAX_CHARS: usize = 300;
+
+/// The minimum length of a run of letters and digits that counts as a key.
+const MIN_KEY_CHARS: usize = 32;
+
+/// The prefixes of the providers' API keys.
+const KEY_PREFIXES: [&str; 9] = [
+    "sk-", "sk_", "pk-", "AIza", "AQ.", "xai-", "gsk_", "ya29.", "hf_",
+];
+
+/// Returns a provider's message on one line: shortened, with URLs reduced to their host, and
+/// without anything that looks like a key or a part of one. Returns `None` if nothing is left.
+pub(crate) fn redact(text: &str) -> Option<String> {
+    let mut redacted = String::new();
+    // Cutting first limits the work on a text of megabytes.
+    let head: String = text.chars().take(4 * MAX_CHARS).collect();
+    for word in head.split_whitespace() {
+        if !redacted.is_empty() {
+            redacted.push(' ');
+        }
+        redacted.push_str(&redact_word(word));
+    }
+    let cut: String = redacted.chars().take(MAX_CHARS).collect();
+    let cut = if cut.len() < redacted.len() {
+        format!("{cut}…")
+    } else {
+        cut
+    };
+    (!cut.is_empty()).then_some(cut)
+}
+
+fn redact_word(word: &str) -> String {
+    if let Some((before, rest)) = word.split_once("://") {
+        let scheme_at = before
+            .trim_end_matches(|c: char| c.is_ascii_alphanumeric())
+            .len();
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // The text before an `@` may contain a password.
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let host: String = host
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(*c))
+            .collect();
+        return if looks_like_key(&before[..scheme_at]) {
+            format!("[…]{host}")
+        } else {
+            format!("{}{host}", &before[..scheme_at])
+        };
+    }
+    if looks_like_key(word) {
+        return "[…]".to_owned();
+    }
+    word.to_owned()
+}
+
+/// Returns whether a word looks like a key, a masked key, or any random text that could be a key. A
+/// name like `claude-sonnet-4-5-20250929` does not: its runs of letters and digits are short.
+fn looks_like_key(word: &str) -> bool {
+    if word.contains("**") || word.contains("key=") || word.contains("token=") {
+        return true;
+    }
+    word.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
+        .any(|run| {
+            KEY_PREFIXES.iter().any(|prefix| run.starts_with(prefix))
+                || run.split(['-', '.']).any(|part| {
+                    part.len() >= MIN_KEY_CHARS && part.bytes().any(|b| b.is_ascii_digit())
+                })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h4_keys_are_removed_from_error_messages_of_providers() {
+        for (message, redacted) in [
+            (
+                "Incorrect API key provided: sk-abc***xyz. You can find it at https://platform.openai.com/account/api-keys.",
+                "Incorrect API key provided: […] You can find it at platform.openai.com",
+            ),
+            ("key 'sk-proj-1234567890'.", "key […]"),
+            (
+                "GET https://u:p@host.example:8443/v1?key=AIzaSyA1",
+                "GET host.example:8443",
+            ),
+            ("„(https://ai.google.dev/x)", "„(ai.google.dev"),
+            ("token 0123456789abcdef0123456789abcdef", "token […]"),
+            (
+                "The model claude-sonnet-4-5-20250929 is\n overloaded",
+                "The model claude-sonnet-4-5-20250929 is overloaded",
+            ),
+        ] {
+            assert_eq!(redact(message).as_deref(), Some(redacted));
+        }
+        assert_eq!(redact(" \n "), None);
+        assert_eq!(
+            redact(&"ä".repeat(100_000)).map(|s| s.chars().count()),
+            Some(301)
+        );
+    }
+}

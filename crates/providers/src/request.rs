@@ -1,0 +1,146 @@
+//! Helpers for the requests to all providers.
+
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+
+use crate::{ModelError, ModelErrorKind, ModelTurn, ProviderApi, format_tools};
+
+/// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
+const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
+
+/// The characters that a path segment may contain unencoded (RFC 3986, `unreserved`).
+const SEGMENT_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Returns the headers of a request with a JSON body.
+pub(crate) fn json_headers() -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+}
+
+/// Adds a header, if there is a value, that is marked as sensitive, so that debug output omits the
+/// value.
+///
+/// # Errors
+/// [`Unauthorized`](ModelErrorKind::Unauthorized) if the value is not a valid header value.
+pub(crate) fn put_secret(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    value: Option<&str>,
+) -> Result<(), ModelError> {
+    if let Some(value) = value {
+        let mut header = HeaderValue::from_str(value).map_err(|_| {
+            ModelError::new(
+                ModelErrorKind::Unauthorized,
+                "The API key has characters that are not allowed in an HTTP header",
+            )
+        })?;
+        header.set_sensitive(true);
+        headers.insert(name, header);
+    }
+    Ok(())
+}
+
+/// Percent-encodes a path segment.
+pub(crate) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT_ESCAPES).to_string()
+}
+
+/// Returns the number at the beginning of a text, such as the generation in a model's name.
+pub(crate) fn leading_number(text: &str) -> Option<u32> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    text[..end.unwrap_or(text.len())].parse().ok()
+}
+
+/// Merges the caller's provider-specific members into a body: objects are merged member by member,
+/// the lists in [`EXTENDED_LISTS`] are extended, and other values are replaced.
+pub(crate) fn add_extra(body: &mut Map<String, Value>, extra: &Map<String, Value>) {
+    for (key, value) in extra {
+        match (body.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => add_extra(known, more),
+            (Some(Value::Array(known)), Value::Array(more))
+                if EXTENDED_LISTS.contains(&key.as_str()) =>
+            {
+                known.extend(more.iter().cloned());
+            }
+            _ => {
+                body.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Inserts a value if there is one.
+pub(crate) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        body.insert(key.to_owned(), value.into());
+    }
+}
+
+/// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
+pub(crate) fn tools_of(turn: &ModelTurn<'_>, api: &impl ProviderApi) -> Option<Vec<Value>> {
+    let tools = turn.tools.iter().map(AsRef::as_ref);
+    (!turn.tools.is_empty()).then(|| format_tools(api.provider(), tools))
+}
+
+/// Removes members about tools from a request without tools, because the providers reject them.
+pub(crate) fn without_idle_members(body: &mut Map<String, Value>, of_tools: &[&str]) {
+    if !body.contains_key("tools") {
+        for key in of_tools {
+            body.shift_remove(*key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Provider;
+
+    #[test]
+    fn h1_extra_is_merged_last() {
+        let mut body = json!({
+            "temperature": 1.0,
+            "tools": [{"name": "ping"}],
+            "generationConfig": {"topP": 0.5, "topK": 1},
+            "stop": ["a"],
+        });
+        let extra = json!({
+            "temperature": 0.2,
+            "tools": [{"type": "mcp"}],
+            "generationConfig": {"topK": 2},
+            "stop": ["b"],
+            "seed": 7,
+        });
+        add_extra(body.as_object_mut().unwrap(), extra.as_object().unwrap());
+        assert_eq!(
+            body,
+            json!({
+                "temperature": 0.2,
+                "tools": [{"name": "ping"}, {"type": "mcp"}],
+                "generationConfig": {"topP": 0.5, "topK": 2},
+                "stop": ["b"],
+                "seed": 7,
+            })
+        );
+    }
+
+    #[test]
+    fn h4_a_key_is_a_sensitive_header_or_rejected() {
+        for provider in Provider::ALL {
+            let headers = provider.api().headers(Some("sk-secret")).unwrap();
+            let is_key = |value: &HeaderValue| value.to_str().unwrap().ends_with("sk-secret");
+            assert_eq!(headers.values().filter(|value| is_key(value)).count(), 1);
+            assert!(!format!("{headers:?}").contains("sk-secret"));
+
+            let error = provider.api().headers(Some("sk-secret\n")).unwrap_err();
+            assert_eq!(error.kind, ModelErrorKind::Unauthorized);
+            assert!(!error.message.contains("sk-secret"));
+        }
+    }
+}

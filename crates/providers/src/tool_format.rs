@@ -1,0 +1,92 @@
+//! Tools, calls and results in the format of a provider.
+
+use pillion_core::tool::{JsonObject, ToolCall, ToolDefinition, ToolResult};
+use serde_json::{Map, Value, json};
+
+use crate::node::{JsonFault, Node};
+use crate::{NativeCalls, NativeMcpServer, Provider, ProviderMembers, StrictFlag};
+
+/// The format of one provider for tools, calls and results. Functions that parse a body fail if the
+/// body lacks a required part.
+pub trait ToolFormat: Send + Sync {
+    /// Returns the provider of this API.
+    fn provider(&self) -> Provider;
+
+    /// See [`format_tool`](crate::format_tool). `tools` is the number of tools of the request.
+    fn format_tool(&self, tool: &ToolDefinition, strict_flag: StrictFlag, tools: usize) -> Value;
+
+    /// See [`parse_tool_calls`](crate::parse_tool_calls).
+    fn parse_tool_calls(&self, body: &Node<'_>) -> Result<Vec<ToolCall>, JsonFault>;
+
+    /// Returns all text blocks, joined, without thoughts.
+    fn text(&self, body: &Node<'_>) -> Result<String, JsonFault>;
+
+    /// Returns the refusal that is separate from the text.
+    fn refusal(&self, _body: &Node<'_>) -> Result<String, JsonFault> {
+        Ok(String::new())
+    }
+
+    /// See [`assistant_messages`](crate::assistant_messages).
+    fn assistant_messages(&self, body: &Node<'_>) -> Result<Vec<Value>, JsonFault>;
+
+    /// See [`format_results`](crate::format_results). There is at least one result.
+    fn format_results(&self, results: &[ToolResult]) -> Vec<Value>;
+
+    /// Returns JSON pointers to the tool results in a message of the conversation.
+    fn result_pointers(&self, message: &Value) -> Vec<String>;
+
+    /// Returns the result that stands for a result that is left out.
+    fn text_result(&self, text: &str) -> Value {
+        json!(text)
+    }
+
+    /// Returns whether a result may have an item of this media type.
+    fn accepts_media(&self, _media_type: &str) -> bool {
+        false
+    }
+
+    /// Returns JSON pointers to the images, recordings and files of tool results in a message of
+    /// the conversation, as [`format_results`](crate::format_results) writes them.
+    fn media_pointers(&self, _message: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the part of a message for a text.
+    fn text_part(&self, text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    /// See [`NativeMcpServer::to_members`].
+    fn native_members(&self, _server: &NativeMcpServer) -> Option<JsonObject> {
+        None
+    }
+
+    /// Returns whether the provider can request approval for its native calls.
+    fn requests_approval(&self) -> bool {
+        false
+    }
+
+    /// See [`native_calls`](crate::native_calls).
+    fn native_calls(&self, _body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
+        Ok(NativeCalls::default())
+    }
+
+    /// See [`format_permits`](crate::format_permits).
+    fn format_permits(&self, _results: &[ToolResult]) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Returns the error in a body or an event, if the body or the event reports one.
+    fn error<'a>(&self, body: &'a Value) -> Option<&'a Value> {
+        body.get("error").filter(|error| !error.is_null())
+    }
+
+    /// Extracts the provider-specific members of a valid response; `indexes` are the positions of
+    /// the calls among the response's function calls.
+    fn provider_members(&self, _body: &Value, indexes: &[usize]) -> ProviderMembers {
+        ProviderMembers {
+            message: Map::new(),
+            calls: vec![Map::new(); indexes.len()],
+        }
+    }
+}

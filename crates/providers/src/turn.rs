@@ -1,0 +1,215 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use pillion_core::tool::ToolDefinition;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::ModelError;
+use crate::message::refused;
+
+/// A conversation in the format of one provider.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProviderConversation {
+    /// The system prompt outside the messages: Anthropic's `system`, Google's `systemInstruction`,
+    /// the `instructions` of OpenAI's Responses API. `None` if the provider takes the system prompt
+    /// as a message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<Value>,
+    /// The messages or items, oldest first.
+    pub messages: Vec<Value>,
+}
+
+impl ProviderConversation {
+    /// Creates the conversation of converted messages.
+    ///
+    /// # Errors
+    /// [`Refused`](crate::ModelErrorKind::Refused): no message is left.
+    pub(crate) fn new(system: Option<Value>, messages: Vec<Value>) -> Result<Self, ModelError> {
+        if messages.is_empty() {
+            return Err(refused("messages has no user or assistant message"));
+        }
+        Ok(Self { system, messages })
+    }
+}
+
+/// A request to a model for one answer.
+#[derive(Debug, Clone)]
+pub struct ModelTurn<'a> {
+    /// The conversation so far.
+    pub conversation: &'a ProviderConversation,
+    /// The tools that the model may call; empty for an answer without calls.
+    pub tools: &'a [Arc<ToolDefinition>],
+    /// The options of the answer.
+    pub options: &'a TurnOptions,
+    /// Whether the answer is streamed to the listener.
+    pub stream: bool,
+    /// When the answer must be complete.
+    pub deadline: Instant,
+}
+
+/// The options of a model's answer. The provider decides about options that are `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TurnOptions {
+    /// The sampling temperature; most models accept 0 to 2.
+    pub temperature: Option<f64>,
+    /// The probability mass for nucleus sampling, 0 to 1.
+    pub top_p: Option<f64>,
+    /// The maximum length of the answer, in tokens.
+    pub max_output_tokens: Option<u64>,
+    /// The stop sequences; the answer ends before a stop sequence.
+    pub stop: Vec<String>,
+    /// Which tools the model must or may call. Ignored if the turn has no tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<ToolChoice>,
+    /// Limits an answer to at most one tool call. Google's API has no such option, and not every
+    /// model respects it; then several calls of one answer run one after the other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub one_call_at_a_time: bool,
+    /// Members that are merged into the request body last, in the provider's format: objects are
+    /// merged, the lists `tools`, `include` and `mcp_servers` are extended, and any other value
+    /// replaces the value in the body.
+    pub extra: Map<String, Value>,
+}
+
+/// Which tools a model calls.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolChoice {
+    /// The model decides.
+    Auto,
+    /// No tool: the model answers in text.
+    None,
+    /// At least one tool.
+    Required,
+    /// The tool with this name.
+    Tool(String),
+}
+
+/// A piece of a streamed answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delta {
+    /// Text of the answer.
+    Text(String),
+    /// Text of the model's visible thinking.
+    Thought(String),
+    /// A piece of a tool call. The first piece of an `index` has the call's id and name; the
+    /// arguments arrive as pieces of JSON text.
+    ToolCall {
+        /// The position of the call in the answer, from 0.
+        index: usize,
+        /// The call's id, in the first piece.
+        id: Option<String>,
+        /// The tool's name, in the first piece.
+        name: Option<String>,
+        /// The next piece of the arguments.
+        arguments: String,
+    },
+    /// The outcome of a tool that the provider called natively: a body with only that outcome, for
+    /// [`native_calls`](crate::native_calls). The complete answer includes the outcome as well.
+    Native(Value),
+}
+
+/// A model's complete answer to a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnAnswer {
+    /// The provider's response body, reassembled if the answer was streamed.
+    /// [`parse_tool_calls`](crate::parse_tool_calls) and related functions read it.
+    pub body: Value,
+    /// Why the answer ended.
+    pub finish: Finish,
+    /// The token usage of the request.
+    pub usage: Usage,
+}
+
+/// The provider-specific members of an answer and its calls that the provider wants to receive
+/// back, in the format of OpenAI's Chat Completions; empty for other providers.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProviderMembers {
+    /// Members of the message.
+    pub message: Map<String, Value>,
+    /// Members of each call, in the order of the calls.
+    pub calls: Vec<Map<String, Value>>,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// The model finished its answer.
+    Stop,
+    /// The model waits for the results of its calls.
+    ToolCalls,
+    /// The answer reached its maximum length and is incomplete.
+    Length,
+    /// The provider withheld the answer or the rest of it.
+    Filtered,
+    /// Any other reason, as the provider names it.
+    Other(String),
+}
+
+impl Finish {
+    /// Returns whether the provider has only paused its own tools and continues when it receives
+    /// the same conversation again (Anthropic's `pause_turn`).
+    #[must_use]
+    pub fn is_pause(&self) -> bool {
+        matches!(self, Self::Other(word) if word == "pause_turn")
+    }
+
+    /// Returns the finish reason of OpenAI's Chat Completions, or the provider's own value.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Stop => "stop",
+            Self::ToolCalls => "tool_calls",
+            Self::Length => "length",
+            Self::Filtered => "content_filter",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+/// Token usage, as counted by the provider; all 0 if the provider does not report it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The number of input tokens, including cached tokens.
+    pub input_tokens: u64,
+    /// The number of output tokens, including thinking.
+    pub output_tokens: u64,
+    /// The number of input tokens that the provider read from its cache.
+    pub cached_tokens: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sum: &mut u64, tokens| *sum = sum.saturating_add(tokens);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.cached_tokens, other.cached_tokens);
+    }
+}
+
+impl Usage {
+    /// Returns the sum of input and output tokens.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+}
+
+/// Returns the token count at a JSON pointer in a body; 0 if there is none.
+pub(crate) fn token_count(body: &Value, pointer: &str) -> u64 {
+    body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Returns the piece of a call whose id and name were reported.
+pub(crate) fn more_arguments(index: usize, arguments: impl Into<String>) -> Delta {
+    Delta::ToolCall {
+        index,
+        id: None,
+        name: None,
+        arguments: arguments.into(),
+    }
+}
