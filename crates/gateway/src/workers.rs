@@ -6,6 +6,7 @@
 //! ends, its current call fails at once. A call waits for the first idle worker with the tool.
 
 mod connection;
+mod job;
 mod message;
 mod process;
 mod registration;
@@ -22,11 +23,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::events::{Bus, ToolChanges, ToolListener};
+use job::WorkerJob;
 use pillion_config::WorkersSection;
 pub use process::ended;
 use registration::CheckedWorkerTool;
 pub use registration::{CheckedRegistration, Registration, RegistrationError};
-use state::{Offered, State, Worker, WorkerJob};
+use state::{Offered, State, Worker};
 pub(crate) use tool::WorkerTool;
 
 /// Maximum number of calls of one tool that wait for a worker.

@@ -1,13 +1,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOutput};
-use tokio::sync::{mpsc, oneshot};
+use pillion_core::tool::ToolName;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::job::WorkerJob;
 use super::registration::CheckedWorkerTool;
 use super::tool::WorkerTool;
-use crate::calling_client::link::Link;
 
 /// The connected workers and the waiting calls.
 #[derive(Debug, Default)]
@@ -40,15 +40,6 @@ pub(super) struct Offered {
     /// The id of the last of its workers, since no other has the tool; `None` while a worker has
     /// it.
     pub(super) orphaned_by: Option<u64>,
-}
-
-/// A call for a worker. If `reply` is closed, the caller has given up.
-#[derive(Debug)]
-pub(super) struct WorkerJob {
-    pub(super) arguments: JsonObject,
-    pub(super) context: CallContext,
-    pub(super) link: Option<Arc<Link>>,
-    pub(super) reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
 }
 
 impl State {

@@ -201,7 +201,7 @@ pub(super) async fn run(
         let _run = run;
         let principal = caller.context.principal.clone();
         let max_bytes = app.http().idempotency_max_bytes;
-        let ran = super::run::run(&app, batch, caller, waited, held.calls()).await;
+        let ran = Box::pin(super::run::run(&app, batch, caller, waited, held.calls())).await;
         let answer = Arc::new(ran.response);
         let mut stored = pin!(async {
             match ran.is_final {
