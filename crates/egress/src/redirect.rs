@@ -9,7 +9,7 @@ const MAX_REDIRECTS: usize = 5;
 /// Error for a redirect that is not followed.
 #[derive(Debug, thiserror::Error)]
 #[error("the server redirects to another origin or too often, which is not followed")]
-struct RedirectRefused;
+struct RedirectRejected;
 
 /// Follows redirects that keep the method (307, 308) and stay within the origin, so that
 /// credentials are not sent elsewhere. A redirect that would turn a POST into a GET is not
@@ -21,7 +21,7 @@ pub(super) fn same_origin_only() -> Policy {
             .first()
             .is_none_or(|first| first.origin() != attempt.url().origin());
         if leaves || attempt.previous().len() > MAX_REDIRECTS {
-            attempt.error(RedirectRefused)
+            attempt.error(RedirectRejected)
         } else if keeps_method(attempt.status()) {
             attempt.follow()
         } else {
@@ -38,7 +38,7 @@ pub(super) enum Redirect {
     /// Follow the redirect to this URL.
     Within(Url),
     /// Reject the redirect, because it leaves the origin.
-    Refused,
+    Rejected,
 }
 
 impl Redirect {
@@ -52,7 +52,7 @@ impl Redirect {
             return Self::None;
         };
         if next.origin() != url.origin() {
-            Self::Refused
+            Self::Rejected
         } else if keeps_method(status) {
             Self::Within(next)
         } else {

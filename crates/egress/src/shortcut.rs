@@ -60,7 +60,7 @@ pub enum SendOutcome {
     /// The server redirects to this URL within the origin: use the full client.
     Redirected(Url),
     /// The server redirects to another origin, which is forbidden.
-    RedirectRefused,
+    RedirectRejected,
 }
 
 /// A direct connection broke while a request was in flight.
@@ -201,7 +201,7 @@ impl DirectClient {
         let (head, incoming) = response.into_parts();
         match Redirect::for_response(&self.url, head.status, &head.headers) {
             Redirect::None => {}
-            Redirect::Refused => return SendOutcome::RedirectRefused,
+            Redirect::Rejected => return SendOutcome::RedirectRejected,
             Redirect::Within(url) => {
                 self.redirects.store(true, Ordering::Relaxed);
                 return SendOutcome::Redirected(url);

@@ -170,7 +170,7 @@ impl HttpLink {
             match shortcut.post(headers, body.clone(), choice).await {
                 SendOutcome::Response(response) => return Ok(response),
                 SendOutcome::Broken(error) => return Err(McpErrorKind::Broken(error.into())),
-                SendOutcome::RedirectRefused => return Err(McpErrorKind::Redirect),
+                SendOutcome::RedirectRejected => return Err(McpErrorKind::Redirect),
                 SendOutcome::Redirected(next) => url = Cow::Owned(next),
                 SendOutcome::NotSent => {}
             }

@@ -419,7 +419,7 @@ async fn a_cross_origin_redirect_is_refused_and_other_redirects_are_returned() {
     let server = Server::with(&[AWAY]).await;
     assert!(matches!(
         post(&server.shortcut()).await,
-        SendOutcome::RedirectRefused
+        SendOutcome::RedirectRejected
     ));
     for answer in [
         "HTTP/1.1 302 There\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n",
