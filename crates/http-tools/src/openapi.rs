@@ -59,9 +59,25 @@ impl OpenApiEntry {
     /// Returns the tools of the selected operations, in the order of the document, whose text is
     /// `document`.
     ///
+    /// ```
+    /// use pillion_core::tool::Tool;
+    /// use pillion_http_tools::OpenApiEntry;
+    /// let entry: OpenApiEntry = serde_json::from_value(serde_json::json!({
+    ///     "name": "shop", "document": "shop.json", "operations": ["getOrder"],
+    ///     "base_url": "https://shop.example/api",
+    /// }))?;
+    /// let document = serde_json::json!({"openapi": "3.1.0", "paths": {"/orders/{number}": {"get": {
+    ///     "operationId": "getOrder",
+    ///     "parameters": [{"name": "number", "in": "path", "required": true, "schema": {}}],
+    /// }}}});
+    /// let tools = entry.tools(&document.to_string())?;
+    /// assert_eq!(tools[0].definition().name().as_str(), "shop_getOrder");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// The document is invalid, or if a named operation does not exist or
-    /// cannot become a tool. With `*`, unsuitable operations are skipped and logged.
+    /// The document is invalid, or a named operation does not exist or cannot become a tool. With
+    /// `*`, unsuitable operations are skipped and logged.
     pub fn tools(self, document: &str) -> Result<Vec<HttpTool>, HttpToolError> {
         self.tools_in(&OpenApiDocument::parse(document)?)
     }

@@ -82,8 +82,21 @@ pub fn registered_name(prefix: &str, name: &str) -> String {
 impl McpTool {
     /// Creates a tool from an entry of `tools/list`, with its [`registered_name`].
     ///
+    /// ```
+    /// use pillion_core::tool::Tool;
+    /// use pillion_mcp_client::{McpClient, ServerConfig};
+    /// use pillion_mcp_tools::McpTool;
+    /// use serde_json::value::RawValue;
+    /// let client = McpClient::new(ServerConfig::new("work", "https://mcp.example/mcp")?);
+    /// let entry = r#"{"name": "calendar.add", "inputSchema": {"type": "object"}}"#;
+    /// let tool = McpTool::from_listed(client, "work_", &RawValue::from_string(entry.to_owned())?)?;
+    /// assert_eq!(tool.definition().name().as_str(), "work_calendar_add");
+    /// assert_eq!(tool.remote_name(), "calendar.add");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`McpToolError`].
+    /// The entry has no valid name, or its definition is not a valid tool definition.
     pub fn from_listed(
         client: McpClient,
         prefix: &str,
@@ -148,7 +161,7 @@ impl McpTool {
     /// Calls the tool over another client of its server, for example with another credential.
     ///
     /// # Errors
-    /// Same as for a call of the tool.
+    /// The call fails as a call of the tool does: see the error codes of the crate.
     pub async fn call_with_client(
         &self,
         client: &McpClient,
@@ -179,7 +192,7 @@ impl McpTool {
     /// [name on the server](Self::remote_name), and `arguments`, which is an object.
     ///
     /// # Errors
-    /// Same as for a call of the tool.
+    /// The call fails as a call of the tool does: see the error codes of the crate.
     pub async fn forward<P: Serialize + ?Sized>(
         &self,
         client: &McpClient,
