@@ -76,10 +76,10 @@ impl ResourceProvider for BoardResource {
         _reader: ResourceReader<'_>,
     ) -> Result<ResourceContents, ResourceError> {
         let entries = self.0.store.last_entries(NAME, "board", None, 10).await?;
-        let notices = entries
+        let notices: Vec<Value> = entries
             .iter()
-            .map(|entry| serde_json::from_str(&entry.json));
-        let notices: Vec<Value> = notices.filter_map(Result::ok).collect();
+            .filter_map(|entry| serde_json::from_str(&entry.json).ok())
+            .collect();
         Ok(ResourceContents::json(&json!(notices)))
     }
 
@@ -107,10 +107,10 @@ impl StoredItems for StoredBoard {
 
     async fn list(&self, after: Option<&str>, limit: u32) -> Result<Vec<StoredItem>, StoreError> {
         let boards = self.0.store.logs_by_name(NAME, "", after, limit).await?;
-        let boards = boards.into_iter();
-        let kept =
-            boards.map(|board| StoredItem::new(board.log).with("posted", board.latest.number));
-        Ok(kept.collect())
+        Ok(boards
+            .into_iter()
+            .map(|board| StoredItem::new(board.log).with("posted", board.latest.number))
+            .collect())
     }
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
@@ -216,8 +216,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert!(format!("{contents:?}").contains("Rats"));
     let boards = packs
         .get(NAME)
-        .and_then(|pack| pack.stored_items_of("boards"));
-    let boards = boards.ok_or("no boards")?;
+        .and_then(|pack| pack.stored_items_of("boards"))
+        .ok_or("no boards")?;
     for board in boards.list(None, 10).await? {
         println!("{}: {:?}", board.name, board.facts);
         assert!(boards.remove(&board.name).await?);

@@ -16,18 +16,18 @@ const CALLS: usize = 2000;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let [folder, name, arguments] = arguments.as_slice() else {
-        return Err("say FOLDER NAME ARGUMENTS".into());
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let [folder, name, json] = words.as_slice() else {
+        return Err("usage: measure FOLDER NAME ARGUMENTS".into());
     };
-    let arguments: JsonObject = serde_json::from_str(arguments)?;
+    let arguments: JsonObject = serde_json::from_str(json)?;
     let mut folder = WasmFolder::new(WasmToolsSettings {
         folder: Some(folder.into()),
         ..WasmToolsSettings::default()
     })?;
     let begun = Instant::now();
     tokio::task::block_in_place(|| folder.refresh());
-    println!("taken up in {:?}", begun.elapsed());
+    println!("loaded in {:?}", begun.elapsed());
     let is_it = |tool: &Arc<WasmTool>| tool.definition().name().as_str() == name;
     let tool = folder.tools().into_iter().find(is_it).ok_or_else(|| {
         let faults = folder.faults();
