@@ -93,7 +93,7 @@ impl Account {
             }
         };
         let server = section.server;
-        let account = Obtained::of(&server).filter(Obtained::is_consented);
+        let account = Obtained::from_server(&server).filter(Obtained::is_consented);
         let (Some(account), Some(url)) = (account, server.url()) else {
             let message = "this server does not use OAuth with a user's consent: its \
                 authentication is not { type = \"oauth\" } with the grant authorization_code";

@@ -60,7 +60,7 @@ impl Access {
     /// Reads the file with the tokens of the TCP listener, if `config` has both.
     ///
     /// # Errors
-    /// [`AccessError::Tokens`]: the file cannot be read.
+    /// [`AccessError::Tokens`]: the file of tokens cannot be read.
     pub fn read_tokens(config: &Config) -> Result<Option<ConfigFile>, AccessError> {
         match config.tcp.listen {
             Some(_) => Ok(TokenList::read_file(&config.tcp)?),
@@ -81,7 +81,7 @@ impl Access {
         store: Option<&Arc<dyn AccessTokenStore>>,
     ) -> Result<Self, AccessError> {
         let peers = PeerRules::resolve(&config.socket)?;
-        let gate = match &config.tcp {
+        let listen_tokens = match &config.tcp {
             TcpSection {
                 listen: Some(listen),
                 ..
@@ -91,10 +91,10 @@ impl Access {
             }
             _ => None,
         };
-        let gate = gate.map(|(listen, tokens)| match store {
+        let gate = listen_tokens.map(|(listen, tokens)| match store {
             Some(store) if config.tcp.tokens_store => {
-                let tokens = StoredTokens::new(tokens, Arc::clone(store));
-                Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens)))
+                let check = StoredTokens::new(tokens, Arc::clone(store));
+                Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(check)))
             }
             _ => Arc::new(AccessGate::new(&config.tcp, listen, Arc::new(tokens))),
         });

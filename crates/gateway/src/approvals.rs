@@ -47,13 +47,13 @@ struct Shared {
     events: Arc<Bus>,
 }
 
-/// The approval that a call needs.
-struct NeededApproval {
+/// The approval that a call requires.
+struct RequiredApproval {
     hash: String,
     named: Option<String>,
 }
 
-impl NeededApproval {
+impl RequiredApproval {
     fn by(request: &ApprovalRequest) -> Self {
         Self {
             hash: request.id.clone(),
@@ -87,7 +87,7 @@ impl Approvals {
         &self.shared.redaction
     }
 
-    /// Returns the configuration.
+    /// Returns the section `approvals` of the configuration.
     pub fn section(&self) -> &ApprovalsSection {
         &self.shared.section
     }
@@ -105,8 +105,8 @@ impl Approvals {
     ) -> Result<ApprovalRecord, StoreError> {
         store.decide_approval(id, decision).await?;
         self.shared.pending.decided(id);
-        let record = store.approval(id).await?;
-        let record = record.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
+        let found = store.approval(id).await?;
+        let record = found.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
         self.shared.events.publish(&Event::ApprovalDecided(&record));
         tracing::info!(
             approval.id = id, tool.name = %record.tool, decided_by = %decision.by,
@@ -123,24 +123,27 @@ impl Approvals {
     async fn live(
         &self,
         store: &dyn Store,
-        needed: &NeededApproval,
+        required: &RequiredApproval,
     ) -> Result<Option<ApprovalRecord>, ToolFailure> {
         let now = Timestamp::now();
-        let fits =
-            |record: &ApprovalRecord| record.arguments_hash == needed.hash && record.is_valid(now);
-        if let Some(id) = &needed.named {
-            let named = store.approval(id).await.map_err(failure::of_store)?;
+        let fits = |record: &ApprovalRecord| {
+            record.arguments_hash == required.hash && record.is_valid(now)
+        };
+        if let Some(id) = &required.named {
+            let named = store.approval(id).await.map_err(failure::store_failure)?;
             if let Some(record) = named.filter(fits) {
                 return Ok(Some(record));
             }
         }
         let filter = ApprovalFilter {
-            arguments_hash: Some(needed.hash.clone()),
+            arguments_hash: Some(required.hash.clone()),
             ..ApprovalFilter::default()
         };
-        let page = PageRequest::first(MAX_APPROVALS_PER_HASH);
-        let page = store.approvals(&filter, &page).await;
-        let page = page.map_err(failure::of_store)?;
+        let request = PageRequest::first(MAX_APPROVALS_PER_HASH);
+        let page = store
+            .approvals(&filter, &request)
+            .await
+            .map_err(failure::store_failure)?;
         Ok(counting(page.items.into_iter().filter(fits)))
     }
 
@@ -158,14 +161,16 @@ impl Approvals {
             ..
         } = &*self.shared;
         let _turn = pending.opening.lock().await;
-        if let Some(record) = self.live(store, &NeededApproval::by(request)).await? {
+        if let Some(record) = self.live(store, &RequiredApproval::by(request)).await? {
             return Ok(record);
         }
         let now = Timestamp::now();
         let context = &request.context;
         let account = context.quota_account();
-        let waiting = store.count_open_approvals(&account, now).await;
-        let waiting = waiting.map_err(failure::of_store)?;
+        let waiting = store
+            .count_open_approvals(&account, now)
+            .await
+            .map_err(failure::store_failure)?;
         let left = section.max_pending.get().saturating_sub(waiting.all);
         // An account's pending approvals must be fewer than the free slots, so that one account
         // cannot use all of them.
@@ -176,8 +181,10 @@ impl Approvals {
             ));
         }
         let arguments = redaction.shown(&Value::Object(request.arguments.clone()));
-        let forwarded = request.forwarded.as_ref();
-        let forwarded = forwarded.map(|forwarded| redaction.shown(forwarded));
+        let forwarded = request
+            .forwarded
+            .as_ref()
+            .map(|forwarded| redaction.shown(forwarded));
         let server = match request.tool.origin() {
             ToolOrigin::Mcp { server_label, .. } => Some(server_label.clone()),
             _ => None,
@@ -200,7 +207,7 @@ impl Approvals {
             used_at: None,
         };
         let stored = store.insert_approval(&record).await;
-        stored.map_err(failure::of_store)?;
+        stored.map_err(failure::store_failure)?;
         tracing::info!(
             approval.id = %record.id, tool.name = %record.tool,
             "A tool call needs approval"
@@ -218,7 +225,7 @@ impl Approvals {
     ) -> Result<Decision, ToolFailure> {
         let counted = request.clock.count();
         let record = self.open(&**store, request).await?;
-        if let Some(decision) = decision_of(&record, request) {
+        if let Some(decision) = recorded_decision(&record, request) {
             return decision;
         }
         let Shared {
@@ -260,13 +267,14 @@ impl Approvals {
             // An earlier decision counts.
             Err(error) if error.is_conflict() => {
                 let known = store.approval(&record.id).await;
-                known.map_err(failure::of_store)?
+                known.map_err(failure::store_failure)?
             }
-            Err(error) => return Err(failure::of_store(error)),
+            Err(error) => return Err(failure::store_failure(error)),
         };
-        let decision = known.as_ref();
-        let decision = decision.and_then(|record| decision_of(record, request));
-        decision.unwrap_or_else(|| Err(failure::undecided(record, request)))
+        known
+            .as_ref()
+            .and_then(|record| recorded_decision(record, request))
+            .unwrap_or_else(|| Err(failure::undecided(record, request)))
     }
 
     /// Uses an approval, so that the next call needs a new approval.
@@ -275,8 +283,8 @@ impl Approvals {
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<(), ToolFailure> {
-        let needed = NeededApproval::by(request);
-        while let Some(record) = self.live(store, &needed).await? {
+        let required = RequiredApproval::by(request);
+        while let Some(record) = self.live(store, &required).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
             // Another approval of the same call may have other arguments.
             let has_arguments = edited_arguments(&record, request)? == request.edited;
@@ -295,7 +303,7 @@ impl Approvals {
                     return Ok(());
                 }
                 Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(failure::of_store(error)),
+                Err(error) => return Err(failure::store_failure(error)),
             }
         }
         // The call log has this call under the record that the used approval belongs to.
@@ -309,7 +317,7 @@ impl Approvals {
 }
 
 /// Returns the outcome of a decided record for its call.
-fn decision_of(
+fn recorded_decision(
     record: &ApprovalRecord,
     request: &ApprovalRequest,
 ) -> Option<Result<Decision, ToolFailure>> {
@@ -389,12 +397,12 @@ impl Approver for Approvals {
     }
 
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
-        let (this, needed) = (self.clone(), NeededApproval::by(request));
+        let (this, required) = (self.clone(), RequiredApproval::by(request));
         Box::pin(async move {
             let Some(store) = &this.shared.store else {
                 return Ok(None);
             };
-            let live = this.live(&**store, &needed).await?;
+            let live = this.live(&**store, &required).await?;
             Ok(live.and_then(|record| record.call))
         })
     }
@@ -454,12 +462,12 @@ mod tests {
         let options = StoreOptions::new(StoreLocation::Memory);
         let store = SqlStore::open(&options).await.unwrap();
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
-        let needed = NeededApproval {
+        let required = RequiredApproval {
             hash: "hash".to_owned(),
             named: None,
         };
         let live = async || {
-            let live = approvals.live(&store, &needed).await.unwrap();
+            let live = approvals.live(&store, &required).await.unwrap();
             live.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {

@@ -15,7 +15,7 @@ pub enum ConnectionStatus {
     Connecting,
     /// The last request was successful.
     Connected,
-    /// The last request failed.
+    /// The last request to the server failed.
     Error,
 }
 
@@ -34,7 +34,7 @@ impl ConnectionStatus {
 /// The known state of one server.
 #[derive(Debug, Clone, Default)]
 pub struct ServerReport {
-    /// The server's label.
+    /// The label of the server in the configuration.
     pub label: String,
     /// Whether `tools/list` was ever sent to the server.
     pub was_asked: bool,
@@ -63,7 +63,7 @@ impl ServerReport {
 /// A notification that a server has listed its tools.
 #[derive(Debug, Clone)]
 pub struct Connected {
-    /// The server's label.
+    /// The label of the connected server.
     pub server: String,
     /// The time of the response.
     pub at: Timestamp,

@@ -4,15 +4,15 @@
 
 mod error;
 mod file_server;
-mod of_server;
+mod server_credentials;
 mod tokens;
 mod user_credentials;
 mod vault;
 
 pub use error::CredentialError;
 pub use file_server::{file_id, origin_of};
-pub use of_server::Credentials;
-pub use of_server::{CredentialNote, take_secrets};
+pub use server_credentials::Credentials;
+pub use server_credentials::{CredentialNote, take_secrets};
 pub use tokens::Account;
 pub use user_credentials::forget_server;
 pub use user_credentials::{UserCredential, UserCredentials, identity_of};

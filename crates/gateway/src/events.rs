@@ -39,7 +39,7 @@ const MAX_BYTES: usize = 1 << 20;
 /// may resume.
 const RESUME_TTL: Duration = Duration::from_secs(300);
 
-/// Publishes events to listeners.
+/// Publishes events to all listeners, and stores the last ones for clients that reconnect.
 #[derive(Debug)]
 pub struct Bus {
     /// The prefix of the event ids of this process.
@@ -84,11 +84,11 @@ impl EventRing {
     /// Returns the number of the oldest event in the ring, or of the next event if the ring is
     /// empty.
     fn first(&self) -> u64 {
-        self.events.front().map_or(self.next, |kept| kept.number)
+        self.events.front().map_or(self.next, |event| event.number)
     }
 }
 
-/// A serialized event.
+/// An event as it is stored and sent: its text in the format of server-sent events.
 #[derive(Debug, Clone)]
 struct SerializedEvent {
     number: u64,
@@ -197,9 +197,9 @@ impl Bus {
 impl Observer for Bus {
     fn on_started(&self, call: &ToolCall, origin: Option<&ToolOrigin>, context: &CallContext) {
         if self.has_listeners() {
-            let place = EventCall::new(&call.id, origin, context);
+            let call_context = EventCall::new(&call.id, origin, context);
             let tool = &call.name;
-            self.publish(&Event::CallPending { place, tool });
+            self.publish(&Event::CallPending { call_context, tool });
         }
     }
 
@@ -211,7 +211,7 @@ impl Observer for Bus {
     ) {
         if self.has_listeners() {
             self.publish(&Event::CallStarted {
-                place: EventCall::new(call.id, origin, context),
+                call_context: EventCall::new(call.id, origin, context),
                 tool: call.tool_name,
                 record: call.record,
             });
@@ -227,7 +227,7 @@ impl Observer for Bus {
     ) {
         if self.has_listeners() {
             self.publish(&Event::CallEnded {
-                place: EventCall::new(&result.tool_call_id, origin, context),
+                call_context: EventCall::new(&result.tool_call_id, origin, context),
                 tool: &result.tool_name,
                 status: CallStatus::from_result(result),
                 code: result.error_code,
@@ -246,7 +246,7 @@ impl Observer for Bus {
     ) {
         if self.has_listeners() {
             self.publish(&Event::CallEnded {
-                place: EventCall::new(call.id, origin, context),
+                call_context: EventCall::new(call.id, origin, context),
                 tool: call.tool_name,
                 status: CallStatus::Cancelled,
                 code: Some(ErrorCode::Cancelled),

@@ -6,7 +6,7 @@
 //! request is not run again, because the tool may have finished. A call that the call log may have
 //! removed counts as started.
 
-mod answer_bytes;
+mod response_bytes;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use pillion_core::store::{
 use serde::{Deserialize, Serialize};
 
 use crate::process_lives::ProcessLives;
-use answer_bytes::AnswerBytes;
-pub use answer_bytes::scope;
+use response_bytes::ResponseBytes;
+pub use response_bytes::scope;
 
 /// The idempotency keys of a sidecar.
 pub struct IdempotencyKeys {
@@ -31,7 +31,7 @@ pub struct IdempotencyKeys {
     running: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
     looking_into: tokio::sync::Mutex<()>,
-    answer_bytes: AnswerBytes,
+    response_bytes: ResponseBytes,
 }
 
 /// The state of a key when a request claims it.
@@ -102,7 +102,7 @@ pub struct ClaimedKey {
 
 /// Returns the ids of a request's calls, starting with the first.
 fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
-    (0..).map(move |place| first.nth(place))
+    (0..).map(move |index| first.nth(index))
 }
 
 impl IdempotencyKeys {
@@ -112,7 +112,7 @@ impl IdempotencyKeys {
             lives,
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
-            answer_bytes: AnswerBytes::default(),
+            response_bytes: ResponseBytes::default(),
         }
     }
 
@@ -301,7 +301,7 @@ impl ClaimedKey {
         let store = &*self.ledger.store;
         let admitted = self
             .ledger
-            .answer_bytes
+            .response_bytes
             .admit(store, principal, bytes as u64, max);
         match admitted.await {
             Ok(is_admitted) => is_admitted,

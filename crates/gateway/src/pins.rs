@@ -55,7 +55,7 @@ impl Pins {
     /// Returns which of these tools must not be offered, by their names on the server.
     ///
     /// # Errors
-    /// If the tools cannot be compared, and the rules block any tool.
+    /// The tools cannot be compared, and the rules block any tool.
     pub(crate) async fn blocked(
         &self,
         owner: PinOwner<'_>,
@@ -110,8 +110,8 @@ impl PinRules {
 #[must_use]
 pub fn size(pin: &ToolPin) -> usize {
     let pending = pin.pending.as_ref();
-    let pending = pending.map_or(0, |pending| pending.definition.len());
-    pin.tool.len() + pin.definition.len() + pending
+    let pending_bytes = pending.map_or(0, |pending| pending.definition.len());
+    pin.tool.len() + pin.definition.len() + pending_bytes
 }
 
 /// The definition of a tool that was never accepted.
@@ -212,8 +212,8 @@ pub async fn accept(
     tool: &str,
     hash: Option<&str>,
 ) -> Result<(), StoreError> {
-    let pin = store.pin(owner, tool).await?;
-    let pin = pin.ok_or_else(|| StoreError::not_found("the tool is not pinned"))?;
+    let found = store.pin(owner, tool).await?;
+    let pin = found.ok_or_else(|| StoreError::not_found("the tool is not pinned"))?;
     let nothing =
         || StoreError::conflict("the tool's definition has not changed since it was accepted");
     let pending = pin.pending.ok_or_else(nothing)?;

@@ -53,7 +53,7 @@ pub struct Results {
 }
 
 impl ResultDirectory {
-    pub(crate) fn of(config: &Config) -> Option<Self> {
+    pub(crate) fn from_config(config: &Config) -> Option<Self> {
         Some(Self {
             path: Arc::new(config.results_directory()?),
             writing: Arc::default(),
@@ -61,7 +61,7 @@ impl ResultDirectory {
         })
     }
 
-    pub(crate) fn under(&self, section: &ResultsSection) -> Results {
+    pub(crate) fn with_section(&self, section: &ResultsSection) -> Results {
         Results {
             directory: self.clone(),
             ttl: section.ttl,
@@ -121,7 +121,7 @@ impl Results {
         };
         let this = self.clone();
         let find = move || {
-            let path = this.path_of(id);
+            let path = this.path(id);
             match OpenedResult::open(&path) {
                 Ok(found) if this.is_expired(found.since) => Ok(None),
                 Ok(found) => Ok(Some(found)),
@@ -161,7 +161,7 @@ impl Results {
         }
     }
 
-    fn path_of(&self, id: Uuid) -> PathBuf {
+    fn path(&self, id: Uuid) -> PathBuf {
         self.directory.path.join(id.simple().to_string())
     }
 
@@ -171,7 +171,7 @@ impl Results {
     }
 
     fn store_blocking(&self, result: &OversizedResult) -> io::Result<StoredResult> {
-        let (content, media_type) = file::content_of(&result.output);
+        let (content, media_type) = file::content(&result.output);
         let bytes = content.len() as u64;
         if bytes > self.max_bytes {
             return Err(io::Error::other(
@@ -184,12 +184,12 @@ impl Results {
             tool: result.tool.name().as_str().to_owned(),
             media_type: media_type.to_owned(),
         };
-        let id = Uuid::new_v4();
+        let uuid = Uuid::new_v4();
         let _writing = self.directory.writing.lock();
         self.directory.create()?;
-        self.make_room(bytes)?;
-        file::write(&self.path_of(id), &header, &content)?;
-        let id = id.simple().to_string();
+        self.free_space(bytes)?;
+        file::write(&self.path(uuid), &header, &content)?;
+        let id = uuid.simple().to_string();
         Ok(StoredResult {
             url: route::FETCH_RESULT.path_with([&id]),
             id,
@@ -200,7 +200,7 @@ impl Results {
 
     /// Removes the oldest results until there is room for `bytes` bytes. Removes nothing by age: the
     /// system clock may be wrong.
-    fn make_room(&self, bytes: u64) -> io::Result<()> {
+    fn free_space(&self, bytes: u64) -> io::Result<()> {
         let mut files = self.directory.files()?;
         files.sort_by(|one, other| (one.since, &one.path).cmp(&(other.since, &other.path)));
         let mut sum: u64 = files.iter().map(|file| file.bytes).sum();

@@ -110,9 +110,9 @@ impl State {
     }
 
     fn over(store: Arc<SqlStore>, lives: ProcessLives, config: &Config) -> Self {
-        let results = ResultDirectory::of(config);
+        let results = ResultDirectory::from_config(config);
         let kept_results = results.as_ref();
-        let kept_results = kept_results.map(|results| results.under(&config.results));
+        let kept_results = kept_results.map(|results| results.with_section(&config.results));
         let clean_up = CleanUp::new(Arc::clone(&store), lives.clone(), config, kept_results);
         let clean_up = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
@@ -155,7 +155,7 @@ impl State {
     /// Returns the store of offloaded results, if configured.
     pub fn results(&self, config: &Config) -> Option<Results> {
         let directory = self.results.as_ref()?;
-        Some(directory.under(&config.results))
+        Some(directory.with_section(&config.results))
     }
 
     /// When a predecessor ends, marks its unfinished calls as interrupted.

@@ -429,11 +429,11 @@ fn no_room(is_safe: bool, replaced: &HeaderMap) -> Response {
         let second = HeaderValue::from_static("1");
         response.headers_mut().insert(RETRY_AFTER, second);
     }
-    let is_kept = |name: &HeaderName| {
+    let is_retained = |name: &HeaderName| {
         let name = name.as_str();
         name.starts_with("access-control-") || matches!(name, "vary" | "x-request-id")
     };
-    for (name, value) in replaced.iter().filter(|(name, _)| is_kept(name)) {
+    for (name, value) in replaced.iter().filter(|(name, _)| is_retained(name)) {
         response.headers_mut().append(name.clone(), value.clone());
     }
     response

@@ -29,7 +29,7 @@ pub(super) async fn answer(
     request: &Request,
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let (of_meta, of_http) = (link.trace_of_meta(), caller.context.trace.as_ref());
+    let (of_meta, of_http) = (link.meta_trace(), caller.context.trace.as_ref());
     let Some(telemetry) = &mcp.gateway.process().telemetry else {
         link.set_trace(of_meta.or(of_http).cloned());
         return answer_without_span(mcp, caller, request, link).await;

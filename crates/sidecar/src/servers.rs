@@ -228,9 +228,9 @@ impl Servers {
         for section in &before.mcp_servers {
             let mut now = base.mcp_servers.iter();
             let now = now.find(|it| it.label() == section.label());
-            if let (Some(now), Some(account)) = (now, Account::of(&section.server)) {
+            if let (Some(now), Some(account)) = (now, Account::from_server(&section.server)) {
                 let is_anew = !account.is_consented() && !now.has_same_content(section);
-                let now = Account::of(&now.server).filter(|_| !is_anew);
+                let now = Account::from_server(&now.server).filter(|_| !is_anew);
                 let id = file_id(section.label());
                 catalog.replace_account(&id, &account, now).await;
             }

@@ -28,7 +28,7 @@ impl AllowedTools {
     /// Parses a word of a token's entry: `tools=` and a list. Returns `None` for any other word.
     ///
     /// # Errors
-    /// [`BadToolPattern`].
+    /// An entry is neither a tool name nor a prefix followed by `*`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Result<Self, BadToolPattern>> {
         word.strip_prefix(Self::ENTRY_PREFIX).map(Self::listed)
@@ -37,19 +37,16 @@ impl AllowedTools {
     /// Parses a list such as `get_time,far_*`.
     ///
     /// # Errors
-    /// [`BadToolPattern`].
+    /// An entry is neither a tool name nor a prefix followed by `*`.
     pub fn listed(list: &str) -> Result<Self, BadToolPattern> {
-        let patterns = list.split(',').map(Pattern::parse);
-        let patterns: Option<Vec<_>> = patterns.collect();
-        let patterns = patterns.ok_or(BadToolPattern)?;
-        Ok(Self(Some(patterns.into())))
+        let patterns: Option<Vec<_>> = list.split(',').map(Pattern::parse).collect();
+        Ok(Self(Some(patterns.ok_or(BadToolPattern)?.into())))
     }
 
     /// Returns the word for a token's entry, or `None` for all tools.
     #[must_use]
     pub fn word(&self) -> Option<String> {
-        let patterns = self.0.as_ref()?.iter();
-        let patterns: Vec<_> = patterns.map(Pattern::to_string).collect();
+        let patterns: Vec<_> = self.0.as_ref()?.iter().map(Pattern::to_string).collect();
         Some(format!("{}{}", Self::ENTRY_PREFIX, patterns.join(",")))
     }
 

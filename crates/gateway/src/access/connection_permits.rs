@@ -53,13 +53,14 @@ impl ConnectionPermits {
 
     fn try_acquire(self: &Arc<Self>, principal: &str) -> Option<PrincipalPermit> {
         let mut held = self.held.lock();
-        let own = held.by_principal.get(principal).copied().unwrap_or(0);
-        let available = self.max.saturating_sub(held.total - own);
-        if held.total >= self.max || own >= available - available / 8 {
+        let held_by_principal = held.by_principal.get(principal).copied().unwrap_or(0);
+        let available = self.max.saturating_sub(held.total - held_by_principal);
+        if held.total >= self.max || held_by_principal >= available - available / 8 {
             return None;
         }
         held.total += 1;
-        held.by_principal.insert(principal.to_owned(), own + 1);
+        held.by_principal
+            .insert(principal.to_owned(), held_by_principal + 1);
         Some(PrincipalPermit {
             permits: Arc::clone(self),
             principal: principal.to_owned(),
@@ -71,9 +72,9 @@ impl Drop for PrincipalPermit {
     fn drop(&mut self) {
         let mut held = self.permits.held.lock();
         held.total -= 1;
-        if let Some(own) = held.by_principal.get_mut(&self.principal) {
-            *own -= 1;
-            if *own == 0 {
+        if let Some(held_by_principal) = held.by_principal.get_mut(&self.principal) {
+            *held_by_principal -= 1;
+            if *held_by_principal == 0 {
                 held.by_principal.remove(&self.principal);
             }
         }

@@ -1,7 +1,7 @@
 //! The checks of requests over TCP: an allowed host, an allowed origin and a token.
 
 mod host;
-mod refusal;
+mod rejection;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
 
 use super::{AccessGrant, Scope, TokenCheck, TokenCheckError, TokenValidity};
-use host::{authority_of, is_same, name_of};
+use host::{authority, host_name, is_same};
 use pillion_config::TcpSection;
-pub use refusal::AccessRejection;
+pub use rejection::AccessRejection;
 
 /// An alternative header for the token in requests below `/v1/`.
 const API_KEY: &str = "x-api-key";
@@ -54,15 +54,15 @@ impl AccessGate {
         }
     }
 
-    /// Checks a request that needs the scope `needed`. Returns what its token allows, or `None` for a
+    /// Checks a request that needs the scope `required`. Returns what its token allows, or `None` for a
     /// route that needs no token.
     ///
     /// # Errors
-    /// [`AccessRejection`].
+    /// The host, the origin or the token of the request is not allowed, or the token lacks the scope.
     pub async fn enter(
         &self,
         request: &Parts,
-        needed: Scope,
+        required: Scope,
     ) -> Result<Option<AccessGrant>, AccessRejection> {
         let headers = &request.headers;
         let host = self.check_host(request)?;
@@ -79,22 +79,22 @@ impl AccessGate {
                 Err(AccessRejection::NoToken)
             };
         };
-        let grant = self
+        let checked = self
             .check(token)
             .await
             .map_err(AccessRejection::CannotCheck)?;
-        let grant = grant.ok_or(AccessRejection::BadToken)?;
-        if grant.allows(needed) {
+        let grant = checked.ok_or(AccessRejection::BadToken)?;
+        if grant.allows(required) {
             Ok(Some(grant))
         } else {
-            Err(AccessRejection::Scope { needed })
+            Err(AccessRejection::Scope { required })
         }
     }
 
     /// Returns what the token allows, or `None` for an unknown or revoked token.
     ///
     /// # Errors
-    /// If the tokens cannot be read.
+    /// The tokens cannot be read.
     pub(super) async fn check(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
         self.tokens.check(token).await
     }
@@ -106,22 +106,25 @@ impl AccessGate {
         grant: &AccessGrant,
         current_gate: impl Fn() -> Option<Arc<AccessGate>> + Send + Sync + 'static,
     ) -> TokenValidity {
-        let token = bearer(&request.headers).ok().flatten();
-        let token = token.or_else(|| api_key(&request.headers).ok().flatten());
-        let token = token.unwrap_or_default();
+        let token = bearer(&request.headers)
+            .ok()
+            .flatten()
+            .or_else(|| api_key(&request.headers).ok().flatten())
+            .unwrap_or_default();
         TokenValidity::new(token, grant.clone(), current_gate)
     }
 
     /// Returns the host of the request if it is allowed.
     fn check_host<'a>(&self, request: &'a Parts) -> Result<&'a str, AccessRejection> {
         let mut values = request.headers.get_all(HOST).iter();
-        let host = values.next().ok_or(AccessRejection::Host)?;
-        let host = host.to_str().map_err(|_| AccessRejection::Host)?;
+        let header = values.next().ok_or(AccessRejection::Host)?;
+        let host = header.to_str().map_err(|_| AccessRejection::Host)?;
         let target = request.uri.authority().map(|authority| authority.as_str());
-        let is_ours = |authority: &str| {
-            name_of(authority).is_some_and(|name| self.hosts.iter().any(|host| is_same(host, name)))
+        let is_known_host = |authority: &str| {
+            host_name(authority)
+                .is_some_and(|name| self.hosts.iter().any(|host| is_same(host, name)))
         };
-        if values.next().is_none() && is_ours(host) && target.is_none_or(is_ours) {
+        if values.next().is_none() && is_known_host(host) && target.is_none_or(is_known_host) {
             Ok(host)
         } else {
             Err(AccessRejection::Host)
@@ -151,8 +154,9 @@ impl AccessGate {
         for origin in headers.get_all(ORIGIN) {
             let origin = origin.to_str().map_err(|_| AccessRejection::Origin)?;
             let is_named = self.is_configured(origin);
-            let is_own = authority_of(origin).is_some_and(|own| is_same(own, host));
-            if !is_named && !is_own {
+            let is_same_origin =
+                authority(origin).is_some_and(|authority| is_same(authority, host));
+            if !is_named && !is_same_origin {
                 return Err(AccessRejection::Origin);
             }
         }

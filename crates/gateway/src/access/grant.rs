@@ -30,7 +30,7 @@ impl Scope {
         }
     }
 
-    /// Returns the scope's name.
+    /// Returns the name of the scope in lists of tokens and in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,8 +56,8 @@ impl Scope {
             path.starts_with("/api/v1/servers/") && path.ends_with("/resources/read");
         let uses_user_credentials =
             path.starts_with("/api/v1/servers/") && path.contains("/credentials");
-        let is_kept = path.starts_with("/api/v1/packs/");
-        if uses_user_credentials || is_kept {
+        let needs_admin = path.starts_with("/api/v1/packs/");
+        if uses_user_credentials || needs_admin {
             Self::Admin
         } else if calls_tools || chats || reads_resource {
             Self::Execute
@@ -87,7 +87,7 @@ pub struct AccessGrant {
     pub name: String,
     /// The kind of holder that `name` names.
     pub holder: GrantHolder,
-    /// The highest permission level.
+    /// The scope, which includes all lower ones.
     pub scope: Scope,
     /// The users for whom the holder may act.
     pub users: Users,
@@ -99,12 +99,12 @@ pub struct AccessGrant {
 /// their limits. In records, a request may name any user, unless the token has a user of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Users {
-    /// No user.
+    /// The holder may act for no user.
     #[default]
     Nobody,
     /// Only this user; requests cannot name another user.
     One(String),
-    /// All users.
+    /// The holder may act for every user.
     Anybody,
 }
 
@@ -161,7 +161,7 @@ impl AccessGrant {
     #[must_use]
     pub fn may_act_for(&self, user: &str) -> bool {
         match &self.users {
-            Users::One(own) => own == user,
+            Users::One(allowed) => allowed == user,
             Users::Anybody => true,
             Users::Nobody => self.allows(Scope::Admin),
         }
@@ -173,7 +173,7 @@ impl AccessGrant {
     #[must_use]
     pub fn only_user(&self) -> Option<&str> {
         match &self.users {
-            Users::One(own) => Some(own),
+            Users::One(allowed) => Some(allowed),
             Users::Nobody | Users::Anybody => None,
         }
     }
@@ -199,38 +199,38 @@ mod tests {
 
     #[test]
     fn l3_a_route_without_a_rule_needs_admin() {
-        let needed = |method, path| Scope::required_scope(&method, path);
-        assert_eq!(needed(Method::GET, "/api/v1/tools/"), Scope::Read);
-        assert_eq!(needed(Method::GET, "/metrics"), Scope::Read);
-        assert_eq!(needed(Method::POST, "/mcp/"), Scope::Execute);
-        assert_eq!(needed(Method::GET, "/mcp"), Scope::Execute);
-        assert_eq!(needed(Method::POST, "/mcp/stdio"), Scope::Execute);
+        let required = |method, path| Scope::required_scope(&method, path);
+        assert_eq!(required(Method::GET, "/api/v1/tools/"), Scope::Read);
+        assert_eq!(required(Method::GET, "/metrics"), Scope::Read);
+        assert_eq!(required(Method::POST, "/mcp/"), Scope::Execute);
+        assert_eq!(required(Method::GET, "/mcp"), Scope::Execute);
+        assert_eq!(required(Method::POST, "/mcp/stdio"), Scope::Execute);
         assert_eq!(
-            needed(Method::POST, "/api/v1/tools/execute/x"),
+            required(Method::POST, "/api/v1/tools/execute/x"),
             Scope::Execute
         );
-        assert_eq!(needed(Method::POST, "/v1/messages"), Scope::Execute);
+        assert_eq!(required(Method::POST, "/v1/messages"), Scope::Execute);
         // Unknown route: a token with the scope for chats receives the route's error, not
         // `insufficient scope`.
         let count = "/v1/messages/count_tokens";
-        assert_eq!(needed(Method::POST, count), Scope::Execute);
-        assert_eq!(needed(Method::GET, "/v1/models/x"), Scope::Read);
-        assert_eq!(needed(Method::POST, "/api/v1/servers"), Scope::Admin);
+        assert_eq!(required(Method::POST, count), Scope::Execute);
+        assert_eq!(required(Method::GET, "/v1/models/x"), Scope::Read);
+        assert_eq!(required(Method::POST, "/api/v1/servers"), Scope::Admin);
         let connect = "/api/v1/servers/far/connect";
-        assert_eq!(needed(Method::POST, connect), Scope::Admin);
+        assert_eq!(required(Method::POST, connect), Scope::Admin);
         let resources = "/api/v1/servers/far/resources";
-        assert_eq!(needed(Method::GET, resources), Scope::Read);
+        assert_eq!(required(Method::GET, resources), Scope::Read);
         let read = "/api/v1/servers/far/resources/read/";
-        assert_eq!(needed(Method::GET, read), Scope::Execute);
+        assert_eq!(required(Method::GET, read), Scope::Execute);
         let approve = "/api/v1/approvals/1/approve";
-        assert_eq!(needed(Method::POST, approve), Scope::Approve);
-        assert_eq!(needed(Method::GET, "/api/v1/approvals/1"), Scope::Read);
+        assert_eq!(required(Method::POST, approve), Scope::Approve);
+        assert_eq!(required(Method::GET, "/api/v1/approvals/1"), Scope::Read);
         let format = "/api/v1/formats/openai/tools";
-        assert_eq!(needed(Method::POST, format), Scope::Read);
-        assert_eq!(needed(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
-        assert_eq!(needed(Method::GET, "/api/v1/packs/"), Scope::Read);
+        assert_eq!(required(Method::POST, format), Scope::Read);
+        assert_eq!(required(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
+        assert_eq!(required(Method::GET, "/api/v1/packs/"), Scope::Read);
         let scenes = "/api/v1/packs/tabletop/scenes";
-        assert_eq!(needed(Method::GET, scenes), Scope::Admin);
+        assert_eq!(required(Method::GET, scenes), Scope::Admin);
     }
 
     #[test]

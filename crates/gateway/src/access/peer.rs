@@ -13,9 +13,9 @@ pub enum Peer {
         /// The process id, if the system reports it. The process may have ended since.
         pid: Option<i32>,
     },
-    /// A TCP client.
+    /// A client that is connected over TCP.
     Network {
-        /// The client's address.
+        /// The address and port of the client.
         address: SocketAddr,
     },
 }

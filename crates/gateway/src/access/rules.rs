@@ -26,12 +26,12 @@ pub enum RuleError {
     /// The group does not exist.
     #[error("socket.allow_groups: there is no group '{0}'")]
     UnknownGroup(String),
-    /// The lookup failed.
+    /// The system's user or group database cannot be read.
     #[error("socket: cannot look up '{name}': {source}")]
     Lookup {
         /// The name of the user or group.
         name: String,
-        /// The system's error.
+        /// Why the lookup failed.
         #[source]
         source: io::Error,
     },
@@ -54,7 +54,7 @@ impl PeerRules {
         allowed.uids.insert(0);
         allowed.uids.insert(nix::unistd::geteuid().as_raw());
         for User(name) in socket.allow_users.iter().flatten() {
-            allowed.uids.insert(uid_of(name)?);
+            allowed.uids.insert(find_uid(name)?);
         }
         for group in socket.allow_groups.iter().flatten() {
             allowed.add_group(group)?;
@@ -74,14 +74,14 @@ impl PeerRules {
 
 impl Allowed {
     fn add_group(&mut self, group: &Group) -> Result<(), RuleError> {
-        let found = match group {
+        let lookup = match group {
             Group::Id(id) => {
                 self.gids.insert(*id);
                 nix::unistd::Group::from_gid((*id).into())
             }
             Group::Name(name) => nix::unistd::Group::from_name(name),
         };
-        let found = found.map_err(|errno| RuleError::Lookup {
+        let found = lookup.map_err(|errno| RuleError::Lookup {
             name: group.to_string(),
             source: errno.into(),
         })?;
@@ -102,7 +102,7 @@ impl Allowed {
     }
 }
 
-fn uid_of(name: &str) -> Result<u32, RuleError> {
+fn find_uid(name: &str) -> Result<u32, RuleError> {
     match nix::unistd::User::from_name(name) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
         Ok(None) => Err(RuleError::UnknownUser(name.to_owned())),

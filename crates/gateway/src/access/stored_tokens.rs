@@ -50,7 +50,7 @@ impl NewToken {
 
     /// Returns the hash that is stored.
     pub fn hash(&self) -> String {
-        hash_of(&self.0)
+        token_hash(&self.0)
     }
 }
 
@@ -75,13 +75,13 @@ impl StoredTokens {
     }
 
     async fn find(&self, token: &str) -> Result<Option<AccessGrant>, TokenCheckError> {
-        let hash = hash_of(token);
-        let found = timeout(LOOKUP_TIMEOUT, self.store.access_token(&hash)).await;
-        let found = found.unwrap_or_else(|_| {
+        let hash = token_hash(token);
+        let lookup = timeout(LOOKUP_TIMEOUT, self.store.access_token(&hash)).await;
+        let result = lookup.unwrap_or_else(|_| {
             let message = "the store did not respond to the lookup of a token";
             Err(StoreError::unavailable(message))
         });
-        let found = found.map_err(|error| TokenCheckError(Box::new(error)))?;
+        let found = result.map_err(|error| TokenCheckError(Box::new(error)))?;
         let now = Timestamp::now();
         let Some(found) = found.filter(|token| {
             token.revoked_at.is_none() && token.expires_at.is_none_or(|at| at > now)
@@ -149,7 +149,7 @@ impl fmt::Debug for StoredTokens {
     }
 }
 
-fn hash_of(token: &str) -> String {
+fn token_hash(token: &str) -> String {
     let hash = Sha256::digest(token.as_bytes());
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -3,7 +3,7 @@ use std::pin::Pin;
 
 use super::AccessGrant;
 
-/// The result of [`TokenCheck::check`].
+/// The future of [`TokenCheck::check`], whose output is the grant of a valid token.
 pub type CheckFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Option<AccessGrant>, TokenCheckError>> + Send + 'a>>;
 

@@ -55,18 +55,18 @@ pub enum TokenListError {
     Read(#[source] ConfigError),
     /// The last line of the file has no line break.
     #[error(
-        "{place}: the line has no line break at its end, so the words that restrict its token may \
+        "{position}: the line has no line break at its end, so the words that restrict its token may \
          be missing: if the line is complete, end it with a line break"
     )]
     NoLineBreak {
         /// The file and the line.
-        place: String,
+        position: String,
     },
-    /// An entry is invalid.
-    #[error("{place}: expected NAME SCOPE TOKEN: {reason}")]
+    /// An entry does not have the format `NAME SCOPE TOKEN`.
+    #[error("{position}: expected NAME SCOPE TOKEN: {reason}")]
     Entry {
         /// The position of the entry: a file and a line, or a variable and the entry's number.
-        place: String,
+        position: String,
         /// What is wrong with the entry.
         reason: &'static str,
     },
@@ -82,7 +82,7 @@ impl TokenList {
     /// Reads the file with tokens that the configuration names, if any.
     ///
     /// # Errors
-    /// [`TokenListError::Read`].
+    /// [`TokenListError::Read`]: the file cannot be read.
     pub fn read_file(tcp: &TcpSection) -> Result<Option<ConfigFile>, TokenListError> {
         let file = tcp.tokens_file.as_deref().map(ConfigFile::read);
         file.transpose().map_err(TokenListError::Read)
@@ -92,7 +92,7 @@ impl TokenList {
     /// [`read_file`](Self::read_file) has read.
     ///
     /// # Errors
-    /// [`TokenListError`].
+    /// An entry is invalid, or a variable is not set.
     pub fn parse(
         tcp: &TcpSection,
         file: Option<&ConfigFile>,
@@ -100,8 +100,9 @@ impl TokenList {
     ) -> Result<Self, TokenListError> {
         let mut entries = Vec::new();
         if let Some(name) = &tcp.tokens_env {
-            let value = variable(name).filter(|value| !value.trim().is_empty());
-            let value = value.ok_or_else(|| TokenListError::NoVariable(name.clone()))?;
+            let value = variable(name)
+                .filter(|value| !value.trim().is_empty())
+                .ok_or_else(|| TokenListError::NoVariable(name.clone()))?;
             entries.extend(Self::from_variable(&value, name)?.entries);
         }
         if let Some(file) = file {
@@ -131,8 +132,8 @@ impl TokenList {
     /// [`TokenListError`]: an entry is invalid, or there are no entries.
     pub fn from_variable(value: &str, name: &str) -> Result<Self, TokenListError> {
         let parts = value.split([';', '\n']).enumerate();
-        let parts = parts.map(|(place, part)| (format!("{name} (entry {})", place + 1), part));
-        parse_entries(parts, name, true)
+        let entries = parts.map(|(index, part)| (format!("{name} (entry {})", index + 1), part));
+        parse_entries(entries, name, true)
     }
 
     /// Parses the tokens of a file; `name` is the file's name in errors.
@@ -142,12 +143,12 @@ impl TokenList {
     /// that restrict a token follow it, so that a line that is cut off may grant more.
     pub fn from_file(text: &str, name: &str) -> Result<Self, TokenListError> {
         if ends_within_line(text) {
-            let place = format!("{name}:{}", text.lines().count());
-            return Err(TokenListError::NoLineBreak { place });
+            let position = format!("{name}:{}", text.lines().count());
+            return Err(TokenListError::NoLineBreak { position });
         }
         let lines = text.lines().enumerate();
-        let lines = lines.map(|(place, line)| (format!("{name}:{}", place + 1), line));
-        parse_entries(lines, name, false)
+        let entries = lines.map(|(index, line)| (format!("{name}:{}", index + 1), line));
+        parse_entries(entries, name, false)
     }
 
     /// Returns whether a token has this name.
@@ -189,13 +190,13 @@ fn parse_entries<'a>(
     plain: bool,
 ) -> Result<TokenList, TokenListError> {
     let mut entries = Vec::new();
-    for (place, part) in parts {
+    for (position, part) in parts {
         let part = without_comment(part);
         if part.trim().is_empty() {
             continue;
         }
         let entry = entry(part, plain);
-        entries.push(entry.map_err(|reason| TokenListError::Entry { place, reason })?);
+        entries.push(entry.map_err(|reason| TokenListError::Entry { position, reason })?);
     }
     if entries.is_empty() {
         return Err(TokenListError::Empty(name.to_owned()));
@@ -207,9 +208,9 @@ fn parse_entries<'a>(
 /// `#`.
 fn without_comment(text: &str) -> &str {
     let mut before = ' ';
-    for (place, letter) in text.char_indices() {
+    for (index, letter) in text.char_indices() {
         if letter == '#' && before.is_whitespace() {
-            return &text[..place];
+            return &text[..index];
         }
         before = letter;
     }
@@ -244,7 +245,7 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     }
     let scope = Scope::parse(scope).ok_or("the scope must be read, execute, approve or admin")?;
     let hash = match token.strip_prefix(HASH_PREFIX) {
-        Some(hex) => hash_of(hex).ok_or("the SHA-256 must have 64 hexadecimal digits")?,
+        Some(hex) => parse_hash(hex).ok_or("the SHA-256 must have 64 hexadecimal digits")?,
         None if !plain => return Err("a token in a file must be sha256: followed by its SHA-256"),
         None if token.len() < MIN_BYTES => {
             return Err("the token must have at least 20 characters");
@@ -261,13 +262,13 @@ fn entry(text: &str, plain: bool) -> Result<Entry, &'static str> {
     Ok(Entry { hash, grant })
 }
 
-fn hash_of(hex: &str) -> Option<[u8; 32]> {
+fn parse_hash(hex: &str) -> Option<[u8; 32]> {
     if hex.len() != 64 || !hex.is_ascii() {
         return None;
     }
     let mut hash = [0; 32];
-    for (place, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * place..2 * place + 2], 16).ok()?;
+    for (index, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).ok()?;
     }
     Some(hash)
 }

@@ -81,18 +81,18 @@ fn check_value(
 
 /// Returns the arguments with which the call runs: `edited`, with the call's own values in place of
 /// the ones that stayed as `shown`. `None` if a text is not JSON.
-pub(super) fn apply(own: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
-    let shown: JsonObject = serde_json::from_str(shown).ok()?;
-    let edited: JsonObject = serde_json::from_str(edited).ok()?;
-    Some(merged(own, &shown, &edited))
+pub(super) fn apply(original: &JsonObject, shown: &str, edited: &str) -> Option<JsonObject> {
+    let shown_members: JsonObject = serde_json::from_str(shown).ok()?;
+    let edited_members: JsonObject = serde_json::from_str(edited).ok()?;
+    Some(merged(original, &shown_members, &edited_members))
 }
 
-fn merged(own: &JsonObject, shown: &JsonObject, edited: &JsonObject) -> JsonObject {
+fn merged(original: &JsonObject, shown: &JsonObject, edited: &JsonObject) -> JsonObject {
     let members = edited.iter().map(|(name, value)| {
-        let value = match (own.get(name), shown.get(name)) {
-            (Some(own), Some(shown)) if shown == value => own.clone(),
-            (Some(Value::Object(own)), Some(Value::Object(shown))) => match value {
-                Value::Object(value) => Value::Object(merged(own, shown, value)),
+        let value = match (original.get(name), shown.get(name)) {
+            (Some(original), Some(shown)) if shown == value => original.clone(),
+            (Some(Value::Object(original)), Some(Value::Object(shown))) => match value {
+                Value::Object(value) => Value::Object(merged(original, shown, value)),
                 _ => value.clone(),
             },
             _ => value.clone(),
@@ -116,39 +116,39 @@ mod tests {
     }
 
     /// Returns the arguments with which a call runs, or the pointer of a rejected member.
-    fn edited(own: Value, edit: impl FnOnce(&mut Value)) -> Result<Value, String> {
+    fn edited(original: Value, edit: impl FnOnce(&mut Value)) -> Result<Value, String> {
         let redaction = Redaction::default();
-        let shown = redaction.shown(&own);
+        let shown = redaction.shown(&original);
         let mut edited = shown.clone();
         edit(&mut edited);
         let edited = object(edited);
         check_edit(&redaction, &shown, &edited)
             .map_err(|EditError::Redacted { pointer }| pointer)?;
         let text = Value::Object(edited).to_string();
-        let merged = apply(&object(own), &shown.to_string(), &text);
+        let merged = apply(&object(original), &shown.to_string(), &text);
         Ok(Value::Object(merged.unwrap()))
     }
 
-    fn own() -> Value {
+    fn original() -> Value {
         json!({"to": "bob", "login": {"user": "ann", "password": "hunter2", "token": {"key": "a"}},
             "list": [{"secret": "1"}, {"secret": "2"}], "plain": [1, 2]})
     }
 
     #[test]
     fn redacted_values_stay_the_callers_own() {
-        let changed = edited(own(), |shown| {
+        let changed = edited(original(), |shown| {
             shown["to"] = json!("carol");
             shown["login"]["user"] = json!("[redacted: string, 7 characters]");
             shown["plain"] = json!([2]);
             shown["new"] = json!({"a": [true]});
         });
-        let mut expected = own();
+        let mut expected = original();
         expected["to"] = json!("carol");
         expected["login"]["user"] = json!("[redacted: string, 7 characters]");
         expected["plain"] = json!([2]);
         expected["new"] = json!({"a": [true]});
         assert_eq!(changed.unwrap(), expected);
-        let removed = edited(own(), |shown| {
+        let removed = edited(original(), |shown| {
             let login = shown["login"].as_object_mut().unwrap();
             login.shift_remove("password");
             shown.as_object_mut().unwrap().shift_remove("list");
@@ -196,9 +196,9 @@ mod tests {
             ),
         ];
         for (edit, pointer) in edits {
-            let own = json!({"login": own()["login"], "plain": [],
+            let original = json!({"login": original()["login"], "plain": [],
                 "list": [{"secret": "1", "n": 1}, {"secret": "2", "n": 2}]});
-            assert_eq!(edited(own, edit), Err(pointer.to_owned()));
+            assert_eq!(edited(original, edit), Err(pointer.to_owned()));
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Pend
     let params = params.ok()?;
     Some(Box::pin(async move {
         let answer = link.ask("elicitation/create", params).await;
-        verdict_of(&answer.ok()?)
+        parse_verdict(&answer.ok()?)
     }))
 }
 
@@ -99,8 +99,12 @@ fn message(redaction: &Redaction, request: &ApprovalRequest) -> Option<String> {
     let arguments = shown(&Value::Object(request.arguments.clone()));
     let mut message =
         format!("May the tool '{name}'{server} run{caller} with these arguments? {arguments}");
-    let further = request.forwarded.as_ref().and_then(without_usual_members);
-    let further = further.map(|further| shown(&further)).unwrap_or_default();
+    let further = request
+        .forwarded
+        .as_ref()
+        .and_then(without_usual_members)
+        .map(|further| shown(&further))
+        .unwrap_or_default();
     if !further.is_empty() {
         message += " The tool also gets these parameters: ";
         message += &further;
@@ -169,7 +173,7 @@ fn without_usual_members(forwarded: &Value) -> Option<Value> {
 }
 
 /// Returns the verdict in an `ElicitResult`, or `None` if it has none.
-fn verdict_of(answer: &Value) -> Option<Verdict> {
+fn parse_verdict(answer: &Value) -> Option<Verdict> {
     match answer["action"].as_str()? {
         "accept" if answer["content"]["decision"] == "approve" => Some(Verdict::Approved),
         "accept" if answer["content"]["decision"] == "deny" => Some(Verdict::Denied),
@@ -299,7 +303,7 @@ mod tests {
             ),
             (json!("approve"), None),
         ] {
-            assert_eq!(verdict_of(&answer), verdict, "{answer}");
+            assert_eq!(parse_verdict(&answer), verdict, "{answer}");
         }
     }
 }

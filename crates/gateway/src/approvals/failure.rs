@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::timestamp::format_timestamp;
 
-/// The approval is pending.
+/// Creates the failure of a call whose approval is not decided yet.
 pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> ToolFailure {
     let message = format!(
         "The call to tool '{}' needs approval {}",
@@ -21,7 +21,7 @@ pub(super) fn undecided(record: &ApprovalRecord, request: &ApprovalRequest) -> T
         .with_metadata("arguments", json!(request.arguments))
 }
 
-/// The approval was denied.
+/// Creates the failure of a call whose approval was denied.
 pub(super) fn denied(record: &ApprovalRecord) -> ToolFailure {
     let mut message = format!("The call to tool '{}' was denied", record.tool);
     let reason = record
@@ -62,7 +62,7 @@ pub(super) fn unreadable() -> ToolFailure {
 
 /// The approval cannot be read or written.
 #[expect(clippy::needless_pass_by_value, reason = "as `map_err` gives it")]
-pub(super) fn of_store(error: StoreError) -> ToolFailure {
+pub(super) fn store_failure(error: StoreError) -> ToolFailure {
     static FAILURES: RepeatLimit = RepeatLimit::new();
     if let Some(repeated) = FAILURES.failed() {
         tracing::error!(%error, repeated, "Cannot read or write approvals in the store");

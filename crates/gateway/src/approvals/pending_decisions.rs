@@ -27,7 +27,7 @@ pub struct PendingDecisions {
     /// Held while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
     pub(super) opening: tokio::sync::Mutex<()>,
-    /// Polls by approval id.
+    /// The tasks that look up approvals which callers wait for, by approval id.
     polls: Mutex<HashMap<String, Arc<Poll>>>,
     /// Number of waiting callers by principal.
     waiting: Mutex<HashMap<Option<String>, usize>>,
@@ -114,8 +114,8 @@ impl PendingDecisions {
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
         let mut outcome = self.follow(id, look);
-        let decision = outcome.wait_for(Option::is_some).await;
-        let decision = decision.ok().and_then(|decision| decision.clone());
+        let waited = outcome.wait_for(Option::is_some).await;
+        let decision = waited.ok().and_then(|decision| decision.clone());
         // The task was dropped, for example with its runtime.
         decision.unwrap_or_else(|| Err(failure::unreachable()))
     }
@@ -157,7 +157,7 @@ impl Registered {
             let outcome = match look().await {
                 Ok(Some(record)) if record.decision.is_none() => None,
                 Ok(found) => Some(Ok(found)),
-                Err(error) => Some(Err(failure::of_store(error))),
+                Err(error) => Some(Err(failure::store_failure(error))),
             };
             if outcome.is_some() {
                 // The poll is removed before the outcome is published: a later caller starts a new

@@ -9,7 +9,7 @@ use pillion_core::store::{ApprovalRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use tokio::time::Instant;
 
-use super::{Approvals, Shared, decision_of, elicitation, failure};
+use super::{Approvals, Shared, elicitation, failure, recorded_decision};
 
 /// Interval at which a waiting caller checks the system clock, because the clock may be set.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,7 +42,7 @@ impl Approvals {
             tokio::select! {
                 known = &mut outcome => {
                     let known = known?;
-                    let decision = known.as_ref().and_then(|known| decision_of(known, request));
+                    let decision = known.as_ref().and_then(|known| recorded_decision(known, request));
                     return decision.unwrap_or_else(|| Err(failure::undecided(record, request)));
                 }
                 () = &mut closed => {}
@@ -85,15 +85,16 @@ impl Approvals {
                     if record.decision.is_some() {
                         return true;
                     }
-                    let left = record.expires_at.as_millis() - now.as_millis();
-                    let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+                    let millis = record.expires_at.as_millis() - now.as_millis();
+                    let left = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
                     until = until.min(Instant::now() + left);
                 }
                 _ => return false,
             }
         }
-        let outcomes = ids.iter();
-        let outcomes = outcomes.map(|id| Box::pin(pending.outcome(id, look(store, id))));
+        let outcomes = ids
+            .iter()
+            .map(|id| Box::pin(pending.outcome(id, look(store, id))));
         tokio::select! {
             (outcome, ..) = select_all(outcomes) => matches!(outcome, Ok(Some(_))),
             () = pending.closed() => false,

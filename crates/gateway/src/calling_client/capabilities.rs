@@ -25,22 +25,23 @@ pub fn bounded(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
     let mut left = MAX_BYTES;
     let (known, others): (Vec<_>, Vec<_>) = declared
         .into_iter()
-        .partition(|(name, _)| members_of(name).is_some());
+        .partition(|(name, _)| known_members(name).is_some());
     let known = known.into_iter().map(|(name, value)| {
-        let members = members_of(&name).unwrap_or_default();
-        let value = match length(&value) <= MAX_KNOWN_BYTES {
-            true => value,
-            false => reduced(value, members),
+        let members = known_members(&name).unwrap_or_default();
+        let value = if length(&value) <= MAX_KNOWN_BYTES {
+            value
+        } else {
+            reduced(value, members)
         };
         (name, value)
     });
     let mut is_complete = true;
-    let mut kept: Map<String, Value> = Map::new();
+    let mut bounded: Map<String, Value> = Map::new();
     for (name, value) in known.chain(others) {
         let bytes = name.len() + length(&value);
         if bytes <= left {
             left -= bytes;
-            kept.insert(name, value);
+            bounded.insert(name, value);
         } else {
             is_complete = false;
         }
@@ -51,10 +52,10 @@ pub fn bounded(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
             "Ignored the capabilities of an MCP client beyond the size limit"
         );
     }
-    Arc::new(kept)
+    Arc::new(bounded)
 }
 
-fn members_of(capability: &str) -> Option<&'static [&'static str]> {
+fn known_members(capability: &str) -> Option<&'static [&'static str]> {
     let mut known = KNOWN_CAPABILITIES.iter();
     let found = known.find(|(name, _)| *name == capability);
     found.map(|(_, members)| *members)
@@ -100,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    fn kept(declared: &Value) -> Value {
+    fn bounded_value(declared: &Value) -> Value {
         Value::Object((*bounded(declared.as_object().cloned().unwrap())).clone())
     }
 
@@ -114,7 +115,7 @@ mod tests {
             "experimental": {"own": {"depth": 3}},
             "later": {"a": [1, 2]},
         });
-        assert_eq!(kept(&declared), declared);
+        assert_eq!(bounded_value(&declared), declared);
     }
 
     #[test]
@@ -134,7 +135,7 @@ mod tests {
             "roots": {},
             "extensions": {"own": {}},
         });
-        assert_eq!(kept(&declared), expected);
+        assert_eq!(bounded_value(&declared), expected);
         let many: Map<_, _> = (0..10_000).map(|n| (format!("c{n}"), json!({}))).collect();
         assert!(length(&Value::Object((*bounded(many)).clone())) < 2 * MAX_BYTES);
     }

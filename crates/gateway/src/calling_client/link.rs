@@ -27,7 +27,7 @@ const MAX_WAITING: usize = 256;
 /// A message that a running request sends before its result.
 #[derive(Debug)]
 pub enum ClientMessage {
-    /// A serialized message.
+    /// A notification or response, serialized as JSON-RPC.
     Notice(Bytes),
     /// A request that the client must answer.
     Question(Question),
@@ -36,9 +36,9 @@ pub enum ClientMessage {
 /// A request of an upstream server to the client.
 #[derive(Debug)]
 pub struct Question {
-    /// The JSON-RPC method.
+    /// The method of the request, such as `elicitation/create`.
     pub method: String,
-    /// The JSON-RPC parameters.
+    /// The parameters of the request.
     pub params: Box<RawValue>,
     /// Takes the client's response.
     pub reply: oneshot::Sender<Result<Value, RpcError>>,
@@ -51,7 +51,7 @@ pub struct Requester {
     pub owner: Uuid,
     /// The negotiated revision of MCP.
     pub version: ProtocolVersion,
-    /// The client's `ClientCapabilities`.
+    /// The capabilities that the client declares (`ClientCapabilities`).
     pub capabilities: Arc<Map<String, Value>>,
     /// The lowest level of log messages that the client wants.
     pub log_level: LogThreshold,
@@ -88,16 +88,16 @@ impl LogThreshold {
 /// The link from one request back to its client.
 #[derive(Debug)]
 pub struct Link {
-    /// The client.
+    /// The client that made the request.
     pub requester: Requester,
     messages: mpsc::Sender<ClientMessage>,
     progress_token: Option<Box<RawValue>>,
     /// The log level in the request itself (MCP 2026-07-28).
-    own_level: Option<Box<RawValue>>,
+    request_level: Option<Box<RawValue>>,
     /// The other parameters, which are forwarded to the upstream server.
     others: Members,
     /// The trace context in the request's `_meta`.
-    trace_of_meta: Option<TraceContext>,
+    meta_trace: Option<TraceContext>,
     /// The trace context in which the request is handled.
     trace: OnceLock<TraceContext>,
 }
@@ -114,7 +114,7 @@ pub(crate) struct ForwardedCall<'a> {
 
 /// The `_meta` of a forwarded call.
 enum ForwardedMeta {
-    /// The client's.
+    /// The `_meta` of the request, unchanged.
     Unchanged,
     /// Another one; `None` for no `_meta`.
     Replaced(Option<Box<RawValue>>),
@@ -149,12 +149,12 @@ impl Link {
     ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
         let (messages, comes_out) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
-        let progress_token = meta.shift_remove("progressToken");
         // Each progress notification repeats the token.
-        let progress_token = progress_token
+        let progress_token = meta
+            .shift_remove("progressToken")
             .filter(|token| token.get() != "null" && token.get().len() <= MAX_ID_BYTES);
-        let own_level = meta.shift_remove(LOG_LEVEL);
-        let trace_of_meta = trace_of(&meta);
+        let request_level = meta.shift_remove(LOG_LEVEL);
+        let meta_trace = parse_trace(&meta);
         // The remaining reserved keys are meant for the sidecar alone.
         meta.retain(|key, _| !key.starts_with(RESERVED_META));
         let mut others = request.params.clone();
@@ -166,9 +166,9 @@ impl Link {
             requester,
             messages,
             progress_token,
-            own_level,
+            request_level,
             others,
-            trace_of_meta,
+            meta_trace,
             trace: OnceLock::new(),
         };
         (Arc::new(link), comes_out)
@@ -221,9 +221,10 @@ impl Link {
     /// Returns the request's `_meta` in this trace context; `None` if that is the client's own
     /// trace context.
     fn meta_in(&self, trace: Option<&TraceContext>) -> Option<Box<RawValue>> {
-        let trace = trace.filter(|trace| Some(*trace) != self.trace_of_meta.as_ref())?;
-        let meta = self.others.get("_meta");
-        let mut meta: Members = meta
+        let trace = trace.filter(|trace| Some(*trace) != self.meta_trace.as_ref())?;
+        let mut meta: Members = self
+            .others
+            .get("_meta")
             .and_then(|meta| serde_json::from_str(meta.get()).ok())
             .unwrap_or_default();
         meta.shift_remove(TRACE_KEYS[1]);
@@ -236,8 +237,8 @@ impl Link {
     }
 
     /// Returns the trace context in the request's `_meta`.
-    pub fn trace_of_meta(&self) -> Option<&TraceContext> {
-        self.trace_of_meta.as_ref()
+    pub fn meta_trace(&self) -> Option<&TraceContext> {
+        self.meta_trace.as_ref()
     }
 
     /// Returns the trace context in which the request is handled.
@@ -261,7 +262,7 @@ impl Link {
         if self.requester.version.supports(Feature::RequestMetadata) {
             options = options.return_input_requests();
         }
-        if let Some(level) = &self.own_level
+        if let Some(level) = &self.request_level
             && let Ok(level) = serde_json::from_str(level.get())
         {
             options = options.meta(LOG_LEVEL, level);
@@ -298,21 +299,21 @@ impl Link {
     /// `invalid_input` if an object has two members of one name: a person would see one of them,
     /// and the server might use the other.
     pub(crate) fn forwarded(&self) -> Result<Option<ForwardedParameters>, ToolFailure> {
-        let mut own = Members::new();
-        if let Some(level) = &self.own_level {
-            own.insert(LOG_LEVEL.to_owned(), level.clone());
+        let mut reserved = Members::new();
+        if let Some(level) = &self.request_level {
+            reserved.insert(LOG_LEVEL.to_owned(), level.clone());
         }
         let capabilities = &self.requester.capabilities;
         if !capabilities.is_empty() {
             let capabilities = message::raw(&**capabilities).map_err(|_| unclear_parameters())?;
-            own.insert(CLIENT_CAPABILITIES.to_owned(), capabilities);
+            reserved.insert(CLIENT_CAPABILITIES.to_owned(), capabilities);
         }
         let mut all = self.further_params();
         all.shift_remove("_meta");
-        if !own.is_empty() {
+        if !reserved.is_empty() {
             all.insert(
                 "_meta".to_owned(),
-                message::raw(&own).map_err(|_| unclear_parameters())?,
+                message::raw(&reserved).map_err(|_| unclear_parameters())?,
             );
         }
         if all.is_empty() {
@@ -337,7 +338,7 @@ impl Link {
             .filter(|(key, _)| !["name", "arguments"].contains(&key.as_str()))
             .filter_map(|(key, value)| {
                 let value = match key.as_str() {
-                    "_meta" => without_trace(value, self.trace_of_meta.as_ref())?,
+                    "_meta" => without_trace(value, self.meta_trace.as_ref())?,
                     _ => value.clone(),
                 };
                 Some((key.clone(), value))
@@ -348,13 +349,12 @@ impl Link {
     /// Forwards a log message, if the client wants its level.
     pub(crate) fn log(&self, params: &RawValue) {
         let level = level_of(params);
-        let wanted = match &self.own_level {
-            Some(own) => {
-                serde_json::from_str::<McpLogLevel>(own.get()).is_ok_and(|own| level >= Some(own))
-            }
+        let is_logged = match &self.request_level {
+            Some(request_level) => serde_json::from_str::<McpLogLevel>(request_level.get())
+                .is_ok_and(|min| level >= Some(min)),
             None => level.is_some_and(|level| self.requester.log_level.admits(level)),
         };
-        if wanted && self.requester.can_stream {
+        if is_logged && self.requester.can_stream {
             let notice = message::outgoing(None, "notifications/message", &params);
             let _ = self.messages.try_send(ClientMessage::Notice(notice));
         }
@@ -363,10 +363,10 @@ impl Link {
     /// Sends a request of an upstream server to the client, and waits for the response.
     pub(crate) async fn ask(&self, method: &str, params: Box<RawValue>) -> Result<Value, RpcError> {
         let Some(capability) = capability_for(method).filter(|_| self.requester.can_stream) else {
-            return Err(refusal(method));
+            return Err(unsupported_method(method));
         };
         if !self.requester.capabilities.contains_key(capability) {
-            return Err(refusal(method));
+            return Err(unsupported_method(method));
         }
         let (reply, answer) = oneshot::channel();
         let question = Question {
@@ -375,15 +375,18 @@ impl Link {
             reply,
         };
         let gone = || RpcError::new(message::INTERNAL_ERROR, "The client has disconnected");
-        let asked = self.messages.send(ClientMessage::Question(question)).await;
-        asked.map_err(|_| gone())?;
+        let sent = self.messages.send(ClientMessage::Question(question)).await;
+        sent.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 
     /// Returns whether the client supports elicitation with forms.
     pub(crate) fn supports_forms(&self) -> bool {
-        let elicitation = self.requester.capabilities.get("elicitation");
-        let elicitation = elicitation.and_then(Value::as_object);
+        let elicitation = self
+            .requester
+            .capabilities
+            .get("elicitation")
+            .and_then(Value::as_object);
         let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
         forms && self.requester.can_stream
     }
@@ -409,7 +412,7 @@ fn send_progress(
 /// The keys of the trace context in `_meta`.
 const TRACE_KEYS: [&str; 2] = ["traceparent", "tracestate"];
 
-fn trace_of(meta: &Members) -> Option<TraceContext> {
+fn parse_trace(meta: &Members) -> Option<TraceContext> {
     let [parent, state] = TRACE_KEYS.map(|key| {
         let raw = meta.get(key)?;
         serde_json::from_str::<String>(raw.get()).ok()
@@ -443,7 +446,7 @@ fn capability_for(method: &str) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn refusal(method: &str) -> RpcError {
+pub(crate) fn unsupported_method(method: &str) -> RpcError {
     let message = format!("The client that made the call does not support {method}");
     RpcError::new(METHOD_NOT_FOUND, message)
 }
@@ -520,10 +523,7 @@ mod tests {
             r#"{{"name":"far_roll","task":{{"ttl":1e3}},"_meta":{{"a":1,"traceparent":"{parent}","tracestate":"pay=1"}}}}"#
         );
         let link = link(&params, json!({"roots": {}}));
-        let trace = link
-            .trace_of_meta()
-            .cloned()
-            .map(TraceContext::without_state);
+        let trace = link.meta_trace().cloned().map(TraceContext::without_state);
         let arguments = arguments();
         let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
         assert_eq!(
@@ -597,10 +597,7 @@ mod tests {
             let link = link(&params, capabilities);
             let digest = link.forwarded().unwrap().map(|forwarded| forwarded.digest);
             let options = link.options();
-            let trace = link
-                .trace_of_meta()
-                .cloned()
-                .map(TraceContext::without_state);
+            let trace = link.meta_trace().cloned().map(TraceContext::without_state);
             let arguments = arguments();
             let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
             let call = serde_json::to_string(&call).unwrap();

@@ -21,7 +21,7 @@ impl ListedTool {
     /// Reads a checked entry.
     ///
     /// # Errors
-    /// If the entry is not an object.
+    /// The entry is not an object.
     pub(crate) fn new(entry: &RawValue) -> Result<Self, serde_json::Error> {
         let members: Members = serde_json::from_str(entry.get())?;
         Ok(Self {

@@ -26,7 +26,7 @@ pub const HEADER_MISMATCH: i64 = -32020;
 /// The sidecar failed (JSON-RPC 2.0, section 5.1).
 pub const INTERNAL_ERROR: i64 = -32603;
 
-/// Keys of `_meta`.
+/// The key of the protocol revision in `_meta` (MCP 2026-07-28).
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the log level in `_meta` (MCP 2026-07-28).
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -39,13 +39,13 @@ pub type Members = IndexMap<String, Box<RawValue>>;
 /// A message from a client.
 #[derive(Debug)]
 pub enum Inbound {
-    /// A request.
+    /// A message with a method and an id, which expects a response.
     Request(Request),
-    /// A notification.
+    /// A message with a method and without an id.
     Notification {
-        /// The method.
+        /// The method of the notification.
         method: String,
-        /// The parameters.
+        /// The members of `params`; empty if there are none.
         params: Members,
     },
     /// The response to a request of the sidecar.
@@ -62,9 +62,9 @@ pub enum Inbound {
 pub struct Request {
     /// The request's id, as the client wrote it.
     pub id: Box<RawValue>,
-    /// The method.
+    /// The method of the request.
     pub method: String,
-    /// The parameters.
+    /// The members of `params`; empty if there are none.
     pub params: Members,
 }
 
@@ -74,19 +74,23 @@ impl Request {
     pub fn text(&self, key: &str) -> Result<String, RpcError> {
         let wrong = || invalid_params(format!("'{key}' must be a string"));
         let raw = self.params.get(key).ok_or_else(wrong)?;
-        let text: String =
-            serde_json::from_str(raw.get()).map_err(|error| match is_lone_surrogate(&error) {
-                true => unreadable(key, &error),
-                false => wrong(),
-            })?;
+        let text: String = serde_json::from_str(raw.get()).map_err(|error| {
+            if is_lone_surrogate(&error) {
+                unreadable(key, &error)
+            } else {
+                wrong()
+            }
+        })?;
         check_identifier(key, &text)?;
         Ok(text)
     }
 
     /// Returns the approximate memory of the running request, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let members = self.params.iter();
-        let members = members.map(|(name, value)| json_memory(name) + json_memory(value.get()));
+        let members = self
+            .params
+            .iter()
+            .map(|(name, value)| json_memory(name) + json_memory(value.get()));
         json_memory(self.id.get()) + json_memory(&self.method) + members.sum::<u64>()
     }
 
@@ -234,7 +238,7 @@ pub fn used_id() -> RpcError {
     RpcError::new(INVALID_REQUEST, reason)
 }
 
-/// Returns the error `INVALID_PARAMS`.
+/// Creates an error with the code [`INVALID_PARAMS`].
 pub fn invalid_params(message: impl Into<String>) -> RpcError {
     RpcError::new(INVALID_PARAMS, message)
 }
@@ -248,14 +252,14 @@ pub fn unreadable(key: &str, error: &serde_json::Error) -> RpcError {
 /// Checks the length of a parameter that is compared with the entries of lists.
 ///
 /// # Errors
-/// If the text is longer than [`MAX_IDENTIFIER_BYTES`].
+/// The text is longer than [`MAX_IDENTIFIER_BYTES`].
 pub fn check_identifier(key: &str, text: &str) -> Result<(), RpcError> {
-    match text.len() <= MAX_IDENTIFIER_BYTES {
-        true => Ok(()),
-        false => Err(invalid_params(format!(
+    if text.len() > MAX_IDENTIFIER_BYTES {
+        return Err(invalid_params(format!(
             "'{key}' is longer than {MAX_IDENTIFIER_BYTES} bytes"
-        ))),
+        )));
     }
+    Ok(())
 }
 
 /// Returns the error for an unknown `what` with this name.

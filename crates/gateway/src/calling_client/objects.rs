@@ -24,14 +24,14 @@ struct Member {
     name: &'static str,
     shape: &'static ObjectShape,
     /// The member is an object only beside the member with this name.
-    beside: Option<&'static str>,
+    sibling: Option<&'static str>,
 }
 
 const fn member(name: &'static str, shape: &'static ObjectShape) -> Member {
     Member {
         name,
         shape,
-        beside: None,
+        sibling: None,
     }
 }
 
@@ -111,18 +111,18 @@ static RESULT: ObjectShape = ObjectShape {
         Member {
             name: "content",
             shape: &OBJECT,
-            beside: Some("action"),
+            sibling: Some("action"),
         },
     ],
     others: None,
 };
 
 impl ObjectShape {
-    fn of_member(&self, name: &str, all: &Members) -> Option<&'static Self> {
+    fn member_shape(&self, name: &str, all: &Members) -> Option<&'static Self> {
         let mut known = self.members.iter();
         match known.find(|member| member.name == name) {
             Some(member) => {
-                let is_there = member.beside.is_none_or(|other| all.contains_key(other));
+                let is_there = member.sibling.is_none_or(|other| all.contains_key(other));
                 is_there.then_some(member.shape)
             }
             None => self.others,
@@ -152,7 +152,7 @@ impl ObjectShape {
     fn read_members(&self, members: &mut Members) -> bool {
         let mut changes = Vec::new();
         for (name, value) in members.iter() {
-            let Some(shape) = self.of_member(name, members) else {
+            let Some(shape) = self.member_shape(name, members) else {
                 continue;
             };
             if value.get() == "null" {
@@ -186,7 +186,7 @@ pub(super) fn read_params(params: &RawValue) -> Option<Members> {
 /// Reads the result of a request of the server.
 ///
 /// # Errors
-/// If the result has a value that cannot be read, such as `1e999`.
+/// The result has a value that cannot be read, such as `1e999`.
 pub(super) fn read_result(result: &RawValue) -> serde_json::Result<Value> {
     let read = RESULT.read(result);
     serde_json::from_str(read.as_deref().unwrap_or(result).get())

@@ -10,7 +10,7 @@ pub enum CredentialError {
     /// A key of the credential is invalid.
     #[error("{key}: {message}")]
     Invalid {
-        /// The key.
+        /// The key of the request body, such as `authentication`.
         key: String,
         /// What is wrong with the key's value.
         message: String,
@@ -27,7 +27,7 @@ pub enum CredentialError {
     /// The key of the vault cannot be read.
     #[error("vault error: {0}")]
     Key(#[from] MasterKeyError),
-    /// The vault failed.
+    /// A secret cannot be encrypted, decrypted or stored.
     #[error("vault error: {0}")]
     Vault(#[from] VaultError),
     /// The stored credential has no known format.

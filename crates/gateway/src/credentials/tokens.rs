@@ -18,8 +18,8 @@ pub struct Account {
 
 impl Account {
     /// Returns the account of a server that uses OAuth.
-    pub fn of(server: &ServerConfig) -> Option<Self> {
-        let oauth = oauth_of(server)?;
+    pub fn from_server(server: &ServerConfig) -> Option<Self> {
+        let oauth = oauth_config(server)?;
         Some(Self {
             key: TokenKey::new(server.url()?, oauth),
             issuer: oauth.issuer.clone(),
@@ -34,7 +34,7 @@ impl Account {
     }
 }
 
-fn oauth_of(server: &ServerConfig) -> Option<&OAuthConfig> {
+fn oauth_config(server: &ServerConfig) -> Option<&OAuthConfig> {
     match &server.authentication {
         Authentication::OAuth(oauth) => Some(oauth),
         _ => None,
@@ -81,7 +81,7 @@ impl TokenStores {
     }
 
     /// Like [`close`](Self::close), without waiting for tokens that are being saved.
-    pub(super) fn refuse(&self, is_match: impl Fn(&TokenOwner) -> bool) {
+    pub(super) fn close_matching(&self, is_match: impl Fn(&TokenOwner) -> bool) {
         for store in self.find_stores(is_match) {
             store.refuse();
         }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::CredentialError;
-use super::of_server::Credentials;
+use super::server_credentials::Credentials;
 use super::tokens::{Account, TokenOwner, TokenStores};
 
 /// The vault with the users' credentials. Cheap to clone; all clones use a new vault at once.
@@ -30,7 +30,8 @@ pub struct UserCredential {
     /// detected by it.
     pub(crate) version: String,
     /// The scheme, host and port for which the credential was set. It is never sent anywhere else.
-    pub(crate) place: String,
+    #[serde(rename = "place")]
+    pub(crate) origin: String,
     /// When the credential was set, in milliseconds since 1970.
     pub set_at: i64,
     authentication: Map<String, Value>,
@@ -41,14 +42,14 @@ impl UserCredential {
     ///
     /// # Errors
     /// [`CredentialError::Invalid`] if `authentication` is invalid, `none` or `oauth`.
-    pub fn new(place: String, authentication: Value) -> Result<Self, CredentialError> {
+    pub fn new(origin: String, authentication: Value) -> Result<Self, CredentialError> {
         let key = "authentication";
         let Value::Object(authentication) = authentication else {
             return Err(CredentialError::invalid(key, "expected an object"));
         };
         let credential = Self {
             version: Uuid::new_v4().to_string(),
-            place,
+            origin,
             set_at: Timestamp::now().as_millis(),
             authentication,
         };
@@ -67,10 +68,10 @@ impl UserCredential {
     }
 
     /// Creates the record that OAuth has obtained tokens for the user.
-    pub fn authorized(place: String) -> Self {
+    pub fn authorized(origin: String) -> Self {
         Self {
             version: Uuid::new_v4().to_string(),
-            place,
+            origin,
             set_at: Timestamp::now().as_millis(),
             authentication: Map::from_iter([("type".to_owned(), json!("oauth"))]),
         }
@@ -107,7 +108,7 @@ impl UserCredentials {
     /// Returns the store for OAuth tokens of the server itself; `None` without a vault, or if the
     /// server does not use OAuth.
     pub fn tokens_of_server(&self, server: &ServerConfig) -> Option<Arc<VaultTokenStore>> {
-        self.tokens_of(server, String::new(), "")
+        self.token_store(server, String::new(), "")
     }
 
     /// Returns the store for OAuth tokens of a user of the server `id`, with this version of the
@@ -120,39 +121,39 @@ impl UserCredentials {
         version: &str,
     ) -> Option<Arc<VaultTokenStore>> {
         self.close_other_tokens(id, user, Some(version));
-        self.tokens_of(server, identity_of(id, user), version)
+        self.token_store(server, identity_of(id, user), version)
     }
 
     /// Prevents token stores for this user of the server `id` from saving tokens, except those of
-    /// the credential version `good`.
-    pub(crate) fn close_other_tokens(&self, id: &str, user: &str, good: Option<&str>) {
+    /// the credential version `current`.
+    pub(crate) fn close_other_tokens(&self, id: &str, user: &str, current: Option<&str>) {
         let identity = identity_of(id, user);
-        let is_good = |place: &TokenOwner| Some(place.version.as_str()) == good;
+        let is_current = |owner: &TokenOwner| Some(owner.version.as_str()) == current;
         self.tokens
-            .refuse(|place| place.identity == identity && !is_good(place));
+            .close_matching(|owner| owner.identity == identity && !is_current(owner));
     }
 
-    fn tokens_of(
+    fn token_store(
         &self,
         server: &ServerConfig,
         identity: String,
         version: &str,
     ) -> Option<Arc<VaultTokenStore>> {
-        let place = TokenOwner {
+        let owner = TokenOwner {
             identity,
             version: version.to_owned(),
             server: server.label.clone(),
-            key: Account::of(server)?.key,
+            key: Account::from_server(server)?.key,
         };
-        Some(self.tokens.issue(self.vault()?, place))
+        Some(self.tokens.issue(self.vault()?, owner))
     }
 
     /// Closes the token stores of servers themselves that match by server label and key. The tokens
     /// of users are unaffected.
-    pub async fn close_tokens_of_servers(&self, is_meant: impl Fn(&str, &TokenKey) -> bool) {
-        let is_meant =
-            |it: &TokenOwner| it.identity.is_empty() && is_meant(it.server.as_str(), &it.key);
-        self.tokens.close(is_meant).await;
+    pub async fn close_tokens_of_servers(&self, is_match: impl Fn(&str, &TokenKey) -> bool) {
+        let is_servers =
+            |it: &TokenOwner| it.identity.is_empty() && is_match(it.server.as_str(), &it.key);
+        self.tokens.close(is_servers).await;
     }
 
     /// Like [`close_tokens_of_servers`](Self::close_tokens_of_servers) for one key; also removes
@@ -164,10 +165,10 @@ impl UserCredentials {
     }
 
     /// Closes the token stores of users whose server id matches.
-    pub async fn close_tokens_of_users(&self, is_meant: impl Fn(&str) -> bool) {
-        let is_meant =
-            |it: &TokenOwner| parse_id(&it.identity).is_some_and(|[server, _]| is_meant(&server));
-        self.tokens.close(is_meant).await;
+    pub async fn close_tokens_of_users(&self, is_match: impl Fn(&str) -> bool) {
+        let is_users =
+            |it: &TokenOwner| parse_id(&it.identity).is_some_and(|[server, _]| is_match(&server));
+        self.tokens.close(is_users).await;
     }
 
     /// Returns the user's credential for the server `server`; `None` without a vault.
@@ -179,7 +180,7 @@ impl UserCredentials {
         let Some(vault) = self.vault() else {
             return Ok(None);
         };
-        let id = id_of(server, user);
+        let id = credential_id(server, user);
         let found = vault.get(SecretKind::UserCredential, &id).await?;
         found.map(|secret| read(&secret)).transpose()
     }
@@ -193,7 +194,7 @@ impl UserCredentials {
     ) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         let text = serde_json::to_string(credential).map_err(|_| CredentialError::Unreadable)?;
-        let id = id_of(server, user);
+        let id = credential_id(server, user);
         let secret = SecretString::from(text);
         vault.put(SecretKind::UserCredential, &id, &secret).await?;
         if !credential.is_oauth() {
@@ -205,10 +206,10 @@ impl UserCredentials {
     /// Removes the user's credential for the server, including OAuth tokens.
     ///
     /// # Errors
-    /// [`CredentialError::NoUserCredential`] if there is none.
+    /// [`CredentialError::NoUserCredential`]: the user has no credential for the server.
     pub async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
-        let id = id_of(server, user);
+        let id = credential_id(server, user);
         if vault.get(SecretKind::UserCredential, &id).await?.is_none() {
             return Err(CredentialError::NoUserCredential);
         }
@@ -246,8 +247,8 @@ impl UserCredentials {
         };
         let mut all = Vec::new();
         for id in vault.ids(SecretKind::UserCredential).await? {
-            if let Some([of, user]) = parse_id(&id)
-                && of == server
+            if let Some([owner_server, user]) = parse_id(&id)
+                && owner_server == server
                 && let Some(credential) = self.get(server, &user).await?
             {
                 all.push((user, credential));
@@ -260,33 +261,33 @@ impl UserCredentials {
 
 /// Removes the credentials of all users for a server that was removed or moved to another address.
 pub async fn forget_server(store: &dyn Store, server: &str) -> Result<(), StoreError> {
-    for (place, _) in store.secrets().await? {
-        if is_of(&place, server) {
-            store.remove_secret(&place).await?;
+    for (secret_id, _) in store.secrets().await? {
+        if belongs_to(&secret_id, server) {
+            store.remove_secret(&secret_id).await?;
         }
     }
     Ok(())
 }
 
-fn is_of(place: &SecretPlace, server: &str) -> bool {
-    let identity = match place.kind {
-        SecretKind::UserCredential => Some(place.id.clone()),
+fn belongs_to(secret_id: &SecretId, server: &str) -> bool {
+    let identity = match secret_id.kind {
+        SecretKind::UserCredential => Some(secret_id.id.clone()),
         SecretKind::OAuthTokens => {
-            let parts: Option<[String; 3]> = serde_json::from_str(&place.id).ok();
+            let parts: Option<[String; 3]> = serde_json::from_str(&secret_id.id).ok();
             parts.map(|[identity, ..]| identity)
         }
         _ => None,
     };
     let parts = identity.as_deref().and_then(parse_id);
-    parts.is_some_and(|[of, _]| of == server)
+    parts.is_some_and(|[owner_server, _]| owner_server == server)
 }
 
 /// Returns the owner of a user's OAuth tokens, in the format of [`VaultTokenStore`].
 pub fn identity_of(server: &str, user: &str) -> String {
-    id_of(server, user)
+    credential_id(server, user)
 }
 
-fn id_of(server: &str, user: &str) -> String {
+fn credential_id(server: &str, user: &str) -> String {
     json!([server, user]).to_string()
 }
 

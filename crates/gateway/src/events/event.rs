@@ -10,34 +10,34 @@ use super::ToolChanges;
 use crate::client_text::truncate_input;
 use crate::timestamp::format_timestamp;
 
-/// An event.
+/// Something that happened, as the code that publishes it sees it.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A call has come in.
     CallPending {
-        /// The call.
-        place: EventCall<'a>,
-        /// The tool's name.
+        /// The id, origin and user of the call.
+        call_context: EventCall<'a>,
+        /// The name of the called tool.
         tool: &'a str,
     },
     /// The tool of a call is about to run.
     CallStarted {
-        /// The call.
-        place: EventCall<'a>,
-        /// The tool's name.
+        /// The id, origin and user of the call.
+        call_context: EventCall<'a>,
+        /// The name of the called tool.
         tool: &'a str,
         /// The id of the call's record.
         record: Option<CallId>,
     },
     /// A call has finished or was given up.
     CallEnded {
-        /// The call.
-        place: EventCall<'a>,
-        /// The tool's name.
+        /// The id, origin and user of the call.
+        call_context: EventCall<'a>,
+        /// The name of the called tool.
         tool: &'a str,
         /// The status of the call; `Pending` if it waits for an approval.
         status: CallStatus,
-        /// The error's code.
+        /// The code of the error, if the call failed.
         code: Option<ErrorCode>,
         /// The id of the call's record.
         record: Option<Value>,
@@ -46,9 +46,9 @@ pub enum Event<'a> {
     },
     /// The status of an MCP server has changed.
     ServerStatus {
-        /// The server's label.
+        /// The label of the server.
         server: &'a str,
-        /// The new status.
+        /// The status that the server has now.
         status: &'static str,
         /// Why the last request failed.
         error: Option<&'a str>,
@@ -56,14 +56,14 @@ pub enum Event<'a> {
     /// The tools of an MCP server have changed; without `server`, the tools of workers, of the
     /// configuration or of the folder of WebAssembly components.
     ToolsChanged {
-        /// The server's label.
+        /// The label of the server; `None` for tools of no server.
         server: Option<&'a str>,
-        /// What has changed.
+        /// The names of added, removed and changed tools.
         changes: ToolChanges,
     },
-    /// A call needs approval.
+    /// A call waits for an approval.
     ApprovalRequested(&'a ApprovalRecord),
-    /// An approval was decided.
+    /// An operator or a user has decided an approval.
     ApprovalDecided(&'a ApprovalRecord),
     /// A changed configuration was applied, or rejected with an error.
     ConfigurationReloaded {
@@ -139,9 +139,9 @@ impl Event<'_> {
     /// Returns the verified user for whom the event happened, if any.
     pub(super) fn verified_user(&self) -> Option<&str> {
         match self {
-            Self::CallPending { place, .. }
-            | Self::CallStarted { place, .. }
-            | Self::CallEnded { place, .. } => place.context.verified_user(),
+            Self::CallPending { call_context, .. }
+            | Self::CallStarted { call_context, .. }
+            | Self::CallEnded { call_context, .. } => call_context.context.verified_user(),
             Self::ApprovalRequested(record) | Self::ApprovalDecided(record) => {
                 record.verified_user()
             }
@@ -154,17 +154,17 @@ impl Event<'_> {
     /// Returns the event's data: one line of JSON, without secrets and long values.
     pub(super) fn data(&self) -> Value {
         let mut data = match self {
-            Self::CallPending { place, tool } => {
-                let mut data = place.data(tool);
+            Self::CallPending { call_context, tool } => {
+                let mut data = call_context.data(tool);
                 data["status"] = json!(CallStatus::Pending.as_str());
                 data
             }
             Self::CallStarted {
-                place,
+                call_context,
                 tool,
                 record,
             } => {
-                let mut data = place.data(tool);
+                let mut data = call_context.data(tool);
                 data["status"] = json!(CallStatus::Running.as_str());
                 if let Some(record) = record {
                     data["record_id"] = json!(record.to_string());
@@ -172,14 +172,14 @@ impl Event<'_> {
                 data
             }
             Self::CallEnded {
-                place,
+                call_context,
                 tool,
                 status,
                 code,
                 record,
                 elapsed,
             } => {
-                let mut data = place.data(tool);
+                let mut data = call_context.data(tool);
                 data["status"] = json!(status.as_str());
                 data["success"] = json!(*status == CallStatus::Success);
                 data["error_code"] = json!(code.map(ErrorCode::as_str));

@@ -54,15 +54,15 @@ pub struct Listener {
     /// The number of the next event.
     next: u64,
     /// The first message of the stream.
-    greeting: Option<Bytes>,
+    first_message: Option<Bytes>,
 }
 
 impl Listener {
     pub(super) fn new(bus: Arc<Bus>, last: Option<&str>, types: EventKinds) -> Self {
         let news = bus.news.subscribe();
         let now = bus.ring.lock().next;
-        let known = last.map(|last| number_of(last, &bus.epoch).filter(|number| *number < now));
-        let (next, greeting) = match known {
+        let known = last.map(|last| parse_id(last, &bus.epoch).filter(|number| *number < now));
+        let (next, first_message) = match known {
             // With this id, a client can resume before it has received an event.
             None => (now, ready(&bus.epoch, now)),
             Some(Some(number)) => (number + 1, Bytes::from_static(b": again\n\n")),
@@ -77,7 +77,7 @@ impl Listener {
             only_user: None,
             news,
             next,
-            greeting: Some(greeting),
+            first_message: Some(first_message),
         }
     }
 
@@ -89,14 +89,15 @@ impl Listener {
     }
 
     fn may_receive(&self, event: &SerializedEvent) -> bool {
-        let is_of_caller = event.kind.starts_with("call.") || event.kind.starts_with("approval.");
-        !is_of_caller || self.only_user.is_none() || self.only_user == event.verified_user
+        let concerns_caller =
+            event.kind.starts_with("call.") || event.kind.starts_with("approval.");
+        !concerns_caller || self.only_user.is_none() || self.only_user == event.verified_user
     }
 
     /// Waits for the next events, serialized; returns `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Option<Bytes> {
-        if let Some(greeting) = self.greeting.take() {
-            return Some(greeting);
+        if let Some(first_message) = self.first_message.take() {
+            return Some(first_message);
         }
         loop {
             let seen = *self.news.borrow_and_update();
@@ -119,17 +120,17 @@ impl Listener {
             return Some(reset);
         }
         let skipped = usize::try_from(self.next - first).unwrap_or(usize::MAX);
-        let mut taken = Vec::new();
-        for kept in ring.events.iter().skip(skipped) {
-            self.next = kept.number + 1;
-            if self.types.admit(kept.kind) && self.may_receive(kept) {
-                taken.extend_from_slice(&kept.text);
+        let mut selected = Vec::new();
+        for event in ring.events.iter().skip(skipped) {
+            self.next = event.number + 1;
+            if self.types.admit(event.kind) && self.may_receive(event) {
+                selected.extend_from_slice(&event.text);
             }
-            if taken.len() > BATCH_BYTES {
+            if selected.len() > BATCH_BYTES {
                 break;
             }
         }
-        (!taken.is_empty()).then(|| taken.into())
+        (!selected.is_empty()).then(|| selected.into())
     }
 }
 
@@ -139,7 +140,7 @@ impl Drop for Listener {
     }
 }
 
-fn number_of(id: &str, epoch: &str) -> Option<u64> {
+fn parse_id(id: &str, epoch: &str) -> Option<u64> {
     id.strip_prefix(epoch)?.strip_prefix('-')?.parse().ok()
 }
 

@@ -24,7 +24,7 @@ const MAX_PIN_BYTES: usize = 32 * 1024 * 1024;
 pub(super) struct Unaccepted {
     /// Tools with another definition or another name.
     changed: HashSet<String>,
-    /// Tools that were added.
+    /// The names of tools that were added.
     new: HashSet<String>,
 }
 
@@ -189,23 +189,27 @@ async fn find_predecessors(
     definitions: Vec<Definition>,
 ) -> (OwnedPins, Vec<(Definition, Option<String>)>) {
     let pinned = pins.iter().map(size).sum::<usize>();
-    let listed = definitions.iter().map(|definition| definition.text.len());
-    let listed = listed.sum::<usize>();
+    let listed = definitions
+        .iter()
+        .map(|definition| definition.text.len())
+        .sum::<usize>();
     compute::run(owner.server, pinned + listed, move || {
         let by_tool: HashMap<_, _> = pins
             .into_iter()
             .map(|pin| (pin.tool.clone(), pin))
             .collect();
         let mut renames = Renames::new(&by_tool, &definitions);
-        let compared = definitions.into_iter().map(|definition| {
-            let is_new = !by_tool.contains_key(&definition.name);
-            let predecessor = is_new
-                .then(|| renames.predecessor_of(&definition))
-                .flatten();
-            let predecessor = predecessor.map(str::to_owned);
-            (definition, predecessor)
-        });
-        let compared = compared.collect();
+        let compared = definitions
+            .into_iter()
+            .map(|definition| {
+                let is_new = !by_tool.contains_key(&definition.name);
+                let predecessor = is_new
+                    .then(|| renames.find_predecessor(&definition))
+                    .flatten()
+                    .map(str::to_owned);
+                (definition, predecessor)
+            })
+            .collect();
         let bytes = pinned;
         (OwnedPins { by_tool, bytes }, compared)
     })

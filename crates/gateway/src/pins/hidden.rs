@@ -31,9 +31,9 @@ fn search(path: &mut String, value: &Value, found: &mut Vec<String>) {
             }
         }
         Value::Array(items) => {
-            for (place, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 if length < MAX_PATH_BYTES {
-                    path.push_str(&format!("[{place}]"));
+                    path.push_str(&format!("[{index}]"));
                 }
                 search(path, item, found);
                 path.truncate(length);
@@ -72,7 +72,7 @@ fn push_member(path: &mut String, key: &str) {
 /// Returns the kinds of hidden text in a string.
 fn kinds(text: &str) -> Vec<&'static str> {
     let has = |is_it: fn(char) -> bool| text.chars().any(is_it);
-    let kinds = [
+    [
         ("tag characters", has(is_tag_character)),
         (
             "characters that change the text direction",
@@ -84,9 +84,11 @@ fn kinds(text: &str) -> Vec<&'static str> {
             has(is_control_character),
         ),
         ("an HTML comment", text.contains("<!--")),
-    ];
-    let kinds = kinds.into_iter().filter(|(_, is_there)| *is_there);
-    kinds.map(|(what, _)| what).collect()
+    ]
+    .into_iter()
+    .filter(|(_, is_present)| *is_present)
+    .map(|(what, _)| what)
+    .collect()
 }
 
 /// Escapes hidden characters, for a terminal or a log.

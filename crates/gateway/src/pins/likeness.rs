@@ -49,10 +49,12 @@ impl Renames {
         let listed: HashSet<&str> = definitions.iter().map(|it| it.name.as_str()).collect();
         let has_new = listed.iter().any(|name| !pins.contains_key(*name));
         // A waiting tool was never accepted, and is no tool's previous name.
-        let gone = pins.values().filter(|pin| {
+        let is_gone = |pin: &&ToolPin| {
             has_new && !listed.contains(pin.tool.as_str()) && !super::is_never_accepted(pin)
-        });
-        let mut gone: Vec<_> = gone
+        };
+        let mut gone: Vec<_> = pins
+            .values()
+            .filter(is_gone)
             .map(|pin| Likeness::new(&pin.tool, &pin.definition))
             .collect();
         gone.sort_by(|one, other| one.name.cmp(&other.name));
@@ -63,7 +65,7 @@ impl Renames {
     }
 
     /// Returns the name of the tool that is gone and that this new tool is, or may be.
-    pub(super) fn predecessor_of(&mut self, definition: &Definition) -> Option<&str> {
+    pub(super) fn find_predecessor(&mut self, definition: &Definition) -> Option<&str> {
         if self.gone.is_empty() {
             return None;
         }
@@ -77,7 +79,7 @@ impl Renames {
         let compared = self.gone.len().min(self.pairs);
         self.pairs -= compared;
         let (compared, others) = self.gone.split_at(compared);
-        let alike = compared.iter().find(|gone| gone.has_words_of(&new));
+        let alike = compared.iter().find(|gone| gone.shares_words_with(&new));
         Some(&alike.or(others.first())?.name)
     }
 }
@@ -102,7 +104,7 @@ impl Likeness {
 
     /// Returns whether the new tool has most of this tool's words. Further words of the new tool do
     /// not matter: a renamed tool may have more instructions.
-    fn has_words_of(&self, new: &Self) -> bool {
+    fn shares_words_with(&self, new: &Self) -> bool {
         let common = self.words.iter().filter(|word| new.words.contains(word));
         self.words.len() >= MIN_WORDS
             && common.count() * 100 >= self.words.len() * MIN_COMMON_PERCENT
@@ -171,7 +173,7 @@ mod tests {
         let definitions: Vec<_> = listed.iter().map(definition).collect();
         let mut renames = Renames::new(&pins.collect(), &definitions);
         let new = definitions.last().unwrap();
-        renames.predecessor_of(new).map(str::to_owned)
+        renames.find_predecessor(new).map(str::to_owned)
     }
 
     fn tool(name: &str, description: &str) -> Value {
@@ -242,7 +244,7 @@ mod tests {
         let mut renames = Renames::new(&pins, &listed);
         let found: Vec<_> = listed
             .iter()
-            .map(|new| renames.predecessor_of(new).is_some())
+            .map(|new| renames.find_predecessor(new).is_some())
             .collect();
         assert!(!found[0]);
         assert!(found[199]);

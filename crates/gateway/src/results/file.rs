@@ -31,7 +31,7 @@ pub struct Header {
     pub media_type: String,
 }
 
-/// An opened result.
+/// A stored result whose header was read, and whose content can be read in pieces.
 #[derive(Debug)]
 pub struct OpenedResult {
     pub header: Header,
@@ -67,7 +67,7 @@ impl FileRange {
 
 /// Returns the content of a result and its media type: a string as text, any other value as JSON,
 /// together with `data` if present.
-pub(super) fn content_of(output: &ToolOutput) -> (Vec<u8>, &'static str) {
+pub(super) fn content(output: &ToolOutput) -> (Vec<u8>, &'static str) {
     const JSON: &str = "application/json";
     match (&output.result, &output.data) {
         (Value::String(text), None) => (text.clone().into_bytes(), "text/plain; charset=utf-8"),
@@ -81,11 +81,11 @@ pub(super) fn content_of(output: &ToolOutput) -> (Vec<u8>, &'static str) {
 
 /// Writes a file atomically, readable only for the sidecar's user.
 pub(super) fn write(path: &Path, header: &Header, content: &[u8]) -> io::Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(UNFINISHED_SUFFIX);
-    let unfinished = Path::new(&unfinished);
-    let written = write_all(unfinished, header, content);
-    let written = written.and_then(|()| fs::rename(unfinished, path));
+    let mut name = path.as_os_str().to_owned();
+    name.push(UNFINISHED_SUFFIX);
+    let unfinished = Path::new(&name);
+    let written =
+        write_all(unfinished, header, content).and_then(|()| fs::rename(unfinished, path));
     if written.is_err() {
         drop(fs::remove_file(unfinished));
     }
@@ -129,7 +129,7 @@ impl OpenedResult {
     /// A piece is read when the consumer polls for it, so that a large result takes little memory.
     ///
     /// # Errors
-    /// If the first piece cannot be read.
+    /// The first piece cannot be read.
     pub async fn read(
         self,
         range: Range<u64>,

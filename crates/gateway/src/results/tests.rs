@@ -17,7 +17,7 @@ fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
         ttl,
         max_bytes,
     };
-    directory.under(&section)
+    directory.with_section(&section)
 }
 
 async fn put(results: &Results, text: &str) -> Result<StoredResult, ToolFailure> {

@@ -211,7 +211,7 @@ impl CallerConnections {
         })?;
         let place = self.section.server.url().map(origin_of);
         match found {
-            Some(credential) if place.as_ref() == Some(&credential.place) => {
+            Some(credential) if place.as_ref() == Some(&credential.origin) => {
                 Ok(Acting::User(user, Box::new(credential)))
             }
             Some(credential) => {

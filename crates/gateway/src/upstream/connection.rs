@@ -158,7 +158,7 @@ async fn ask(
 ) -> Result<Value, RpcError> {
     match link {
         Some(link) => link.ask(method, params).await,
-        None => Err(link::refusal(method)),
+        None => Err(link::unsupported_method(method)),
     }
 }
 

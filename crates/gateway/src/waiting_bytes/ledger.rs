@@ -70,9 +70,9 @@ impl Ledger {
             return;
         }
         self.total -= bytes;
-        if let Some(own) = self.principals.get_mut(principal) {
-            *own -= bytes;
-            if *own == 0 {
+        if let Some(held) = self.principals.get_mut(principal) {
+            *held -= bytes;
+            if *held == 0 {
                 self.principals.remove(principal);
             }
         }
@@ -157,9 +157,9 @@ impl Ledger {
     fn obstacle(&self, principal: &str, bytes: u64) -> Option<Obstacle> {
         let bytes = bytes.min(self.limit / 2);
         let total = self.total + bytes;
-        let own = self.principals.get(principal).copied().unwrap_or(0);
+        let held = self.principals.get(principal).copied().unwrap_or(0);
         // First, because a principal that has used up its share waits for its own responses.
-        if own > 0 && own + bytes > MAX_SHARE * self.limit.saturating_sub(total) {
+        if held > 0 && held + bytes > MAX_SHARE * self.limit.saturating_sub(total) {
             return Some(Obstacle::Share);
         }
         (total > self.limit).then_some(Obstacle::Total)
@@ -234,8 +234,8 @@ impl Ledger {
             .stalled
             .iter()
             .filter(|(_, connection)| connection.bytes > 0);
-        let own = holding.filter(|(_, connection)| &*connection.principal == principal);
-        own.min_by_key(|(number, connection)| (connection.since, **number))
+        let held = holding.filter(|(_, connection)| &*connection.principal == principal);
+        held.min_by_key(|(number, connection)| (connection.since, **number))
             .map(|(number, _)| *number)
     }
 

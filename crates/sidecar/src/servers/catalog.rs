@@ -387,7 +387,7 @@ impl Catalog {
 
     /// Returns the OAuth account of a server, if any.
     async fn account_of(&self, record: &ServerRecord) -> Option<Account> {
-        Account::of(&self.section(record).await.ok()?.server)
+        Account::from_server(&self.section(record).await.ok()?.server)
     }
 
     /// Stores the server's OAuth tokens in the vault, if there is one.
@@ -429,7 +429,7 @@ impl Catalog {
 pub fn of_the_file(config: &Config) -> Vec<(String, Option<Account>)> {
     let servers = config.mcp_servers.iter();
     let servers = servers.map(|section| {
-        let account = Account::of(&section.server);
+        let account = Account::from_server(&section.server);
         (section.label().to_owned(), account)
     });
     servers.collect()

@@ -23,8 +23,8 @@ impl Server {
     /// Returns the server's OAuth account, if any.
     pub(super) fn account(&self) -> Option<Account> {
         match self {
-            Self::OfFile(section) => Account::of(&section.server),
-            Self::OfStore(known, _) => Account::of(&known.section.as_ref().ok()?.server),
+            Self::OfFile(section) => Account::from_server(&section.server),
+            Self::OfStore(known, _) => Account::from_server(&known.section.as_ref().ok()?.server),
         }
     }
 

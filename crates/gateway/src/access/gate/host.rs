@@ -1,5 +1,5 @@
 /// Returns the host of an authority such as `localhost:7420` or `[::1]:7420`, including brackets.
-pub(super) fn name_of(authority: &str) -> Option<&str> {
+pub(super) fn host_name(authority: &str) -> Option<&str> {
     let (name, port) = if authority.starts_with('[') {
         let end = authority.find(']')? + 1;
         authority.split_at(end)
@@ -13,7 +13,7 @@ pub(super) fn name_of(authority: &str) -> Option<&str> {
 }
 
 /// Returns the authority of an HTTP or HTTPS origin.
-pub(super) fn authority_of(origin: &str) -> Option<&str> {
+pub(super) fn authority(origin: &str) -> Option<&str> {
     let (scheme, authority) = origin.split_once("://")?;
     let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
     is_http.then_some(authority)
@@ -30,12 +30,12 @@ mod tests {
 
     #[test]
     fn the_host_name_is_extracted_from_every_form() {
-        assert_eq!(name_of("localhost"), Some("localhost"));
-        assert_eq!(name_of("localhost:7420"), Some("localhost"));
-        assert_eq!(name_of("[::1]:7420"), Some("[::1]"));
-        assert_eq!(name_of("[::1]"), Some("[::1]"));
+        assert_eq!(host_name("localhost"), Some("localhost"));
+        assert_eq!(host_name("localhost:7420"), Some("localhost"));
+        assert_eq!(host_name("[::1]:7420"), Some("[::1]"));
+        assert_eq!(host_name("[::1]"), Some("[::1]"));
         for bad in ["", ":80", "a:b", "[::1", "[::1]x", "localhost:80:evil"] {
-            assert_eq!(name_of(bad), None, "{bad}");
+            assert_eq!(host_name(bad), None, "{bad}");
         }
     }
 }

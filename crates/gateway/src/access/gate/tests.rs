@@ -19,10 +19,10 @@ fn gate() -> AccessGate {
 
 async fn status(request: axum::http::request::Builder) -> u16 {
     let (request, ()) = request.body(()).unwrap().into_parts();
-    let needed = Scope::required_scope(&request.method, request.uri.path());
-    match gate().enter(&request, needed).await {
+    let required = Scope::required_scope(&request.method, request.uri.path());
+    match gate().enter(&request, required).await {
         Ok(_) => 200,
-        Err(refusal) => refusal.into_response().status().as_u16(),
+        Err(rejection) => rejection.into_response().status().as_u16(),
     }
 }
 

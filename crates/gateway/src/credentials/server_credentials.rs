@@ -16,7 +16,7 @@ pub struct CredentialNote {
     /// The id of the entry in the vault. Each change gets a new id, so that a configuration is
     /// never combined with the credentials of another version.
     pub id: String,
-    /// The kind of authentication.
+    /// The type of authentication, such as `bearer`.
     pub authentication: String,
     /// The names of the headers.
     pub headers: Vec<String>,
@@ -80,10 +80,10 @@ impl Credentials {
         let read = serde_path_to_error::deserialize(value);
         let authentication: Authentication =
             read.map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
-                let message = error.into_inner().to_string();
+                let full_message = error.into_inner().to_string();
                 // Other messages could repeat a value.
-                let message = if message.starts_with("missing field") {
-                    message
+                let message = if full_message.starts_with("missing field") {
+                    full_message
                 } else {
                     "expected the type none, bearer (token), api-key (key, header), basic \
                      (username, password) or oauth, with the keys of that type"

@@ -12,7 +12,7 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
 /// The bytes of stored responses by principal, counted in memory so that a new response does not
 /// require a sum over the store.
 #[derive(Debug, Default)]
-pub(super) struct AnswerBytes(Mutex<Option<Counted>>);
+pub(super) struct ResponseBytes(Mutex<Option<Counted>>);
 
 #[derive(Debug)]
 struct Counted {
@@ -25,7 +25,7 @@ pub fn scope(principal: Option<&str>, user: Option<&str>) -> String {
     serde_json::json!([principal, user]).to_string()
 }
 
-impl AnswerBytes {
+impl ResponseBytes {
     /// Counts a response if it fits into `max` together with the other responses of its principal.
     /// Returns whether it fits.
     pub(super) async fn admit(
@@ -35,13 +35,15 @@ impl AnswerBytes {
         bytes: u64,
         max: u64,
     ) -> Result<bool, StoreError> {
-        let mut counted = self.0.lock().await;
-        let counted = match &mut *counted {
+        let mut cached = self.0.lock().await;
+        let counted = match &mut *cached {
             Some(counted) if counted.at.elapsed() < REFRESH_INTERVAL => counted,
             outdated => outdated.insert(read(store).await?),
         };
-        let stored = counted.by_principal.entry(principal.map(str::to_owned));
-        let stored = stored.or_default();
+        let stored = counted
+            .by_principal
+            .entry(principal.map(str::to_owned))
+            .or_default();
         let fits = stored.saturating_add(bytes) <= max;
         if fits {
             *stored += bytes;
@@ -83,7 +85,7 @@ mod tests {
             store.claim_key(&key, "f", now, expires_at).await.unwrap();
             store.record_key(&key, "f", result).await.unwrap();
         }
-        let bytes = AnswerBytes::default();
+        let bytes = ResponseBytes::default();
         let admit = async |principal, size| bytes.admit(&store, principal, size, 10).await.unwrap();
         assert!(!admit(ci, 3).await);
         assert!(admit(ci, 2).await && !admit(ci, 1).await);

@@ -25,10 +25,10 @@ pub enum AccessRejection {
     #[error("The access token is invalid, expired or revoked")]
     BadToken,
     /// The token is valid, but its scope is insufficient.
-    #[error("The access token does not allow this request: it needs the scope {needed}")]
+    #[error("The access token does not allow this request: it needs the scope {required}")]
     Scope {
-        /// The required scope.
-        needed: Scope,
+        /// The scope that the route requires.
+        required: Scope,
     },
     /// The token is valid, but no permit is free for its connection.
     #[error("All tcp.max_connections connections are in use; try again later")]
@@ -56,8 +56,8 @@ impl AccessRejection {
         match self {
             Self::NoToken => Some("Bearer realm=\"pillion\"".to_owned()),
             Self::BadToken => Some("Bearer realm=\"pillion\", error=\"invalid_token\"".to_owned()),
-            Self::Scope { needed } => Some(format!(
-                "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{needed}\""
+            Self::Scope { required } => Some(format!(
+                "Bearer realm=\"pillion\", error=\"insufficient_scope\", scope=\"{required}\""
             )),
             Self::Closed | Self::Host | Self::Origin | Self::Full | Self::CannotCheck(_) => None,
         }
