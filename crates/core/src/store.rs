@@ -53,7 +53,7 @@ pub use pack::{LogBounds, LogEntry, LogSummary, PackStore};
 pub use page::{Cursor, PageRequest, RecordPage};
 pub use pin::{PendingDefinition, PinOwner, PinStore, ToolPin};
 pub use repeated_write::write_once_available;
-pub use secret::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore};
+pub use secret::{SealedSecret, SecretId, SecretKind, SecretReplacement, SecretStore};
 pub use server::{RecordOwner, ServerRecord, ServerStore};
 pub use settings::SettingsStore;
 pub use step_checkpoints::StepCheckpointStore;

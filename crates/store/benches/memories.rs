@@ -13,8 +13,8 @@ const MEMORIES: usize = 100_000;
 
 /// Returns meaningless words that are the same in every run.
 fn text(nth: usize) -> String {
-    let word = |place: usize| {
-        let mut seed = (nth * 20 + place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let word = |index: usize| {
+        let mut seed = (nth * 20 + index).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let letters = (0..6).map(|_| {
             let letter = b'a' + u8::try_from(seed % 26).unwrap_or(0);
             seed /= 26;

@@ -8,7 +8,7 @@ use pillion_core::store::{
 use pillion_core::tool::QuotaAccount;
 use sqlx::AssertSqlSafe;
 
-use crate::calls::{page_of, rows_of_page};
+use crate::calls::{build_page, count_page_rows};
 use crate::database::{Row, Value, unreadable};
 use crate::sql_store::SqlStore;
 
@@ -19,8 +19,8 @@ const BYTES: &str = "CAST(OCTET_LENGTH(arguments) + COALESCE(OCTET_LENGTH(forwar
 /// Returns the size of an approval's JSON.
 fn bytes(approval: &ApprovalRecord) -> usize {
     let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let edited = approval.decision.as_ref();
-    let edited = edited.map_or(0, |decision| length(&decision.arguments));
+    let decision = approval.decision.as_ref();
+    let edited = decision.map_or(0, |decision| length(&decision.arguments));
     approval.arguments.len() + length(&approval.forwarded) + edited
 }
 
@@ -91,14 +91,14 @@ impl ApprovalStore for SqlStore {
             ));
         }
         let verdict = filter.verdict.map(|verdict| verdict.as_str().to_owned());
-        for (column, wanted) in [
+        for (column, expected) in [
             ("verdict", &verdict),
             ("tool", &filter.tool),
             ("user_name", &filter.user),
             ("arguments_hash", &filter.arguments_hash),
         ] {
-            if let Some(wanted) = wanted {
-                values.push(wanted.into());
+            if let Some(expected) = expected {
+                values.push(expected.into());
                 conditions.push(format!("{column} = ${}", values.len()));
             }
         }
@@ -106,7 +106,7 @@ impl ApprovalStore for SqlStore {
             conditions.push("user_is_verified = 1".to_owned());
         }
         if let Some(after) = &page.after {
-            let (created_at, id) = place(after)?;
+            let (created_at, id) = parse_cursor(after)?;
             values.push(created_at.into());
             values.push(id.into());
             let (timestamp, id) = (values.len() - 1, values.len());
@@ -114,22 +114,22 @@ impl ApprovalStore for SqlStore {
         }
         let limit = i64::from(page.size()) + 1;
         values.push(limit.into());
-        let rows = format!(
+        let from = format!(
             "FROM approvals WHERE {} ORDER BY created_at DESC, id DESC LIMIT ${}",
             conditions.join(" AND "),
             values.len()
         );
-        let sizes = format!("SELECT {BYTES} AS bytes {rows}");
-        let size_of = |row: &Row| row.count("bytes");
-        let fitting = rows_of_page(&self.database, sizes, &values, page, size_of).await?;
+        let sizes = format!("SELECT {BYTES} AS bytes {from}");
+        let row_bytes = |row: &Row| row.count("bytes");
+        let fitting = count_page_rows(&self.database, sizes, &values, page, row_bytes).await?;
         if let Some(fitting) = fitting {
             values.pop();
             values.push(limit.min(fitting).into());
         }
-        let sql = format!("SELECT * {rows}");
+        let sql = format!("SELECT * {from}");
         let rows = self.database.read(AssertSqlSafe(sql), values).await?;
         let items = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        Ok(page_of(items, page, bytes, cursor))
+        Ok(build_page(items, page, bytes, cursor))
     }
 
     async fn count_open_approvals(
@@ -218,18 +218,18 @@ impl SqlStore {
 }
 
 fn cursor(approval: &ApprovalRecord) -> Cursor {
-    let place = format!("{}:{}", approval.created_at.as_millis(), approval.id);
-    Cursor::new(URL_SAFE_NO_PAD.encode(place))
+    let position = format!("{}:{}", approval.created_at.as_millis(), approval.id);
+    Cursor::new(URL_SAFE_NO_PAD.encode(position))
 }
 
-fn place(cursor: &Cursor) -> Result<(i64, String), StoreError> {
+fn parse_cursor(cursor: &Cursor) -> Result<(i64, String), StoreError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-    let place = text.as_deref().and_then(|text| {
+    let position = text.as_deref().and_then(|text| {
         let (created_at, id) = text.split_once(':')?;
         Some((created_at.parse().ok()?, id.to_owned()))
     });
-    place.ok_or_else(|| StoreError::invalid("not a valid cursor of this list"))
+    position.ok_or_else(|| StoreError::invalid("not a valid cursor of this list"))
 }
 
 fn read(row: &Row) -> Result<ApprovalRecord, StoreError> {

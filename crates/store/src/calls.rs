@@ -24,14 +24,14 @@ pub(crate) use writer::CallWriter;
 
 /// Returns a page. The query has requested one item more than the page holds, which shows whether
 /// there is another page.
-pub(crate) fn page_of<T>(
+pub(crate) fn build_page<T>(
     mut items: Vec<T>,
     page: &PageRequest,
     bytes: impl Fn(&T) -> usize,
     cursor: impl Fn(&T) -> Cursor,
 ) -> RecordPage<T> {
-    let size = usize::try_from(page.size()).unwrap_or(usize::MAX);
-    let size = size.min(count_fitting(items.iter().map(bytes), page.max_bytes));
+    let max_items = usize::try_from(page.size()).unwrap_or(usize::MAX);
+    let size = max_items.min(count_fitting(items.iter().map(bytes), page.max_bytes));
     let more = items.len() > size;
     items.truncate(size);
     let next = if more { items.last().map(cursor) } else { None };
@@ -39,24 +39,23 @@ pub(crate) fn page_of<T>(
 }
 
 /// Returns how many rows to read for a page: those that fit, and one more. `None` stands for all.
-/// `sizes` is the query for the rows' sizes, and `size_of` returns the size of a row.
-pub(crate) async fn rows_of_page(
+/// `sizes` is the query for the rows' sizes, and `row_bytes` returns the size of a row.
+pub(crate) async fn count_page_rows(
     database: &Database,
     sizes: String,
     values: &[Value],
     page: &PageRequest,
-    size_of: impl Fn(&Row) -> Result<u64, StoreError>,
+    row_bytes: impl Fn(&Row) -> Result<u64, StoreError>,
 ) -> Result<Option<i64>, StoreError> {
     if page.max_bytes == usize::MAX {
         return Ok(None);
     }
     let rows = database.read(AssertSqlSafe(sizes), values.to_vec()).await?;
-    let sizes = rows.iter().map(|row| {
-        let bytes = size_of(row)?;
-        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
-    });
-    let sizes = sizes.collect::<Result<Vec<_>, StoreError>>()?;
-    let fitting = count_fitting(sizes.into_iter(), page.max_bytes);
+    let bytes = rows
+        .iter()
+        .map(|row| Ok(usize::try_from(row_bytes(row)?).unwrap_or(usize::MAX)))
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    let fitting = count_fitting(bytes.into_iter(), page.max_bytes);
     Ok(i64::try_from(fitting + 1).ok())
 }
 

@@ -25,15 +25,15 @@ impl StepCheckpointStore for SqlStore {
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
         let find = "SELECT json FROM step_checkpoints WHERE name = $1 AND expires_at > $2";
-        let values = vec![key.into(), now.into()];
-        let Some(row) = self.database.read_one(find, values).await? else {
+        let unexpired = vec![key.into(), now.into()];
+        let Some(row) = self.database.read_one(find, unexpired).await? else {
             return Ok(None);
         };
         let json = row.text("json")?;
         // If several callers have read the entry, only one deletes and gets it.
         let take = "DELETE FROM step_checkpoints WHERE name = $1 AND json = $2";
-        let values = vec![key.into(), json.as_str().into()];
-        let is_taken = self.database.write(take, values).await? == 1;
+        let unchanged = vec![key.into(), json.as_str().into()];
+        let is_taken = self.database.write(take, unchanged).await? == 1;
         Ok(is_taken.then_some(json))
     }
 

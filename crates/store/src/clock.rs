@@ -59,42 +59,42 @@ struct StoredReading {
     uptime: i64,
     wall: i64,
     /// The least and the greatest time of the records that were added since.
-    least: i64,
-    greatest: i64,
+    earliest: i64,
+    latest: i64,
 }
 
 impl StoredReading {
-    fn new(now: &Reading, least: i64, greatest: i64) -> Self {
+    fn new(now: &Reading, earliest: i64, latest: i64) -> Self {
         Self {
             uptime: now.uptime,
             wall: now.wall,
-            least,
-            greatest,
+            earliest,
+            latest,
         }
     }
 
     /// Returns whether records of these times can be written without storing a reading first.
-    fn covers(&self, now: &Reading, least: i64, greatest: i64) -> bool {
+    fn covers(&self, now: &Reading, earliest: i64, latest: i64) -> bool {
         let passed = now.uptime.saturating_sub(self.uptime);
         let expected = self.wall.saturating_add(passed);
         let change = now.wall.saturating_sub(expected).abs();
         passed < millis(READING_INTERVAL)
             && change <= MAX_UNNOTICED_CHANGE_MS
-            && least >= self.least.min(now.wall - MAX_RECORD_DELAY_MS)
-            && greatest <= self.greatest.max(now.wall + MAX_UNNOTICED_CHANGE_MS)
+            && earliest >= self.earliest.min(now.wall - MAX_RECORD_DELAY_MS)
+            && latest <= self.latest.max(now.wall + MAX_UNNOTICED_CHANGE_MS)
     }
 }
 
 impl ClockHistory {
     /// Adds a reading, and the times of records that are written now and began at another time.
     /// Returns as [`add`](Self::add).
-    fn add_with(&mut self, now: &Reading, least: i64, greatest: i64) -> Option<i64> {
+    fn add_with(&mut self, now: &Reading, earliest: i64, latest: i64) -> Option<i64> {
         let change = self.add(now);
-        if least < now.wall - MAX_RECORD_DELAY_MS {
-            self.add_time(least);
+        if earliest < now.wall - MAX_RECORD_DELAY_MS {
+            self.add_time(earliest);
         }
-        if greatest > now.wall + MAX_UNNOTICED_CHANGE_MS {
-            self.add_time(greatest);
+        if latest > now.wall + MAX_UNNOTICED_CHANGE_MS {
+            self.add_time(latest);
         }
         change
     }
@@ -126,17 +126,17 @@ impl StoreClock {
         calls: impl Iterator<Item = &'a ToolCallRecord>,
     ) -> Result<(), StoreError> {
         let now = Reading::now();
-        let (mut least, mut greatest) = (now.wall, now.wall);
+        let (mut earliest, mut latest) = (now.wall, now.wall);
         for call in calls {
             let began = call.id.creation_time().as_millis();
-            least = least.min(began);
-            greatest = greatest.max(began);
+            earliest = earliest.min(began);
+            latest = latest.max(began);
         }
         let stored = *self.stored.lock();
-        if stored.is_some_and(|stored| stored.covers(&now, least, greatest)) {
+        if stored.is_some_and(|stored| stored.covers(&now, earliest, latest)) {
             return Ok(());
         }
-        self.store(now, Some((least, greatest))).await.map(drop)
+        self.store(now, Some((earliest, latest))).await.map(drop)
     }
 
     async fn store(
@@ -144,11 +144,11 @@ impl StoreClock {
         now: Reading,
         times: Option<(i64, i64)>,
     ) -> Result<ClockHistory, StoreError> {
-        let (least, greatest) = times.unwrap_or((now.wall, now.wall));
+        let (earliest, latest) = times.unwrap_or((now.wall, now.wall));
         for _ in 0..MAX_ATTEMPTS {
             let stored = self.load().await?;
             let mut history = stored.as_deref().map(parse).unwrap_or_default();
-            let change = history.add_with(&now, least, greatest);
+            let change = history.add_with(&now, earliest, latest);
             if !self.replace(stored, &history).await? {
                 continue; // Another process has stored a reading.
             }
@@ -160,7 +160,7 @@ impl StoreClock {
                     toward the age of records"
                 );
             }
-            *self.stored.lock() = Some(StoredReading::new(&now, least, greatest));
+            *self.stored.lock() = Some(StoredReading::new(&now, earliest, latest));
             return Ok(history);
         }
         Err(StoreError::unavailable(

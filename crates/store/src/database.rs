@@ -52,7 +52,7 @@ impl Database {
     /// Checks that the file of the database is still at its path.
     ///
     /// # Errors
-    /// `unavailable`, if writes would be lost.
+    /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
     pub(crate) fn check_placement(&self) -> Result<(), StoreError> {
         match self.placement() {
             Some(placement) => placement.check(),
@@ -64,7 +64,7 @@ impl Database {
     /// database's directory is unknown or has increased since the last check.
     ///
     /// # Errors
-    /// `unavailable`, if writes would be lost.
+    /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
     pub(crate) fn check_placement_if_changed(
         &self,
         changes: Option<u64>,
@@ -124,7 +124,7 @@ impl Database {
         changed.map_err(translate)
     }
 
-    /// Runs a query.
+    /// Runs a query and returns its rows.
     pub(crate) async fn read(
         &self,
         sql: impl SqlSafeStr,

@@ -35,7 +35,7 @@ impl SqlStore {
         // Read before the copy: records that leave the spool files later are in the database by
         // then.
         let on_the_way = match &self.file {
-            Some(file) => PendingRecords::beside(file)?,
+            Some(file) => PendingRecords::for_database(file)?,
             None => PendingRecords::default(),
         };
         self.database.backup(to).await?;

@@ -9,7 +9,7 @@ use crate::sql_store::SqlStore;
 
 #[async_trait]
 impl MemoryStore for SqlStore {
-    async fn insert_memory(&self, memory: &Memory, most: u32) -> Result<bool, StoreError> {
+    async fn insert_memory(&self, memory: &Memory, max: u32) -> Result<bool, StoreError> {
         let same_user = match memory.user {
             Some(_) => "user_name = $3",
             None => "user_name IS NULL",
@@ -30,7 +30,7 @@ impl MemoryStore for SqlStore {
             i64::from(memory.importance).into(),
             memory.created_at.into(),
             memory.last_accessed_at.into(),
-            i64::from(most).into(),
+            i64::from(max).into(),
         ];
         Ok(self.database.write(AssertSqlSafe(sql), values).await? > 0)
     }
@@ -99,8 +99,8 @@ impl SqlStore {
         }
         let mut values: Vec<Value> = vec![now.into()];
         values.extend(found.iter().map(|memory| Value::from(&memory.id)));
-        let ids: Vec<String> = (2..=values.len()).map(|nth| format!("${nth}")).collect();
-        let ids = ids.join(", ");
+        let placeholders: Vec<String> = (2..=values.len()).map(|nth| format!("${nth}")).collect();
+        let ids = placeholders.join(", ");
         let sql = format!("UPDATE memories SET last_accessed_at = $1 WHERE id IN ({ids})");
         self.database.write(AssertSqlSafe(sql), values).await?;
         Ok(())

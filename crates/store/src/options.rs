@@ -35,7 +35,7 @@ const POSTGRES_PARAMETERS: [&str; 18] = [
 pub enum StoreLocation {
     /// In memory; lost when the process ends.
     Memory,
-    /// An SQLite file.
+    /// An SQLite file, which is created if it does not exist.
     File(PathBuf),
     /// A Postgres database. The URL may contain a password.
     Postgres(SecretString),
@@ -60,8 +60,10 @@ impl FromStr for StoreLocation {
             check_parameters(text)?;
             return Ok(Self::Postgres(text.to_owned().into()));
         }
-        let path = text.strip_prefix("sqlite://");
-        let path = path.or(text.strip_prefix("sqlite:")).unwrap_or(text);
+        let path = text
+            .strip_prefix("sqlite://")
+            .or(text.strip_prefix("sqlite:"))
+            .unwrap_or(text);
         if path.is_empty() || path.contains("://") {
             return Err(LocationError::Unknown);
         }
@@ -203,7 +205,7 @@ pub enum Durability {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// The location.
+    /// Where the store is.
     pub location: StoreLocation,
     /// What a committed write survives. Default: any end of the process.
     pub durability: Durability,

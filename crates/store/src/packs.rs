@@ -17,7 +17,7 @@ impl PackStore for SqlStore {
         pack: &str,
         name: &str,
         json: &str,
-        most: Option<u32>,
+        max: Option<u32>,
     ) -> Result<bool, StoreError> {
         check_names([pack, name])?;
         let mut transaction = self.database.begin().await?;
@@ -35,9 +35,9 @@ impl PackStore for SqlStore {
                 break true;
             }
         };
-        if is_new && let Some(most) = most {
+        if is_new && let Some(max) = max {
             let sql = "SELECT COUNT(*) AS number FROM pack_documents WHERE pack = $1";
-            check_limit(&mut transaction, pack, sql, most, "documents").await?;
+            check_limit(&mut transaction, pack, sql, max, "documents").await?;
         }
         transaction.commit().await?;
         Ok(is_new)
@@ -57,7 +57,7 @@ impl PackStore for SqlStore {
     }
 
     async fn count_documents(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
-        self.count_of("pack_documents", pack, prefix).await
+        self.count_rows("pack_documents", pack, prefix).await
     }
 
     async fn documents(
@@ -99,14 +99,14 @@ impl PackStore for SqlStore {
         let row = rows.first().ok_or_else(|| unreadable("latest"))?;
         let number = row.integer("latest")?;
         if number == 1
-            && let Some(most) = bounds.max_logs
+            && let Some(max) = bounds.max_logs
         {
             let sql = "SELECT COUNT(*) AS number FROM pack_logs WHERE pack = $1";
-            check_limit(&mut transaction, pack, sql, most, "logs").await?;
+            check_limit(&mut transaction, pack, sql, max, "logs").await?;
         }
-        if let Some(most) = bounds.max_entries {
+        if let Some(max) = bounds.max_entries {
             let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2 AND number <= $3";
-            let last = number - i64::from(most.max(1));
+            let last = number - i64::from(max.max(1));
             let values = vec![pack.into(), log.into(), last.into()];
             transaction.write(sql, values).await?;
         }
@@ -169,7 +169,7 @@ impl PackStore for SqlStore {
     }
 
     async fn count_logs(&self, pack: &str, prefix: &str) -> Result<u64, StoreError> {
-        self.count_of("pack_logs", pack, prefix).await
+        self.count_rows("pack_logs", pack, prefix).await
     }
 
     async fn remove_log(&self, pack: &str, log: &str) -> Result<bool, StoreError> {
@@ -179,13 +179,13 @@ impl PackStore for SqlStore {
         // end of the transaction. Without a row there are no entries; a log that is created
         // concurrently stays.
         let sql = "DELETE FROM pack_logs WHERE pack = $1 AND name = $2";
-        let is_there = transaction.write(sql, values()).await? == 1;
-        if is_there {
+        let exists = transaction.write(sql, values()).await? == 1;
+        if exists {
             let sql = "DELETE FROM pack_log_entries WHERE pack = $1 AND log = $2";
             transaction.write(sql, values()).await?;
         }
         transaction.commit().await?;
-        Ok(is_there)
+        Ok(exists)
     }
 }
 
@@ -217,7 +217,7 @@ impl SqlStore {
             .collect()
     }
 
-    async fn count_of(&self, table: &str, pack: &str, prefix: &str) -> Result<u64, StoreError> {
+    async fn count_rows(&self, table: &str, pack: &str, prefix: &str) -> Result<u64, StoreError> {
         let mut values: Vec<Value> = vec![pack.into()];
         let condition = with_prefix(prefix, &mut values);
         let sql = format!("SELECT COUNT(*) AS number FROM {table} WHERE pack = $1{condition}");
@@ -227,12 +227,12 @@ impl SqlStore {
 }
 
 fn check_names(names: [&str; 2]) -> Result<(), StoreError> {
-    match names.iter().all(|name| name.len() <= MAX_NAME_LEN) {
-        true => Ok(()),
-        false => Err(StoreError::invalid(format!(
+    if names.iter().any(|name| name.len() > MAX_NAME_LEN) {
+        return Err(StoreError::invalid(format!(
             "a name of pack data must not be longer than {MAX_NAME_LEN} bytes"
-        ))),
+        )));
     }
+    Ok(())
 }
 
 /// Checks that the pack does not exceed its limit, including the row that was just added; after an
@@ -242,19 +242,19 @@ async fn check_limit(
     transaction: &mut Transaction,
     pack: &str,
     sql: &'static str,
-    most: u32,
+    max: u32,
     what: &str,
 ) -> Result<(), StoreError> {
     let name = format!("pack {what} {pack}");
     transaction.lock_name(&name).await?;
     let rows = transaction.read(sql, vec![pack.into()]).await?;
     let row = rows.first().ok_or_else(|| unreadable("number"))?;
-    match row.count("number")? > u64::from(most) {
-        true => Err(StoreError::full(format!(
-            "the pack already has {most} {what}, the maximum"
-        ))),
-        false => Ok(()),
+    if row.count("number")? > u64::from(max) {
+        return Err(StoreError::full(format!(
+            "the pack already has {max} {what}, the maximum"
+        )));
     }
+    Ok(())
 }
 
 fn size(limit: u32) -> i64 {

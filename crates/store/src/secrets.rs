@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use pillion_core::store::{
-    SealedSecret, SecretKind, SecretPlace, SecretReplacement, SecretStore, StoreError,
+    SealedSecret, SecretId, SecretKind, SecretReplacement, SecretStore, StoreError,
 };
 
 use crate::database::{Row, unreadable};
@@ -10,15 +10,15 @@ use crate::sql_store::SqlStore;
 impl SecretStore for SqlStore {
     async fn put_secret(
         &self,
-        place: &SecretPlace,
+        secret_id: &SecretId,
         secret: &SealedSecret,
     ) -> Result<(), StoreError> {
         let sql = "INSERT INTO secrets (kind, id, key_id, sealed) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (kind, id) \
                    DO UPDATE SET key_id = excluded.key_id, sealed = excluded.sealed";
         let values = vec![
-            place.kind.as_str().into(),
-            (&place.id).into(),
+            secret_id.kind.as_str().into(),
+            (&secret_id.id).into(),
             (&secret.key_id).into(),
             secret.sealed.as_slice().into(),
         ];
@@ -26,29 +26,29 @@ impl SecretStore for SqlStore {
         Ok(())
     }
 
-    async fn secret(&self, place: &SecretPlace) -> Result<Option<SealedSecret>, StoreError> {
+    async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError> {
         let sql = "SELECT key_id, sealed FROM secrets WHERE kind = $1 AND id = $2";
-        let values = vec![place.kind.as_str().into(), (&place.id).into()];
+        let values = vec![secret_id.kind.as_str().into(), (&secret_id.id).into()];
         let row = self.database.read_one(sql, values).await?;
         row.as_ref().map(read).transpose()
     }
 
-    async fn remove_secret(&self, place: &SecretPlace) -> Result<(), StoreError> {
+    async fn remove_secret(&self, secret_id: &SecretId) -> Result<(), StoreError> {
         let sql = "DELETE FROM secrets WHERE kind = $1 AND id = $2";
-        let values = vec![place.kind.as_str().into(), (&place.id).into()];
+        let values = vec![secret_id.kind.as_str().into(), (&secret_id.id).into()];
         self.database.write(sql, values).await?;
         Ok(())
     }
 
-    async fn secrets(&self) -> Result<Vec<(SecretPlace, SealedSecret)>, StoreError> {
+    async fn secrets(&self) -> Result<Vec<(SecretId, SealedSecret)>, StoreError> {
         let sql = "SELECT kind, id, key_id, sealed FROM secrets ORDER BY kind, id";
         let rows = self.database.read(sql, vec![]).await?;
         rows.iter()
             .map(|row| {
-                let kind = SecretKind::from_name(&row.text("kind")?);
-                let kind = kind.ok_or_else(|| unreadable("kind"))?;
+                let kind =
+                    SecretKind::from_name(&row.text("kind")?).ok_or_else(|| unreadable("kind"))?;
                 let id = row.text("id")?;
-                Ok((SecretPlace { kind, id }, read(row)?))
+                Ok((SecretId { kind, id }, read(row)?))
             })
             .collect()
     }
@@ -64,12 +64,17 @@ impl SecretStore for SqlStore {
         if usize::try_from(present) != Ok(all.len()) {
             return Err(changed());
         }
-        for SecretReplacement { place, old, new } in all {
+        for SecretReplacement {
+            secret_id,
+            old,
+            new,
+        } in all
+        {
             let sql = "UPDATE secrets SET key_id = $5, sealed = $6 \
                        WHERE kind = $1 AND id = $2 AND key_id = $3 AND sealed = $4";
             let values = vec![
-                place.kind.as_str().into(),
-                (&place.id).into(),
+                secret_id.kind.as_str().into(),
+                (&secret_id.id).into(),
                 (&old.key_id).into(),
                 old.sealed.as_slice().into(),
                 (&new.key_id).into(),

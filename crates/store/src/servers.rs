@@ -46,11 +46,12 @@ impl ServerStore for SqlStore {
         self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
         transaction.may_take(ALL_CALLS_TIMEOUT);
-        let before = name_of(&mut transaction, &server.id).await?;
+        let old_name = server_name(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
         found(changed.map_err(name_taken)?)?;
-        let before = before.filter(|before| *before != server.name && records == RecordOwner::Own);
-        if let Some(before) = &before {
+        let renamed_from =
+            old_name.filter(|before| *before != server.name && records == RecordOwner::Own);
+        if let Some(before) = &renamed_from {
             // Pins that another server of this name has left behind do not apply to this server.
             let sql = "DELETE FROM tool_pins WHERE server = $1";
             transaction.write(sql, vec![(&server.name).into()]).await?;
@@ -64,7 +65,7 @@ impl ServerStore for SqlStore {
             }
         }
         transaction.commit().await?;
-        if let Some(before) = before
+        if let Some(before) = renamed_from
             && let Err(error) = self.rename_recent_calls(&before, &server.name).await
         {
             tracing::warn!(%error, "Some recorded calls of a renamed server may keep its old name");
@@ -83,7 +84,7 @@ impl ServerStore for SqlStore {
         let mut transaction = self.database.begin().await?;
         transaction.may_take(ALL_CALLS_TIMEOUT);
         let name = match records {
-            RecordOwner::Own => name_of(&mut transaction, id).await?.unwrap_or_default(),
+            RecordOwner::Own => server_name(&mut transaction, id).await?.unwrap_or_default(),
             RecordOwner::Anothers => String::new(),
         };
         let sql = "DELETE FROM servers WHERE id = $1";
@@ -150,7 +151,10 @@ fn read(row: &Row) -> Result<ServerRecord, StoreError> {
 }
 
 /// Returns the server's name; call records refer to servers by name.
-async fn name_of(transaction: &mut Transaction, id: &str) -> Result<Option<String>, StoreError> {
+async fn server_name(
+    transaction: &mut Transaction,
+    id: &str,
+) -> Result<Option<String>, StoreError> {
     let sql = "SELECT name FROM servers WHERE id = $1";
     let rows = transaction.read(sql, vec![id.into()]).await?;
     rows.first().map(|row| row.text("name")).transpose()

@@ -61,11 +61,11 @@ impl SqlStore {
     /// newer program; `unavailable` if it cannot be opened.
     pub async fn open_existing(options: &StoreOptions) -> Result<Self, StoreError> {
         if let StoreLocation::File(path) = &options.location {
-            let is_there = path.try_exists().map_err(|error| {
+            let exists = path.try_exists().map_err(|error| {
                 let message = format!("the store '{}' cannot be found: {error}", path.display());
                 StoreError::unavailable(message).with_source(error)
             })?;
-            if !is_there {
+            if !exists {
                 let message = format!("the store '{}' does not exist", path.display());
                 return Err(StoreError::not_found(message));
             }
@@ -91,7 +91,7 @@ impl SqlStore {
                 ),
             }
         }
-        let store = Self::of(database, clock, None, file);
+        let store = Self::new(database, clock, None, file);
         store.add_lost_records(lost_records);
         Ok(store)
     }
@@ -100,19 +100,19 @@ impl SqlStore {
     async fn start(database: Database, options: &StoreOptions) -> Result<Self, StoreError> {
         let clock = StoreClock::new(database.clone());
         let StoreLocation::File(path) = &options.location else {
-            return Ok(Self::of(database, clock, None, None));
+            return Ok(Self::new(database, clock, None, None));
         };
         let lost_records = recover(path, &database, &clock).await?;
         let spool = match options.durability {
             Durability::Process => Some(CallSpool::start(path, database.clone(), clock.clone())?),
             Durability::PowerLoss => None,
         };
-        let store = Self::of(database, clock, spool, Some(path.clone()));
+        let store = Self::new(database, clock, spool, Some(path.clone()));
         store.add_lost_records(lost_records);
         Ok(store)
     }
 
-    fn of(
+    fn new(
         database: Database,
         clock: StoreClock,
         call_spool: Option<CallSpool>,
@@ -193,7 +193,7 @@ impl SqlStore {
         self.catch_up().await?;
         match &self.file {
             Some(file) => {
-                let others = PendingRecords::beside(file)?;
+                let others = PendingRecords::for_database(file)?;
                 others.write_into(&self.database, &self.clock).await
             }
             None => Ok(()),
@@ -212,7 +212,7 @@ impl SqlStore {
     /// Returns the version of the store's schema; 0 if the store has no schema yet.
     ///
     /// # Errors
-    /// As [`open_existing`](Self::open_existing).
+    /// The store cannot be read.
     pub async fn schema(&self) -> Result<i64, StoreError> {
         migrations::present(&self.database).await
     }

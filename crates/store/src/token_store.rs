@@ -49,7 +49,7 @@ impl VaultTokenStore {
     /// close any store.
     ///
     /// # Errors
-    /// [`VaultError::Store`].
+    /// The store cannot be read or written.
     pub async fn forget(&self, key: Option<&TokenKey>) -> Result<(), VaultError> {
         if let Some(key) = key {
             let id = self.id(key);
@@ -99,10 +99,9 @@ impl TokenStore for VaultTokenStore {
                 return Ok(());
             }
             let json = serde_json::to_string(&credentials).map_err(TokenStoreError::new)?;
-            let json = Zeroizing::new(json);
-            let json = SecretString::from(json.as_str());
+            let secret = SecretString::from(Zeroizing::new(json).as_str());
             let id = self.id(key);
-            let stored = self.vault.put(SecretKind::OAuthTokens, &id, &json).await;
+            let stored = self.vault.put(SecretKind::OAuthTokens, &id, &secret).await;
             stored.map_err(TokenStoreError::new)
         })
     }

@@ -7,7 +7,7 @@ mod seal;
 use std::fmt;
 use std::sync::Arc;
 
-use pillion_core::store::{SecretKind, SecretPlace, SecretReplacement, SecretStore, StoreError};
+use pillion_core::store::{SecretId, SecretKind, SecretReplacement, SecretStore, StoreError};
 use secrecy::SecretString;
 use tokio::sync::RwLock;
 
@@ -51,19 +51,19 @@ impl Vault {
     /// # Errors
     /// [`VaultError::WrongKey`] if the store has another key; [`VaultError::Store`].
     pub async fn open(store: Arc<dyn SecretStore>, key: MasterKey) -> Result<Self, VaultError> {
-        let place = check_place();
-        if store.secret(&place).await?.is_none() {
+        let secret_id = check_id();
+        if store.secret(&secret_id).await?.is_none() {
             if !store.secrets().await?.is_empty() {
                 return Err(VaultError::NoCheck);
             }
-            let sealed = key.seal(&place, &CHECK_PLAINTEXT.into())?;
-            store.put_secret(&place, &sealed).await?;
+            let sealed = key.seal(&secret_id, &CHECK_PLAINTEXT.into())?;
+            store.put_secret(&secret_id, &sealed).await?;
         }
         // Read again, because another process may have set another key at the same time.
-        let Some(check) = store.secret(&place).await? else {
+        let Some(check) = store.secret(&secret_id).await? else {
             return Err(VaultError::NoCheck);
         };
-        key.open(&place, &check)?;
+        key.open(&secret_id, &check)?;
         let key = RwLock::new(key);
         Ok(Self { store, key })
     }
@@ -78,10 +78,10 @@ impl Vault {
         id: &str,
         secret: &SecretString,
     ) -> Result<(), VaultError> {
-        let place = place(kind, id);
+        let secret_id = secret_id(kind, id);
         let key = self.key.read().await;
-        let sealed = key.seal(&place, secret)?;
-        Ok(self.store.put_secret(&place, &sealed).await?)
+        let sealed = key.seal(&secret_id, secret)?;
+        Ok(self.store.put_secret(&secret_id, &sealed).await?)
     }
 
     /// Returns the secret of this kind and id, if there is one.
@@ -94,10 +94,10 @@ impl Vault {
         kind: SecretKind,
         id: &str,
     ) -> Result<Option<SecretString>, VaultError> {
-        let place = place(kind, id);
+        let secret_id = secret_id(kind, id);
         let key = self.key.read().await;
-        match self.store.secret(&place).await? {
-            Some(sealed) => key.open(&place, &sealed).map(Some),
+        match self.store.secret(&secret_id).await? {
+            Some(sealed) => key.open(&secret_id, &sealed).map(Some),
             None => Ok(None),
         }
     }
@@ -105,21 +105,24 @@ impl Vault {
     /// Removes a secret; succeeds if there is none.
     ///
     /// # Errors
-    /// [`VaultError::Store`].
+    /// The store cannot be read or written.
     pub async fn remove(&self, kind: SecretKind, id: &str) -> Result<(), VaultError> {
-        Ok(self.store.remove_secret(&place(kind, id)).await?)
+        Ok(self.store.remove_secret(&secret_id(kind, id)).await?)
     }
 
     /// Returns the ids of all secrets of a kind, sorted.
     ///
     /// # Errors
-    /// [`VaultError::Store`].
+    /// The store cannot be read or written.
     pub async fn ids(&self, kind: SecretKind) -> Result<Vec<String>, VaultError> {
-        let all = self.store.secrets().await?.into_iter();
-        let places = all.map(|(place, _)| place);
-        let mut ids: Vec<String> = places
-            .filter(|place| place.kind == kind)
-            .map(|place| place.id)
+        let mut ids: Vec<String> = self
+            .store
+            .secrets()
+            .await?
+            .into_iter()
+            .map(|(secret_id, _)| secret_id)
+            .filter(|secret_id| secret_id.kind == kind)
+            .map(|secret_id| secret_id.id)
             .collect();
         ids.sort();
         Ok(ids)
@@ -135,17 +138,21 @@ impl Vault {
         let mut key = self.key.write().await;
         for _ in 0..MAX_ROTATION_ATTEMPTS {
             let mut replacements = Vec::new();
-            for (place, old) in self.store.secrets().await? {
-                let secret = key.open(&place, &old)?;
-                let new = new.seal(&place, &secret)?;
-                replacements.push(SecretReplacement { place, old, new });
+            for (secret_id, old) in self.store.secrets().await? {
+                let secret = key.open(&secret_id, &old)?;
+                replacements.push(SecretReplacement {
+                    new: new.seal(&secret_id, &secret)?,
+                    secret_id,
+                    old,
+                });
             }
             match self.store.replace_secrets(&replacements).await {
                 Ok(()) => {
                     *key = new;
-                    let of_a_user =
-                        |replaced: &&SecretReplacement| replaced.place.kind != SecretKind::KeyCheck;
-                    return Ok(replacements.iter().filter(of_a_user).count());
+                    let is_user_secret = |replaced: &&SecretReplacement| {
+                        replaced.secret_id.kind != SecretKind::KeyCheck
+                    };
+                    return Ok(replacements.iter().filter(is_user_secret).count());
                 }
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),
@@ -163,11 +170,11 @@ impl fmt::Debug for Vault {
     }
 }
 
-fn place(kind: SecretKind, id: &str) -> SecretPlace {
+fn secret_id(kind: SecretKind, id: &str) -> SecretId {
     let id = id.to_owned();
-    SecretPlace { kind, id }
+    SecretId { kind, id }
 }
 
-fn check_place() -> SecretPlace {
-    place(SecretKind::KeyCheck, "key")
+fn check_id() -> SecretId {
+    secret_id(SecretKind::KeyCheck, "key")
 }

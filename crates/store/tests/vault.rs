@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_core::store::{SecretKind, SecretPlace, SecretStore};
+use pillion_core::store::{SecretId, SecretKind, SecretStore};
 use pillion_mcp_client::{OAuthConfig, OAuthCredentials, TokenKey, TokenStore};
 use pillion_store::{
     MasterKey, SqlStore, StoreLocation, StoreOptions, Vault, VaultError, VaultTokenStore,
@@ -68,9 +68,9 @@ async fn l1_a_wrong_key_is_detected_at_start() {
         .put(SecretKind::Credential, "a", &"1".into())
         .await
         .unwrap();
-    for (place, _) in store.secrets().await.unwrap() {
-        if place.kind == SecretKind::KeyCheck {
-            store.remove_secret(&place).await.unwrap();
+    for (secret_id, _) in store.secrets().await.unwrap() {
+        if secret_id.kind == SecretKind::KeyCheck {
+            store.remove_secret(&secret_id).await.unwrap();
         }
     }
     let refused = Vault::open(store, key).await.unwrap_err();
@@ -91,15 +91,15 @@ async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
         .put(SecretKind::Credential, "b", &"of b".into())
         .await
         .unwrap();
-    let place = |kind, id: &str| SecretPlace {
+    let secret_id = |kind, id: &str| SecretId {
         kind,
         id: id.to_owned(),
     };
-    let of_a = place(SecretKind::Credential, "a");
+    let of_a = secret_id(SecretKind::Credential, "a");
     let sealed = store.secret(&of_a).await.unwrap().unwrap();
     for moved in [
-        place(SecretKind::Credential, "b"),
-        place(SecretKind::OAuthTokens, "a"),
+        secret_id(SecretKind::Credential, "b"),
+        secret_id(SecretKind::OAuthTokens, "a"),
     ] {
         store.put_secret(&moved, &sealed).await.unwrap();
         let refused = vault.get(moved.kind, &moved.id).await.unwrap_err();
@@ -175,13 +175,13 @@ async fn l1_a_key_rotation_with_a_damaged_secret_changes_nothing() {
             .await
             .unwrap();
     }
-    let place = SecretPlace {
+    let secret_id = SecretId {
         kind: SecretKind::Credential,
         id: "b".to_owned(),
     };
-    let mut damaged = store.secret(&place).await.unwrap().unwrap();
+    let mut damaged = store.secret(&secret_id).await.unwrap().unwrap();
     damaged.sealed[30] ^= 1;
-    store.put_secret(&place, &damaged).await.unwrap();
+    store.put_secret(&secret_id, &damaged).await.unwrap();
     let before = store.secrets().await.unwrap();
     let refused = vault.rotate(MasterKey::generate()).await.unwrap_err();
     assert!(matches!(refused, VaultError::Damaged { .. }), "{refused:?}");

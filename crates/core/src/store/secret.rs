@@ -53,7 +53,7 @@ impl SecretKind {
 
 /// The key under which a secret is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SecretPlace {
+pub struct SecretId {
     /// The purpose of the secret.
     pub kind: SecretKind,
     /// The id of the secret among those of its kind.
@@ -81,7 +81,7 @@ impl fmt::Debug for SealedSecret {
 #[derive(Debug, Clone)]
 pub struct SecretReplacement {
     /// The key under which the secret is stored.
-    pub place: SecretPlace,
+    pub secret_id: SecretId,
     /// The expected current value.
     pub old: SealedSecret,
     /// The new value.
@@ -91,33 +91,33 @@ pub struct SecretReplacement {
 /// Stores encrypted secrets. The caller encrypts and decrypts them.
 #[async_trait]
 pub trait SecretStore: Send + Sync {
-    /// Stores a secret, replacing any other at this place.
+    /// Stores a secret, replacing any other with this id.
     ///
     /// # Errors
     /// Errors of the store.
     async fn put_secret(
         &self,
-        place: &SecretPlace,
+        secret_id: &SecretId,
         secret: &SealedSecret,
     ) -> Result<(), StoreError>;
 
-    /// Returns the secret at this place.
+    /// Returns the secret with this id.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn secret(&self, place: &SecretPlace) -> Result<Option<SealedSecret>, StoreError>;
+    async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError>;
 
     /// Removes a secret. Succeeds if there is none.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn remove_secret(&self, place: &SecretPlace) -> Result<(), StoreError>;
+    async fn remove_secret(&self, secret_id: &SecretId) -> Result<(), StoreError>;
 
-    /// Returns all secrets, ordered by place.
+    /// Returns all secrets, ordered by kind and id.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn secrets(&self) -> Result<Vec<(SecretPlace, SealedSecret)>, StoreError>;
+    async fn secrets(&self) -> Result<Vec<(SecretId, SealedSecret)>, StoreError>;
 
     /// Replaces all secrets in one transaction.
     ///

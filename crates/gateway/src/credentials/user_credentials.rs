@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use pillion_core::store::{SecretKind, SecretPlace, Store, StoreError, Timestamp};
+use pillion_core::store::{SecretId, SecretKind, Store, StoreError, Timestamp};
 use pillion_mcp_client::{Authentication, ServerConfig, TokenKey};
 use pillion_store::{Vault, VaultTokenStore};
 use secrecy::{ExposeSecret, SecretString};

@@ -327,7 +327,7 @@ impl Catalog {
         let Some(note) = stored.and_then(|stored| stored.credentials) else {
             return;
         };
-        let place = pillion_core::store::SecretPlace {
+        let place = pillion_core::store::SecretId {
             kind: SecretKind::Credential,
             id: note.id,
         };

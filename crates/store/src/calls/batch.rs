@@ -21,12 +21,12 @@ pub(super) struct QueuedRecord {
     pub(super) call: ToolCallRecord,
     pub(super) done: oneshot::Sender<Result<(), StoreError>>,
     /// The record's share of the memory limit for queued records.
-    pub(super) _room: OwnedSemaphorePermit,
+    pub(super) _permit: OwnedSemaphorePermit,
 }
 
 impl QueuedRecord {
     /// Sends the outcome to the caller, who may no longer be waiting.
-    pub(super) fn answer(self, outcome: Result<(), StoreError>) {
+    pub(super) fn finish(self, outcome: Result<(), StoreError>) {
         let _ = self.done.send(outcome);
     }
 }
@@ -83,18 +83,18 @@ pub(super) async fn check_written(
     call: &ToolCallRecord,
 ) -> Result<(), StoreError> {
     let sql = "SELECT status, completed_at FROM tool_calls WHERE id = $1";
-    let row = database.read_one(sql, vec![call.id.into()]).await?;
-    let row = row.ok_or_else(|| {
+    let found = database.read_one(sql, vec![call.id.into()]).await?;
+    let row = found.ok_or_else(|| {
         StoreError::unavailable("the call was removed from the call log in the meantime")
     })?;
     let same = record::status(&row)? == call.status
         && row.optional_timestamp("completed_at")? == call.completed_at;
-    match same {
-        true => Ok(()),
-        false => Err(StoreError::conflict(
+    if !same {
+        return Err(StoreError::conflict(
             "the call log already has a later state of this call",
-        )),
+        ));
     }
+    Ok(())
 }
 
 /// Returns the statement that writes this number of records, each of which replaces a record with

@@ -16,8 +16,8 @@ const UNFINISHED: &str = "owner = $1 AND status IN ('pending', 'running') AND st
 impl CallLog for SqlStore {
     async fn record_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         // The call has run: if the database cannot store its end, the spool file does.
-        let end = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
-        let end = end.map(|spool| (spool, call.clone()));
+        let spool = self.call_spool.as_ref().filter(|_| spool::has_run(&call));
+        let end = spool.map(|spool| (spool, call.clone()));
         let mut written = self.call_writer.write(call).await;
         if let Some((spool, call)) = end
             && written.as_ref().is_err_and(StoreError::is_unavailable)
@@ -60,8 +60,10 @@ impl CallLog for SqlStore {
         page: &PageRequest,
     ) -> Result<RecordPage<ToolCallRecord>, StoreError> {
         self.catch_up_if_possible().await;
-        let stuck = self.call_spool.as_ref();
-        let stuck = stuck.and_then(|spool| spool.stuck_calls(filter));
+        let stuck = self
+            .call_spool
+            .as_ref()
+            .and_then(|spool| spool.stuck_calls(filter));
         query::calls(&self.database, filter, page, stuck).await
     }
 

@@ -10,7 +10,7 @@ use pillion_core::store::{
 use pillion_core::tool::QuotaAccount;
 use sqlx::AssertSqlSafe;
 
-use super::{UnwrittenCalls, page_of, record, rows_of_page};
+use super::{UnwrittenCalls, build_page, count_page_rows, record};
 use crate::database::{Database, Row, Value};
 
 /// Returns a page of calls, newest first. The calls of `stuck` replace their outdated rows.
@@ -22,7 +22,7 @@ pub(super) async fn calls(
 ) -> Result<RecordPage<ToolCallRecord>, StoreError> {
     let UnwrittenCalls { matching, ids } = stuck.unwrap_or_default();
     let (mut conditions, mut values) = conditions(filter);
-    let after = page.after.as_ref().map(place).transpose()?;
+    let after = page.after.as_ref().map(parse_cursor).transpose()?;
     if let Some(after) = after {
         values.push(after.into());
         conditions += &format!(" AND id < ${}", values.len());
@@ -31,30 +31,36 @@ pub(super) async fn calls(
     let outdated = i64::try_from(ids.len()).unwrap_or(i64::MAX / 2);
     let limit = i64::from(page.size()) + 1 + outdated;
     values.push(limit.into());
-    let rows = format!(
+    let from = format!(
         "FROM tool_calls WHERE {conditions} ORDER BY id DESC LIMIT ${}",
         values.len()
     );
-    let sizes = format!("SELECT id, bytes {rows}");
-    let size_of = |row: &Row| match ids.contains(&row.call_id("id")?) {
-        true => Ok(0),
-        false => row.count("bytes"),
+    let sizes = format!("SELECT id, bytes {from}");
+    let row_bytes = |row: &Row| {
+        if ids.contains(&row.call_id("id")?) {
+            return Ok(0);
+        }
+        row.count("bytes")
     };
-    if let Some(fitting) = rows_of_page(database, sizes, &values, page, size_of).await? {
+    if let Some(fitting) = count_page_rows(database, sizes, &values, page, row_bytes).await? {
         values.pop();
         values.push(limit.min(fitting).into());
     }
-    let sql = format!("SELECT * {rows}");
+    let sql = format!("SELECT * {from}");
     let rows = database.read(AssertSqlSafe(sql), values).await?;
-    let items = rows.iter().map(record::read);
-    let mut items = items.collect::<Result<Vec<ToolCallRecord>, _>>()?;
+    let mut items = rows
+        .iter()
+        .map(record::read)
+        .collect::<Result<Vec<ToolCallRecord>, _>>()?;
     if !ids.is_empty() {
         items.retain(|call| !ids.contains(&call.id));
-        let is_here = |call: &ToolCallRecord| after.is_none_or(|after| call.id < after);
-        items.extend(matching.into_iter().filter(is_here));
+        let is_on_page = |call: &ToolCallRecord| after.is_none_or(|after| call.id < after);
+        items.extend(matching.into_iter().filter(is_on_page));
         items.sort_unstable_by_key(|call| std::cmp::Reverse(call.id));
     }
-    Ok(page_of(items, page, record::bytes, |call| cursor(call.id)))
+    Ok(build_page(items, page, record::bytes, |call| {
+        cursor(call.id)
+    }))
 }
 
 /// Returns whether a call matches the filter, by the rules of [`conditions`].
@@ -69,11 +75,11 @@ pub(super) fn admits(filter: &CallFilter, call: &ToolCallRecord) -> bool {
         from,
         until,
     } = filter;
-    let is_of =
-        |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
-    is_of(server, &call.server)
+    let is_match =
+        |expected: &Option<String>, found: &Option<String>| expected.is_none() || expected == found;
+    is_match(server, &call.server)
         && tool.as_ref().is_none_or(|tool| *tool == call.tool)
-        && is_of(user, &call.user)
+        && is_match(user, &call.user)
         && (!only_verified || call.user_is_verified)
         && parent.is_none_or(|parent| call.parent == Some(parent))
         && status.is_none_or(|status| call.status == status)
@@ -96,7 +102,7 @@ pub(super) async fn counted_calls(
             .to_owned();
     let mut values = vec![CallId::min_at(from).into(), owner.into()];
     if let Some(after) = &page.after {
-        values.push(place(after)?.into());
+        values.push(parse_cursor(after)?.into());
         sql += &format!(" AND id < ${}", values.len());
     }
     values.push((i64::from(page.size()) + 1).into());
@@ -108,7 +114,7 @@ pub(super) async fn counted_calls(
         .collect::<Result<_, _>>()?;
     // The records have no JSON.
     let bytes = |_: &RateLimitRecord| 0;
-    Ok(page_of(items, page, bytes, |call| cursor(call.id)))
+    Ok(build_page(items, page, bytes, |call| cursor(call.id)))
 }
 
 fn read_rate_limit_record(row: &Row) -> Result<RateLimitRecord, StoreError> {
@@ -173,7 +179,7 @@ fn cursor(id: CallId) -> Cursor {
     Cursor::new(URL_SAFE_NO_PAD.encode(id.as_bytes()))
 }
 
-fn place(cursor: &Cursor) -> Result<CallId, StoreError> {
+fn parse_cursor(cursor: &Cursor) -> Result<CallId, StoreError> {
     let bytes = URL_SAFE_NO_PAD.decode(cursor.as_str()).ok();
     let id = bytes.and_then(|bytes| CallId::try_from(&bytes[..]).ok());
     id.ok_or_else(|| StoreError::invalid("not a valid cursor of this list"))

@@ -30,14 +30,14 @@ pub(super) async fn prune(
         let oldest = CallId::min_at(now.minus(age));
         pruned.calls += remove_before(database, oldest).await?;
     }
-    if let Some(most) = retention.max_calls {
+    if let Some(max) = retention.max_calls {
         let sql = "SELECT id FROM tool_calls ORDER BY id DESC LIMIT 1 OFFSET $1";
-        pruned.calls += remove_from(database, sql, most).await?;
+        pruned.calls += remove_from(database, sql, max).await?;
     }
-    if let Some(most) = retention.max_bytes {
+    if let Some(max) = retention.max_bytes {
         let sql = "SELECT id FROM (SELECT id, SUM(bytes) OVER (ORDER BY id DESC) AS total \
                    FROM tool_calls) AS sizes WHERE total > $1 ORDER BY id DESC LIMIT 1";
-        pruned.calls += remove_from(database, sql, most).await?;
+        pruned.calls += remove_from(database, sql, max).await?;
     }
     if pruned.calls > 0 {
         database.shrink().await?;
@@ -73,13 +73,9 @@ impl SqlStore {
 }
 
 /// Removes the call that the query finds, and all older calls.
-async fn remove_from(
-    database: &Database,
-    find: &'static str,
-    most: u64,
-) -> Result<u64, StoreError> {
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let Some(row) = database.read_one(find, vec![most.into()]).await? else {
+async fn remove_from(database: &Database, find: &'static str, max: u64) -> Result<u64, StoreError> {
+    let max = i64::try_from(max).unwrap_or(i64::MAX);
+    let Some(row) = database.read_one(find, vec![max.into()]).await? else {
         return Ok(0);
     };
     let newest = row.call_id("id")?;

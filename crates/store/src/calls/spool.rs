@@ -70,7 +70,7 @@ impl CallSpool {
         database: Database,
         clock: StoreClock,
     ) -> Result<Self, StoreError> {
-        let gathered = SpoolBuffer::beside(path).map_err(|error| {
+        let gathered = SpoolBuffer::for_database(path).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
@@ -268,22 +268,24 @@ pub(crate) async fn recover(
     clock: &StoreClock,
 ) -> Result<u64, StoreError> {
     let unreadable = |error| unreadable(path, error);
-    if !file::are_there(path).map_err(unreadable)? {
+    if !file::exist(path).map_err(unreadable)? {
         return Ok(0);
     }
     let lock_path = path.to_owned();
-    let lock = tokio::task::spawn_blocking(move || file::lock_recovery(&lock_path)).await;
-    let lock = lock.map_err(io::Error::other).and_then(|lock| lock);
-    let _lock = lock.map_err(unreadable)?;
+    let _lock = tokio::task::spawn_blocking(move || file::lock_recovery(&lock_path))
+        .await
+        .map_err(io::Error::other)
+        .and_then(|lock| lock)
+        .map_err(unreadable)?;
     let mut lost = 0;
     for mut left in file::open_abandoned(path).map_err(unreadable)? {
         let mut calls = SpooledCalls::new();
         let contents = SpoolContents::read(&left.read().map_err(unreadable)?, &mut calls);
         lost += contents.lost() as u64;
         contents.log(left.path());
-        let calls: Vec<_> = calls.into_values().collect();
+        let records: Vec<_> = calls.into_values().collect();
         let statements = Statements::new(database, clock.clone());
-        log_late_calls(write(database, &statements, &calls).await?);
+        log_late_calls(write(database, &statements, &records).await?);
         if contents.damaged > 0 {
             left.keep_as_damaged(path).map_err(unreadable)?;
         } else if contents.has_unknown {
@@ -323,7 +325,7 @@ impl PendingRecords {
     ///
     /// # Errors
     /// `unavailable` if the files cannot be read.
-    pub(crate) fn beside(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn for_database(path: &Path) -> Result<Self, StoreError> {
         let mut calls = SpooledCalls::new();
         for (_, bytes) in file::contents(path).map_err(|error| unreadable(path, error))? {
             // The owner of the file may be writing the last record.

@@ -48,7 +48,10 @@ fn read(row: &Row) -> Result<ToolStatistics, StoreError> {
 }
 
 fn duration(row: &Row, column: &str) -> Result<Option<Duration>, StoreError> {
-    let microseconds = row.optional_integer(column)?.map(u64::try_from);
-    let microseconds = microseconds.transpose().map_err(|_| unreadable(column))?;
+    let microseconds = row
+        .optional_integer(column)?
+        .map(u64::try_from)
+        .transpose()
+        .map_err(|_| unreadable(column))?;
     Ok(microseconds.map(Duration::from_micros))
 }

@@ -25,7 +25,7 @@ enum WriterMessage {
 #[derive(Debug)]
 pub(crate) struct CallWriter {
     queue: Sender<WriterMessage>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
 }
 
 impl CallWriter {
@@ -39,22 +39,26 @@ impl CallWriter {
             finishing: None,
         };
         tokio::spawn(writer.run(messages));
-        let room = Arc::new(Semaphore::new(MAX_QUEUED_KIB as usize));
-        Self { queue, room }
+        let capacity = Arc::new(Semaphore::new(MAX_QUEUED_KIB as usize));
+        Self { queue, capacity }
     }
 
     /// Stores the record. The record is committed when this returns.
     pub(crate) async fn write(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let kib = u32::try_from(record::bytes(&call) / 1024).unwrap_or(u32::MAX);
         // A record larger than the limit is queued alone.
-        let room = Arc::clone(&self.room).try_acquire_many_owned(kib.clamp(1, MAX_QUEUED_KIB));
-        let too_many = || StoreError::unavailable("the write queue of the call log is full");
-        let _room = room.map_err(|_| too_many())?;
+        let _permit = Arc::clone(&self.capacity)
+            .try_acquire_many_owned(kib.clamp(1, MAX_QUEUED_KIB))
+            .map_err(|_| queue_full())?;
         let (done, outcome) = oneshot::channel();
-        let job = QueuedRecord { call, done, _room };
+        let job = QueuedRecord {
+            call,
+            done,
+            _permit,
+        };
         let queued = self.queue.try_send(WriterMessage::Write(Box::new(job)));
         queued.map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => too_many(),
+            mpsc::error::TrySendError::Full(_) => queue_full(),
             mpsc::error::TrySendError::Closed(_) => closed(),
         })?;
         outcome.await.unwrap_or_else(|_| Err(closed()))
@@ -87,7 +91,7 @@ impl RecordWriter {
                 // The other records would fail in the same way, each after the same wait.
                 self.gather(&mut messages, MAX_QUEUED_RECORDS);
                 for job in self.waiting.drain(..) {
-                    job.answer(Err(repeat(&failure)));
+                    job.finish(Err(repeat(&failure)));
                 }
             }
         }
@@ -109,9 +113,9 @@ impl RecordWriter {
         true
     }
 
-    /// Takes messages from the queue until `most` records wait.
-    fn gather(&mut self, messages: &mut Receiver<WriterMessage>, most: usize) {
-        while self.waiting.len() < most {
+    /// Takes messages from the queue until `max` records wait.
+    fn gather(&mut self, messages: &mut Receiver<WriterMessage>, max: usize) {
+        while self.waiting.len() < max {
             let Ok(message) = messages.try_recv() else {
                 return;
             };
@@ -138,21 +142,21 @@ impl RecordWriter {
         match self.statements.write(&self.database, calls).await {
             Ok(written) if written == batch.len() => {
                 for job in batch {
-                    job.answer(Ok(()));
+                    job.finish(Ok(()));
                 }
                 Ok(())
             }
             Ok(_) => {
                 for job in batch {
                     let outcome = batch::check_written(&self.database, &job.call).await;
-                    job.answer(outcome);
+                    job.finish(outcome);
                 }
                 Ok(())
             }
             Err(failure) if failure.is_unavailable() => {
                 let failure = Arc::new(failure);
                 for job in batch {
-                    job.answer(Err(repeat(&failure)));
+                    job.finish(Err(repeat(&failure)));
                 }
                 Err(failure)
             }
@@ -166,18 +170,22 @@ impl RecordWriter {
     /// Writes the records of a batch one by one, because one record was rejected and the others may
     /// be valid.
     async fn write_each(&self, batch: Vec<QueuedRecord>, failure: StoreError) {
-        let batch = match <[QueuedRecord; 1]>::try_from(batch) {
-            Ok([job]) => return job.answer(Err(failure)),
+        let jobs = match <[QueuedRecord; 1]>::try_from(batch) {
+            Ok([job]) => return job.finish(Err(failure)),
             Err(batch) => batch,
         };
-        for job in batch {
+        for job in jobs {
             let calls = std::iter::once(&job.call);
             let outcome = match self.statements.write(&self.database, calls).await {
                 Ok(0) => batch::check_written(&self.database, &job.call).await,
                 Ok(_) => Ok(()),
                 Err(failure) => Err(failure),
             };
-            job.answer(outcome);
+            job.finish(outcome);
         }
     }
+}
+
+fn queue_full() -> StoreError {
+    StoreError::unavailable("the write queue of the call log is full")
 }

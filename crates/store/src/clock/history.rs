@@ -25,7 +25,7 @@ pub(super) struct Reading {
     pub(super) boot: String,
     /// The time since the boot, which no user can set.
     pub(super) uptime: i64,
-    /// The system clock.
+    /// The time of the system clock, in milliseconds since 1970.
     pub(super) wall: i64,
 }
 
@@ -111,8 +111,9 @@ impl ClockHistory {
         self.boots.insert(reading.boot.clone(), mark);
         if self.boots.len() > MAX_BOOTS {
             let oldest = self.boots.iter().min_by_key(|(_, mark)| mark.running);
-            let oldest = oldest.map(|(boot, _)| boot.clone());
-            oldest.and_then(|boot| self.boots.remove(&boot));
+            if let Some(boot) = oldest.map(|(boot, _)| boot.clone()) {
+                self.boots.remove(&boot);
+            }
         }
     }
 
@@ -157,8 +158,10 @@ impl ClockHistory {
     pub fn during(&self, age: Duration) -> Option<ClockRange> {
         let age = i64::try_from(age.as_millis()).ok()?;
         let start = self.running.checked_sub(age).filter(|start| *start >= 0)?;
-        let recent = self.spans.iter();
-        let recent = recent.filter(|span| span.until.saturating_add(READING_LAG_MS) >= start);
+        let recent = self
+            .spans
+            .iter()
+            .filter(|span| span.until.saturating_add(READING_LAG_MS) >= start);
         let earliest = recent
             .clone()
             .map(|span| span.from.max(start).saturating_add(span.min_offset));

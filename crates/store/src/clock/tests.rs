@@ -66,9 +66,9 @@ impl World {
 
     /// Returns a duration of any magnitude up to twice the retention.
     fn duration(&mut self) -> i64 {
-        let longest = 2 * self.max_age;
-        let shift = self.random.random_range(0..longest.ilog2());
-        self.random.random_range(0..longest >> shift)
+        let max = 2 * self.max_age;
+        let shift = self.random.random_range(0..max.ilog2());
+        self.random.random_range(0..max >> shift)
     }
 
     fn write(&mut self, machine: usize) {
@@ -79,11 +79,11 @@ impl World {
         let machine = &mut self.machines[machine];
         let reading = machine.reading(self.now);
         let wall = reading.wall - delay;
-        let (least, greatest) = (wall.min(reading.wall), wall.max(reading.wall));
+        let (earliest, latest) = (wall.min(reading.wall), wall.max(reading.wall));
         let stored = machine.stored;
-        if !stored.is_some_and(|stored| stored.covers(&reading, least, greatest)) {
-            self.history.add_with(&reading, least, greatest);
-            machine.stored = Some(StoredReading::new(&reading, least, greatest));
+        if !stored.is_some_and(|stored| stored.covers(&reading, earliest, latest)) {
+            self.history.add_with(&reading, earliest, latest);
+            machine.stored = Some(StoredReading::new(&reading, earliest, latest));
         }
         self.records.push(Record { at: self.now, wall });
     }

@@ -40,7 +40,7 @@ impl DirectoryWatch {
     /// The watch counts nothing if the system has no inotify instance or no `/proc` for it, if this
     /// user may not read a directory of the path, or if a part of the path is a symbolic link, which
     /// could be changed without a change in the directory.
-    pub(super) fn beside(file: &Path) -> Self {
+    pub(super) fn for_file(file: &Path) -> Self {
         Self(EventQueue::open(file))
     }
 
@@ -70,10 +70,10 @@ impl EventQueue {
         }
         let mounts = File::open("/proc/self/mountinfo").ok()?;
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-        let [of_files, of_mounts] = [0, 1].map(EventData::new_u64);
-        epoll::add(&ready, &files, of_files, EventFlags::IN).ok()?;
+        let [files_event, mounts_event] = [0, 1].map(EventData::new_u64);
+        epoll::add(&ready, &files, files_event, EventFlags::IN).ok()?;
         let changed = EventFlags::PRI | EventFlags::ERR | EventFlags::ET;
-        epoll::add(&ready, &mounts, of_mounts, changed).ok()?;
+        epoll::add(&ready, &mounts, mounts_event, changed).ok()?;
         let queue = Self {
             ready,
             files,
@@ -112,7 +112,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [file, other] = ["a.db", "b"].map(|name| directory.path().join(name));
         fs::write(&file, "1").unwrap();
-        let watch = DirectoryWatch::beside(&file);
+        let watch = DirectoryWatch::for_file(&file);
         assert_eq!(watch.changes(), Some(0));
         fs::write(&file, "22").unwrap();
         assert_eq!(watch.changes(), Some(0));
@@ -145,7 +145,7 @@ mod tests {
         fs::create_dir_all(above.join("one/two")).unwrap();
         let file = above.join("one/two/a.db");
         fs::write(&file, "1").unwrap();
-        let watch = DirectoryWatch::beside(&file);
+        let watch = DirectoryWatch::for_file(&file);
         assert_eq!(watch.changes(), Some(0));
         fs::rename(&above, &moved).unwrap();
         assert_eq!(watch.changes(), Some(1));
@@ -158,10 +158,13 @@ mod tests {
         let [file, link] = ["a.db", "link.db"].map(|name| directory.path().join(name));
         fs::write(&file, "1").unwrap();
         symlink(&file, &link).unwrap();
-        assert_eq!(DirectoryWatch::beside(&link).changes(), None);
+        assert_eq!(DirectoryWatch::for_file(&link).changes(), None);
 
         let linked = directory.path().join("linked");
         symlink(directory.path(), &linked).unwrap();
-        assert_eq!(DirectoryWatch::beside(&linked.join("a.db")).changes(), None);
+        assert_eq!(
+            DirectoryWatch::for_file(&linked.join("a.db")).changes(),
+            None
+        );
     }
 }

@@ -7,9 +7,9 @@ use sqlx::sqlite::SqliteError;
 /// names tables and constraints but never values, because all values are bound.
 pub(crate) fn translate(error: Error) -> StoreError {
     let (kind, message) = match &error {
-        Error::Database(said) => (
-            kind_of(said.as_ref()),
-            format!("the store rejected the statement: {}", said.message()),
+        Error::Database(error) => (
+            classify(error.as_ref()),
+            format!("the store rejected the statement: {}", error.message()),
         ),
         Error::RowNotFound
         | Error::TypeNotFound { .. }
@@ -38,24 +38,24 @@ pub(crate) fn translate(error: Error) -> StoreError {
     StoreError::new(kind, message).with_source(error)
 }
 
-fn kind_of(said: &dyn DatabaseError) -> StoreErrorKind {
-    match said.kind() {
+fn classify(error: &dyn DatabaseError) -> StoreErrorKind {
+    match error.kind() {
         ErrorKind::UniqueViolation | ErrorKind::ForeignKeyViolation => {
             return StoreErrorKind::Conflict;
         }
         ErrorKind::NotNullViolation | ErrorKind::CheckViolation => return StoreErrorKind::Invalid,
         _ => {}
     }
-    let code = said.code().unwrap_or_default();
-    if said.try_downcast_ref::<SqliteError>().is_some() {
-        of_sqlite(&code)
+    let code = error.code().unwrap_or_default();
+    if error.try_downcast_ref::<SqliteError>().is_some() {
+        classify_sqlite(&code)
     } else {
-        of_postgres(&code)
+        classify_postgres(&code)
     }
 }
 
 /// See <https://www.sqlite.org/rescode.html>; the lowest byte is the primary code.
-fn of_sqlite(code: &str) -> StoreErrorKind {
+fn classify_sqlite(code: &str) -> StoreErrorKind {
     match code.parse().map(|code: u32| code & 0xff) {
         // SQLITE_ERROR (no such table), SQLITE_CORRUPT, SQLITE_SCHEMA, SQLITE_NOTADB
         Ok(1 | 11 | 17 | 26) => StoreErrorKind::Corrupt,
@@ -66,7 +66,7 @@ fn of_sqlite(code: &str) -> StoreErrorKind {
 }
 
 /// See <https://www.postgresql.org/docs/current/errcodes-appendix.html>.
-fn of_postgres(code: &str) -> StoreErrorKind {
+fn classify_postgres(code: &str) -> StoreErrorKind {
     match code.get(..2) {
         // Data exceptions, such as a number out of range.
         Some("22") => StoreErrorKind::Invalid,

@@ -26,7 +26,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn of(postgres: Postgres, connection: PoolConnection<sqlx::Postgres>) -> Self {
+    pub(super) fn new(postgres: Postgres, connection: PoolConnection<sqlx::Postgres>) -> Self {
         Self {
             limit: postgres.statement_timeout(),
             postgres,
@@ -49,11 +49,11 @@ impl Lease {
     ) -> sqlx::Result<u64> {
         let (limit, connection) = self.ask()?;
         let execution = value::postgres(sql, values).execute(&mut **connection);
-        let answer = timeout(limit, execution).await;
-        self.answered(answer).map(|done| done.rows_affected())
+        let outcome = timeout(limit, execution).await;
+        self.finish(outcome).map(|done| done.rows_affected())
     }
 
-    /// Runs a query.
+    /// Runs a query within the statement timeout, and returns its rows.
     pub(super) async fn read(
         &mut self,
         sql: impl SqlSafeStr,
@@ -61,19 +61,19 @@ impl Lease {
     ) -> sqlx::Result<Vec<PgRow>> {
         let (limit, connection) = self.ask()?;
         let execution = value::postgres(sql, values).fetch_all(&mut **connection);
-        let answer = timeout(limit, execution).await;
-        self.answered(answer)
+        let outcome = timeout(limit, execution).await;
+        self.finish(outcome)
     }
 
     /// Runs several statements without values.
     pub(super) async fn script(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<()> {
         let (limit, connection) = self.ask()?;
         let execution = (&mut **connection).execute(sqlx::raw_sql(sql));
-        let answer = timeout(limit, execution).await;
-        self.answered(answer).map(drop)
+        let outcome = timeout(limit, execution).await;
+        self.finish(outcome).map(drop)
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction, which ends with the lease.
     pub(super) async fn begin(mut self) -> sqlx::Result<Self> {
         self.script("BEGIN").await?;
         self.in_transaction = true;
@@ -92,15 +92,15 @@ impl Lease {
         Ok((self.limit, connection))
     }
 
-    fn answered<T>(&mut self, answer: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
-        let Ok(answer) = answer else {
+    fn finish<T>(&mut self, outcome: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
+        let Ok(result) = outcome else {
             self.connection.take().map(PoolConnection::detach);
             // Idle connections lead to the same server.
             self.postgres.close_idle();
             return Err(silent());
         };
         self.is_midway = false;
-        answer
+        result
     }
 }
 

@@ -25,13 +25,15 @@ impl Database {
             Self::Postgres(_) => "SELECT 'ok' AS integrity_check",
         };
         let rows = self.read(sql, vec![]).await?;
-        let found = rows.iter().map(|row| row.text("integrity_check"));
-        let mut found: Vec<String> = found.collect::<Result<_, _>>()?;
-        found.retain(|line| line != "ok");
-        Ok(found)
+        let mut problems: Vec<String> = rows
+            .iter()
+            .map(|row| row.text("integrity_check"))
+            .collect::<Result<_, _>>()?;
+        problems.retain(|line| line != "ok");
+        Ok(problems)
     }
 
-    /// Copies the file.
+    /// Copies the SQLite file to `to`, which must not exist.
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let Self::Sqlite {
             readers,
@@ -51,9 +53,10 @@ impl Database {
             StoreError::unavailable(message).with_source(source)
         };
         if to.try_exists().map_err(failed)? {
-            let message = match to.is_dir() {
-                true => format!("'{path}' is a directory: give the path of a file for the copy"),
-                false => format!("the file '{path}' already exists"),
+            let message = if to.is_dir() {
+                format!("'{path}' is a directory: give the path of a file for the copy")
+            } else {
+                format!("the file '{path}' already exists")
             };
             return Err(StoreError::conflict(message));
         }
@@ -67,8 +70,8 @@ impl Database {
                 .await?;
             let copy = sqlx::query("VACUUM INTO $1").bind(path);
             copy.execute(&mut *connection).await
-        };
-        let copied = copied.await;
+        }
+        .await;
         // The connection may write now, so it must not return to the pool.
         let closed = connection.close().await;
         if let Err(error) = copied.map(drop).and(closed) {

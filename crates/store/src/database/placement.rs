@@ -23,7 +23,7 @@ pub(crate) struct DatabaseFileId {
 }
 
 impl DatabaseFileId {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -31,7 +31,7 @@ impl DatabaseFileId {
     }
 
     /// Returns whether this process has the file open, as far as the system can tell.
-    fn is_open_here(self) -> bool {
+    fn is_open(self) -> bool {
         let Ok(descriptors) = fs::read_dir("/proc/self/fd") else {
             return false;
         };
@@ -42,7 +42,7 @@ impl DatabaseFileId {
     /// Returns whether the file at `path` is this file.
     pub(crate) fn is_at(self, path: &Path) -> io::Result<bool> {
         match fs::metadata(path) {
-            Ok(found) => Ok(Self::of(&found) == self),
+            Ok(found) => Ok(Self::from_metadata(&found) == self),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
@@ -73,11 +73,11 @@ struct Files {
 
 impl DatabaseFiles {
     /// Returns the placement of the file that was just opened at `path`.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn open(relative: &Path) -> io::Result<Self> {
         // The process may change its working directory.
-        let path = std::path::absolute(path)?;
-        let watch = DirectoryWatch::beside(&path);
-        let file = DatabaseFileId::of(&fs::metadata(&path)?);
+        let path = std::path::absolute(relative)?;
+        let watch = DirectoryWatch::for_file(&path);
+        let file = DatabaseFileId::from_metadata(&fs::metadata(&path)?);
         let mut log_path = path.clone().into_os_string();
         log_path.push("-wal");
         Ok(Self(Arc::new(Files {
@@ -118,9 +118,9 @@ impl DatabaseFiles {
     /// `unavailable`, if the files were deleted or replaced.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         let Files { path, file, .. } = &*self.0;
-        let is_there = file.is_at(path).map_err(|error| unfound(path, error))?;
-        if !is_there {
-            return Err(gone(path));
+        let exists = file.is_at(path).map_err(|error| unlocatable(path, error))?;
+        if !exists {
+            return Err(replaced(path));
         }
         self.check_log()
     }
@@ -137,19 +137,19 @@ impl DatabaseFiles {
     fn check_log(&self) -> Result<(), StoreError> {
         let Files { log_path, log, .. } = &*self.0;
         let found = match fs::metadata(log_path) {
-            Ok(found) => Some(DatabaseFileId::of(&found)),
+            Ok(found) => Some(DatabaseFileId::from_metadata(&found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(unfound(log_path, error)),
+            Err(error) => return Err(unlocatable(log_path, error)),
         };
         let mut log = log.lock();
         match (*log, found) {
             (known, found) if known == found => Ok(()),
             // The first log, or a new log after all connections were opened again.
-            (_, Some(found)) if log.is_none() || found.is_open_here() => {
+            (_, Some(found)) if log.is_none() || found.is_open() => {
                 *log = Some(found);
                 Ok(())
             }
-            _ => Err(gone(log_path)),
+            _ => Err(replaced(log_path)),
         }
     }
 }
@@ -169,9 +169,11 @@ pub(crate) fn try_disk(database: &Path) -> Result<(), StoreError> {
 fn allocate(database: &Path) -> io::Result<()> {
     let mut path = database.as_os_str().to_owned();
     path.push(format!(".trial-{:016x}", rand::random::<u64>()));
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create_new(true).mode(0o600);
-    let file = options.open(&path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
     fs::remove_file(&path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, TRIAL_BYTES) {
         // Not every file system can allocate without writing.
@@ -180,7 +182,7 @@ fn allocate(database: &Path) -> io::Result<()> {
     }
 }
 
-fn gone(path: &Path) -> StoreError {
+fn replaced(path: &Path) -> StoreError {
     StoreError::unavailable(format!(
         "the store's file '{}' was deleted or replaced while it was open: restore the file, or \
         restart the process",
@@ -188,7 +190,7 @@ fn gone(path: &Path) -> StoreError {
     ))
 }
 
-fn unfound(path: &Path, error: io::Error) -> StoreError {
+fn unlocatable(path: &Path, error: io::Error) -> StoreError {
     let message = format!(
         "the store's file '{}' cannot be found: {error}",
         path.display()

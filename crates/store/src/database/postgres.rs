@@ -20,10 +20,10 @@ pub(super) async fn open(
     options: &StoreOptions,
 ) -> Result<Database, StoreError> {
     // sqlx logs the lines of the password file that it cannot read.
-    let connect = with_default(NoSubscriber::new(), || {
+    let parsed = with_default(NoSubscriber::new(), || {
         PgConnectOptions::from_str(url.expose_secret())
     });
-    let connect = connect
+    let connect = parsed
         .map_err(|_| StoreError::invalid("the URL of the Postgres database is not a valid URL"))?
         .application_name("pillion")
         .options([
@@ -35,12 +35,11 @@ pub(super) async fn open(
             ),
         ])
         .disable_statement_logging();
-    let pool = PgPoolOptions::new()
+    let connecting = PgPoolOptions::new()
         .max_connections(options.connections.max(2))
         .acquire_timeout(options.busy_timeout)
-        .connect_with(connect.clone())
-        .await;
-    let pool = match pool {
+        .connect_with(connect.clone());
+    let pool = match connecting.await {
         Ok(pool) => pool,
         Err(error) => return Err(cannot_open(&connect, error).await),
     };
@@ -64,7 +63,7 @@ async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreErr
         }
         error => error,
     };
-    let place = match connect.get_socket() {
+    let address = match connect.get_socket() {
         Some(directory) => directory.display().to_string(),
         None => format!("{}:{}", connect.get_host(), connect.get_port()),
     };
@@ -74,7 +73,7 @@ async fn cannot_open(connect: &PgConnectOptions, error: sqlx::Error) -> StoreErr
     };
     let error = translate(error);
     let why = io.unwrap_or_else(|| error.to_string());
-    let message = format!("the store in Postgres at {place} cannot be opened: {why}");
+    let message = format!("the store in Postgres at {address} cannot be opened: {why}");
     StoreError::new(error.kind(), message)
 }
 
@@ -117,7 +116,7 @@ impl Postgres {
             // Each idle connection would take as long to fail.
             self.close_idle();
         }
-        Ok(Lease::of(self.clone(), acquired?))
+        Ok(Lease::new(self.clone(), acquired?))
     }
 
     pub(super) fn statement_timeout(&self) -> Duration {
@@ -128,7 +127,7 @@ impl Postgres {
         &self.home
     }
 
-    /// Closes the idle connections.
+    /// Closes the idle connections, which lead to a server that no longer responds.
     pub(super) fn close_idle(&self) {
         while let Some(idle) = self.pool.try_acquire() {
             drop(idle.detach());

@@ -21,15 +21,15 @@ const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
     create(path)?;
     let connect = connect(options).filename(path);
-    let writer = writing(connect.clone(), options).journal_mode(SqliteJournalMode::Wal);
+    let writing = writing(connect.clone(), options).journal_mode(SqliteJournalMode::Wal);
     let opened = |error| cannot_open(path, &translate(error));
-    let writer = open_writer(&writer, options).await.map_err(opened)?;
+    let writer = open_writer(&writing, options).await.map_err(opened)?;
     let readers = pool(options.connections.max(1), options)
         .min_connections(0)
         .connect_with(connect.pragma("query_only", "ON"))
         .await
         .map_err(opened)?;
-    let placement = DatabaseFiles::of(path).map_err(|source| {
+    let placement = DatabaseFiles::open(path).map_err(|source| {
         let message = format!("the store '{}' cannot be found: {source}", path.display());
         StoreError::unavailable(message).with_source(source)
     })?;
@@ -92,20 +92,19 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
 /// locks of this process on it, and another process could then remove the write-ahead log with all
 /// its data. So the file is created under another name, closed, and then linked.
 fn create(path: &Path) -> Result<(), StoreError> {
-    let made = path.try_exists().and_then(|exists| match exists {
-        true => Ok(()),
-        false => create_new(path),
-    });
-    made.map_err(|source| {
+    let created = path
+        .try_exists()
+        .and_then(|exists| if exists { Ok(()) } else { create_new(path) });
+    created.map_err(|source| {
         let message = format!("cannot create the store '{}': {source}", path.display());
         StoreError::unavailable(message).with_source(source)
     })
 }
 
 pub(super) fn create_new(path: &Path) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{:016x}", rand::random::<u64>()));
-    let temporary = Path::new(&temporary);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{:016x}", rand::random::<u64>()));
+    let temporary = Path::new(&name);
     let mut options = OpenOptions::new();
     drop(
         options

@@ -44,9 +44,10 @@ pub(super) fn postgres(
 /// Replaces zero bytes with `\u{fffd}`, in both databases: Postgres cannot store them, and a
 /// hostile server may send them.
 fn without_nul(text: String) -> String {
-    match text.contains('\0') {
-        true => text.replace('\0', "\u{fffd}"),
-        false => text,
+    if text.contains('\0') {
+        text.replace('\0', "\u{fffd}")
+    } else {
+        text
     }
 }
 

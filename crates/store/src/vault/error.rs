@@ -28,7 +28,7 @@ pub enum VaultError {
     /// A secret is too large to be encrypted: 256 GiB or more.
     #[error("the secret cannot be encrypted")]
     Unsealable,
-    /// The store failed.
+    /// The store of the encrypted secrets cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -33,7 +33,7 @@ pub enum MasterKeyError {
     Unreadable {
         /// The path of the file.
         path: PathBuf,
-        /// The I/O error.
+        /// Why the file cannot be read.
         source: io::Error,
     },
     /// Other users may read or change the file.
@@ -44,7 +44,7 @@ pub enum MasterKeyError {
     Exposed {
         /// The path of the file.
         path: PathBuf,
-        /// The file's mode.
+        /// The permission bits of the file.
         mode: u32,
     },
     /// The environment variable is not set.
@@ -83,7 +83,7 @@ impl MasterKey {
     /// have access.
     ///
     /// # Errors
-    /// [`MasterKeyError`].
+    /// The file cannot be read, other users have access, or it does not contain a key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MasterKeyError> {
         let path = path.as_ref();
         let unreadable = |source| MasterKeyError::Unreadable {
@@ -116,7 +116,7 @@ impl MasterKey {
     /// Reads a key in base64 from an environment variable.
     ///
     /// # Errors
-    /// [`MasterKeyError`].
+    /// The variable is not set, or does not contain a key.
     pub fn from_environment(name: &str) -> Result<Self, MasterKeyError> {
         match std::env::var(name) {
             Ok(text) => Self::from_base64(&text.into()),
@@ -131,7 +131,7 @@ impl MasterKey {
     /// padding.
     ///
     /// # Errors
-    /// [`MasterKeyError::Malformed`].
+    /// [`MasterKeyError::Malformed`]: the text is not the base64 of a key.
     pub fn from_base64(text: &SecretString) -> Result<Self, MasterKeyError> {
         Self::decode(text.expose_secret().as_bytes())
     }

@@ -1,6 +1,6 @@
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
-use pillion_core::store::{SealedSecret, SecretPlace};
+use pillion_core::store::{SealedSecret, SecretId};
 use rand::Rng;
 use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
@@ -15,17 +15,19 @@ const NONCE_BYTES: usize = 24;
 impl MasterKey {
     pub(super) fn seal(
         &self,
-        place: &SecretPlace,
+        secret_id: &SecretId,
         secret: &SecretString,
     ) -> Result<SealedSecret, VaultError> {
         let mut nonce = [0; NONCE_BYTES];
         rand::rng().fill_bytes(&mut nonce);
         let payload = Payload {
             msg: secret.expose_secret().as_bytes(),
-            aad: &bound_to(place),
+            aad: &bound_to(secret_id),
         };
-        let encrypted = self.cipher().encrypt(&XNonce::from(nonce), payload);
-        let encrypted = encrypted.map_err(|_| VaultError::Unsealable)?;
+        let encrypted = self
+            .cipher()
+            .encrypt(&XNonce::from(nonce), payload)
+            .map_err(|_| VaultError::Unsealable)?;
         let mut sealed = Vec::with_capacity(1 + NONCE_BYTES + encrypted.len());
         sealed.push(FORMAT_VERSION);
         sealed.extend_from_slice(&nonce);
@@ -38,7 +40,7 @@ impl MasterKey {
 
     pub(super) fn open(
         &self,
-        place: &SecretPlace,
+        secret_id: &SecretId,
         secret: &SealedSecret,
     ) -> Result<SecretString, VaultError> {
         if secret.key_id != self.id() {
@@ -47,7 +49,9 @@ impl MasterKey {
                 given: self.id().to_owned(),
             });
         }
-        let damaged = || VaultError::Damaged { kind: place.kind };
+        let damaged = || VaultError::Damaged {
+            kind: secret_id.kind,
+        };
         let (version, rest) = secret.sealed.split_first().ok_or_else(damaged)?;
         let (nonce, encrypted) = rest
             .split_first_chunk::<NONCE_BYTES>()
@@ -57,11 +61,11 @@ impl MasterKey {
         }
         let payload = Payload {
             msg: encrypted,
-            aad: &bound_to(place),
+            aad: &bound_to(secret_id),
         };
-        let opened = self.cipher().decrypt(&XNonce::from(*nonce), payload);
-        let opened = Zeroizing::new(opened.map_err(|_| damaged())?);
-        let text = std::str::from_utf8(&opened).map_err(|_| damaged())?;
+        let decrypted = self.cipher().decrypt(&XNonce::from(*nonce), payload);
+        let bytes = Zeroizing::new(decrypted.map_err(|_| damaged())?);
+        let text = std::str::from_utf8(&bytes).map_err(|_| damaged())?;
         Ok(SecretString::from(text))
     }
 
@@ -70,12 +74,12 @@ impl MasterKey {
     }
 }
 
-/// Returns the associated data. A kind contains no zero byte, so that the data of two places always
+/// Returns the associated data. A kind contains no zero byte, so that the data of two ids always
 /// differs.
-fn bound_to(place: &SecretPlace) -> Vec<u8> {
+fn bound_to(secret_id: &SecretId) -> Vec<u8> {
     let mut bound = vec![FORMAT_VERSION];
-    bound.extend_from_slice(place.kind.as_str().as_bytes());
+    bound.extend_from_slice(secret_id.kind.as_str().as_bytes());
     bound.push(0);
-    bound.extend_from_slice(place.id.as_bytes());
+    bound.extend_from_slice(secret_id.id.as_bytes());
     bound
 }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use pillion_core::store::{SealedSecret, SecretKind, SecretPlace, SecretReplacement, Store};
+use pillion_core::store::{SealedSecret, SecretId, SecretKind, SecretReplacement, Store};
 
-fn place(id: &str) -> SecretPlace {
-    SecretPlace {
+fn secret_id(id: &str) -> SecretId {
+    SecretId {
         kind: SecretKind::Credential,
         id: id.to_owned(),
     }
@@ -19,16 +19,16 @@ fn sealed(key_id: &str, byte: u8) -> SealedSecret {
 pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
     for (id, byte) in [("a", 1), ("b", 2)] {
         store
-            .put_secret(&place(id), &sealed("old", 9))
+            .put_secret(&secret_id(id), &sealed("old", 9))
             .await
             .unwrap();
         store
-            .put_secret(&place(id), &sealed("old", byte))
+            .put_secret(&secret_id(id), &sealed("old", byte))
             .await
             .unwrap();
     }
     let replacement = |id: &str, old, new| SecretReplacement {
-        place: place(id),
+        secret_id: secret_id(id),
         old: sealed("old", old),
         new: sealed("new", new),
     };
@@ -43,17 +43,17 @@ pub async fn secrets_are_replaced_atomically(store: Arc<dyn Store>) {
     ] {
         let refused = store.replace_secrets(&all).await.unwrap_err();
         assert!(refused.is_conflict(), "{why}: {refused:?}");
-        let kept = store.secret(&place("a")).await.unwrap();
+        let kept = store.secret(&secret_id("a")).await.unwrap();
         assert_eq!(kept, Some(sealed("old", 1)), "{why}");
     }
     let all = [first, replacement("b", 2, 12)];
     store.replace_secrets(&all).await.unwrap();
     let expected = [
-        (place("a"), sealed("new", 11)),
-        (place("b"), sealed("new", 12)),
+        (secret_id("a"), sealed("new", 11)),
+        (secret_id("b"), sealed("new", 12)),
     ];
     assert_eq!(store.secrets().await.unwrap(), expected);
-    store.remove_secret(&place("a")).await.unwrap();
-    store.remove_secret(&place("a")).await.unwrap();
-    assert_eq!(store.secret(&place("a")).await.unwrap(), None);
+    store.remove_secret(&secret_id("a")).await.unwrap();
+    store.remove_secret(&secret_id("a")).await.unwrap();
+    assert_eq!(store.secret(&secret_id("a")).await.unwrap(), None);
 }

@@ -49,7 +49,7 @@ impl SpoolContents {
         self.damaged + usize::from(self.is_cut)
     }
 
-    /// Logs the damage.
+    /// Logs an error for damaged records and a warning for an incomplete one.
     pub(super) fn log(&self, path: &Path) {
         let calls: Vec<String> = self.named_calls();
         if self.damaged > 0 {
@@ -68,7 +68,7 @@ impl SpoolContents {
         }
     }
 
-    /// Describes the damage.
+    /// Returns an error message that says what is damaged and what to do.
     pub(super) fn description(&self, path: &Path) -> String {
         format!(
             "the file '{}' has {} damaged records of calls ({}); remove the file once you have \

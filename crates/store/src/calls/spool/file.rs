@@ -27,12 +27,12 @@ pub(super) struct SpoolFile {
 }
 
 impl SpoolFile {
-    /// Creates an empty file.
+    /// Creates an empty file beside the database, with a random name.
     pub(super) fn create(database: &Path) -> io::Result<Self> {
         loop {
-            let mut path = database.as_os_str().to_owned();
-            path.push(format!("{NAME_INFIX}{:016x}", rand::random::<u64>()));
-            let path = PathBuf::from(path);
+            let mut name = database.as_os_str().to_owned();
+            name.push(format!("{NAME_INFIX}{:016x}", rand::random::<u64>()));
+            let path = PathBuf::from(name);
             let file = OpenOptions::new()
                 .create_new(true)
                 .read(true)
@@ -47,7 +47,7 @@ impl SpoolFile {
                 return Ok(Self {
                     file,
                     path,
-                    id: DatabaseFileId::of(&metadata),
+                    id: DatabaseFileId::from_metadata(&metadata),
                     length: 0,
                     checked: None,
                 });
@@ -61,9 +61,9 @@ impl SpoolFile {
         if changes.is_some() && changes == self.checked {
             return true;
         }
-        let is_there = self.id.is_at(&self.path).unwrap_or(false);
-        self.checked = changes.filter(|_| is_there);
-        is_there
+        let exists = self.id.is_at(&self.path).unwrap_or(false);
+        self.checked = changes.filter(|_| exists);
+        exists
     }
 
     /// Appends a record completely or not at all.
@@ -141,7 +141,7 @@ fn paths_with(database: &Path, infix: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns whether there are spool files.
-pub(super) fn are_there(database: &Path) -> io::Result<bool> {
+pub(super) fn exist(database: &Path) -> io::Result<bool> {
     Ok(!paths(database)?.is_empty())
 }
 
@@ -211,7 +211,7 @@ pub(super) fn open_abandoned(database: &Path) -> io::Result<Vec<SpoolFile>> {
         found.push(SpoolFile {
             file,
             path,
-            id: DatabaseFileId::of(&metadata),
+            id: DatabaseFileId::from_metadata(&metadata),
             length: metadata.len(),
             checked: None,
         });

@@ -22,7 +22,7 @@ pub(super) struct SpoolBuffer {
     /// The latest record of each call in that file.
     calls: SpooledCalls,
     /// The records that are being written to the database.
-    taken: Arc<Vec<ToolCallRecord>>,
+    in_flight: Arc<Vec<ToolCallRecord>>,
     bytes: usize,
     is_writing: bool,
     /// Whether the last write to the database failed.
@@ -37,18 +37,18 @@ pub(super) struct SpoolBuffer {
 
 impl SpoolBuffer {
     /// Creates new files beside the database.
-    pub(super) fn beside(database: &Path) -> io::Result<Self> {
+    pub(super) fn for_database(database: &Path) -> io::Result<Self> {
         let files = [SpoolFile::create(database)?, SpoolFile::create(database)?];
         Ok(Self {
             files,
             taking: 0,
             calls: SpooledCalls::new(),
-            taken: Arc::default(),
+            in_flight: Arc::default(),
             bytes: 0,
             is_writing: false,
             is_stuck: false,
             is_closed: false,
-            reserve: Reserve::beside(database)?,
+            reserve: Reserve::for_database(database)?,
             database: std::path::absolute(database)?,
         })
     }
@@ -66,7 +66,7 @@ impl SpoolBuffer {
         self.is_stuck || self.is_writing || !self.calls.is_empty()
     }
 
-    /// Refuses further records.
+    /// Rejects all further records.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
@@ -175,16 +175,16 @@ impl SpoolBuffer {
         self.taking = 1 - self.taking;
         self.bytes = 0;
         self.is_writing = true;
-        let taken = std::mem::take(&mut self.calls).into_values().collect();
-        self.taken = Arc::new(taken);
-        Arc::clone(&self.taken)
+        let calls = std::mem::take(&mut self.calls).into_values().collect();
+        self.in_flight = Arc::new(calls);
+        Arc::clone(&self.in_flight)
     }
 
     /// Records that the taken records are in the database.
     pub(super) fn written(&mut self) {
         self.is_writing = false;
         self.is_stuck = false;
-        self.taken = Arc::default();
+        self.in_flight = Arc::default();
         let other = 1 - self.taking;
         if let Err(error) = self.files[other].clear() {
             // The next start would only write these records to the database again.
@@ -200,8 +200,8 @@ impl SpoolBuffer {
     /// Returns the calls whose current state is not in the database.
     pub(super) fn waiting(&self, filter: &CallFilter) -> UnwrittenCalls {
         let is_newer = |call: &&ToolCallRecord| !self.calls.contains_key(&call.id);
-        let taken = self.taken.iter().filter(is_newer);
-        let all: Vec<_> = self.calls.values().chain(taken).collect();
+        let in_flight = self.in_flight.iter().filter(is_newer);
+        let all: Vec<_> = self.calls.values().chain(in_flight).collect();
         let ids: Vec<CallId> = all.iter().map(|call| call.id).collect();
         let matching = all.into_iter().filter(|call| query::admits(filter, call));
         UnwrittenCalls {
@@ -222,9 +222,10 @@ fn short_end(call: &ToolCallRecord) -> ToolCallRecord {
     let is_short = call.arguments.len() <= MAX_SHORT_ARGUMENTS;
     let error = call.error.as_ref();
     ToolCallRecord {
-        arguments: match is_short {
-            true => call.arguments.clone(),
-            false => "{}".to_owned(),
+        arguments: if is_short {
+            call.arguments.clone()
+        } else {
+            "{}".to_owned()
         },
         repaired_arguments: None,
         approved_arguments: None,

@@ -104,8 +104,7 @@ fn is_intact(line: &[u8]) -> bool {
     let Some(start) = checksum_start(line) else {
         return false;
     };
-    let value = &line[start + CHECKSUM_MEMBER.len()..];
-    let value = value
+    let value = line[start + CHECKSUM_MEMBER.len()..]
         .strip_suffix(b"}")
         .and_then(|value| str::from_utf8(value).ok());
     let mut hasher = crc32fast::Hasher::new();
@@ -131,7 +130,7 @@ pub(super) fn legible_ids(line: &[u8]) -> Vec<CallId> {
     ids.collect()
 }
 
-/// Parses a line.
+/// Parses a line, after checking its checksum.
 pub(super) fn decode(line: &[u8]) -> DecodedLine {
     if !is_intact(line) {
         return DecodedLine::Damaged;

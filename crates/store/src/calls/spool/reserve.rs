@@ -30,7 +30,7 @@ impl Reserve {
     ///
     /// # Errors
     /// The file cannot be created, or the disk is full.
-    pub(super) fn beside(database: &Path) -> io::Result<Self> {
+    pub(super) fn for_database(database: &Path) -> io::Result<Self> {
         let mut path = database.as_os_str().to_owned();
         path.push(format!(".reserve-{:016x}", rand::random::<u64>()));
         let mut options = OpenOptions::new();
