@@ -59,7 +59,7 @@ const LIST_CHANGED_NOTIFICATIONS: [&str; 3] = [
 /// has passed, or until `shutdown` resolves.
 ///
 /// # Errors
-/// If reading from or writing to the client fails.
+/// The client's streams cannot be read or written.
 pub async fn serve(
     target: Target,
     first: Connection,
@@ -70,7 +70,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let (out, messages) = mpsc::channel(MAX_WAITING);
     let (events, event_receiver) = mpsc::channel(MAX_EVENTS);
-    let (said, of_client) = mpsc::channel(MAX_EVENTS);
+    let (client_sender, client_receiver) = mpsc::channel(MAX_EVENTS);
     let bridge = Bridge {
         target: Arc::new(target),
         out,
@@ -82,11 +82,13 @@ pub async fn serve(
         away: None,
     };
     let passing = async {
-        bridge.pass(first, event_receiver, of_client, grace).await;
+        bridge
+            .pass(first, event_receiver, client_receiver, grace)
+            .await;
         Ok(())
     };
     tokio::select! {
-        outcome = async { tokio::try_join!(input::read(input, said), passing, write(output, messages)) } => {
+        outcome = async { tokio::try_join!(input::read(input, client_sender), passing, write(output, messages)) } => {
             outcome.map(drop)
         }
         () = shutdown => Ok(()),
@@ -130,13 +132,13 @@ impl Bridge {
         mut self,
         first: Connection,
         mut event_receiver: mpsc::Receiver<Event>,
-        mut of_client: mpsc::Receiver<Event>,
+        mut client_receiver: mpsc::Receiver<Event>,
         grace: Duration,
     ) {
         self.begin(first).await;
         let mut end = None;
         while !(end.is_some() && self.is_idle()) {
-            let given_up = match &self.away {
+            let give_up_at = match &self.away {
                 Some(away) if !self.waiting.is_empty() => Some(away.since + RECONNECT_TIMEOUT),
                 _ => None,
             };
@@ -144,11 +146,11 @@ impl Bridge {
                 event = event_receiver.recv() => event,
                 event = async {
                     for leg in &self.legs {
-                        leg.has_room().await;
+                        leg.wait_for_room().await;
                     }
-                    of_client.recv().await
+                    client_receiver.recv().await
                 }, if end.is_none() => event,
-                () = at(given_up) => {
+                () = at(give_up_at) => {
                     self.give_up().await;
                     continue;
                 }
@@ -244,7 +246,7 @@ impl Bridge {
         };
         match leg.track(&line) {
             SidecarMessage::ToClient => self.send_to_client(line.into()).await,
-            SidecarMessage::Answer { id, error } => {
+            SidecarMessage::Response { id, error } => {
                 self.session_replay.record_response(&id, error.is_none());
                 self.send_to_client(line.into()).await;
             }

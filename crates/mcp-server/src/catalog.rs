@@ -25,7 +25,7 @@ use pillion_gateway::upstream::{OfferedEntry, Server, Upstreams, VisibleServers}
 
 /// One entry of a server's list.
 #[derive(Debug, Clone)]
-struct Entry {
+struct CatalogEntry {
     /// The name, URI or URI template under which clients know the entry.
     id: String,
     /// The name, URI or URI template on the server.
@@ -41,7 +41,7 @@ const FRESH_LIST_TTL: Duration = Duration::from_secs(1);
 /// The latest lists of the upstream servers, for routing requests.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    known: RwLock<HashMap<Kind, RequestedList>>,
+    lists: RwLock<HashMap<Kind, RequestedList>>,
     /// Locked during requests for the list of a kind.
     refreshing: [tokio::sync::Mutex<()>; 3],
 }
@@ -50,7 +50,7 @@ pub struct Catalog {
 #[derive(Debug)]
 struct RequestedList {
     since: Instant,
-    entries: Arc<Vec<Entry>>,
+    entries: Arc<Vec<CatalogEntry>>,
     /// Whether the servers have not changed since. Otherwise, the list only has the previous entries
     /// of servers that fail.
     is_current: bool,
@@ -60,8 +60,8 @@ impl Catalog {
     /// Stops the use of all lists, because the servers have changed. A server that fails afterwards
     /// keeps its entries, so that no other server takes their names and URIs.
     pub(super) fn forget(&self) {
-        let mut known = self.known.write();
-        known.values_mut().for_each(|list| list.is_current = false);
+        let mut lists = self.lists.write();
+        lists.values_mut().for_each(|list| list.is_current = false);
     }
 
     /// Lists the entries of one kind: of the packs and of every reachable server that the caller
@@ -73,23 +73,27 @@ impl Catalog {
         caller: &Caller,
         kind: Kind,
     ) -> Result<Box<RawValue>, RpcError> {
-        let own = local::list(mcp, caller, kind).await;
+        let pack_entries = local::list(mcp, caller, kind).await;
         let limit = mcp.gateway.upstreams().list_timeout();
         let refresh = pillion_deadline::timeout(limit, self.refresh(mcp, kind));
         let (visible_servers, entries) = join(visible_servers(mcp, caller), refresh).await;
-        let entries = entries.unwrap_or_else(|_| self.known(kind).unwrap_or_default());
+        let entries = entries.unwrap_or_else(|_| self.current_list(kind).unwrap_or_default());
         let bytes = entries.iter().map(|entry| entry.listed.get().len()).sum();
         let packs = mcp.gateway.packs().clone();
-        compute::run(&account_of(caller), bytes, move || {
-            let is_a_packs = |entry: &Entry| match kind {
+        compute::run(&compute_account(caller), bytes, move || {
+            let belongs_to_pack = |entry: &CatalogEntry| match kind {
                 Kind::Prompts => false,
                 Kind::Resources | Kind::Templates => packs.provider_of(&entry.id).is_some(),
             };
-            let of_servers = entries
+            let visible = entries
                 .iter()
-                .filter(|entry| visible_servers.has(&entry.server) && !is_a_packs(entry));
-            let of_servers = without_duplicates(of_servers).map(|entry| &*entry.listed);
-            let list: Vec<_> = own.iter().map(|own| &**own).chain(of_servers).collect();
+                .filter(|entry| visible_servers.has(&entry.server) && !belongs_to_pack(entry));
+            let server_entries = without_duplicates(visible).map(|entry| &*entry.listed);
+            let list: Vec<_> = pack_entries
+                .iter()
+                .map(|entry| &**entry)
+                .chain(server_entries)
+                .collect();
             raw_list(kind.key(), &list)
         })
         .await
@@ -97,7 +101,7 @@ impl Catalog {
 
     /// Requests the list of every server. A server that fails keeps its previous entries. Callers
     /// that arrive during a request share the next one.
-    async fn refresh(&self, mcp: &McpServer, kind: Kind) -> Arc<Vec<Entry>> {
+    async fn refresh(&self, mcp: &McpServer, kind: Kind) -> Arc<Vec<CatalogEntry>> {
         let arrived = Instant::now();
         let _refreshing = self.refreshing[kind as usize].lock().await;
         if let Some(list) = self.list_since(kind, Some(arrived)) {
@@ -106,31 +110,36 @@ impl Catalog {
         let since = Instant::now();
         let before = self.latest(kind);
         let limit = mcp.gateway.upstreams().discovery_timeout();
-        let servers = mcp.gateway.upstreams().servers().iter();
-        let servers = servers.filter(|server| server.lists_for_all());
+        let upstreams = mcp.gateway.upstreams();
+        let servers = upstreams
+            .servers()
+            .iter()
+            .filter(|server| server.lists_for_all());
         let lists = servers.map(async |server| {
             let client = &server.shared.client;
-            let list = async {
+            let listing = async {
                 match kind {
                     Kind::Prompts => client.list_prompts().await,
                     Kind::Resources => client.list_resources().await,
                     Kind::Templates => client.list_resource_templates().await,
                 }
             };
-            let list = match pillion_deadline::timeout(limit, list).await {
+            let list = match pillion_deadline::timeout(limit, listing).await {
                 Ok(Ok(list)) => list,
                 Ok(Err(error)) => {
                     tracing::debug!(
                         server.label = server.label, %error,
                         "Cannot list the {} of an MCP server", kind.key()
                     );
-                    return of_server(&before, server);
+                    return entries_from(&before, server);
                 }
-                Err(_) => return of_server(&before, server),
+                Err(_) => return entries_from(&before, server),
             };
-            let offered = server.entries.check_list(kind.of_entries(), list).await;
-            let entries = offered.into_iter();
-            entries.map(|offered| Entry::new(server, offered)).collect()
+            let offered = server.entries.check_list(kind.entry_kind(), list).await;
+            offered
+                .into_iter()
+                .map(|offered| CatalogEntry::new(server, offered))
+                .collect()
         });
         let mut entries = join_all(lists).await.concat();
         if kind == Kind::Prompts {
@@ -142,43 +151,44 @@ impl Catalog {
             });
             entries = unique.await;
         }
-        let entries = Arc::new(entries);
-        let known = RequestedList {
+        let shared = Arc::new(entries);
+        let list = RequestedList {
             since,
-            entries: Arc::clone(&entries),
+            entries: Arc::clone(&shared),
             is_current: true,
         };
-        self.known.write().insert(kind, known);
-        entries
+        self.lists.write().insert(kind, list);
+        shared
     }
 
     /// Returns the entries of the latest list, also if the servers have changed since.
-    fn latest(&self, kind: Kind) -> Arc<Vec<Entry>> {
-        let known = self.known.read();
-        let list = known.get(&kind);
-        list.map(|list| Arc::clone(&list.entries))
+    fn latest(&self, kind: Kind) -> Arc<Vec<CatalogEntry>> {
+        let lists = self.lists.read();
+        lists
+            .get(&kind)
+            .map(|list| Arc::clone(&list.entries))
             .unwrap_or_default()
     }
 
     /// Returns the latest list of the current servers, if there is one.
-    fn known(&self, kind: Kind) -> Option<Arc<Vec<Entry>>> {
+    fn current_list(&self, kind: Kind) -> Option<Arc<Vec<CatalogEntry>>> {
         self.list_since(kind, None)
     }
 
     /// Returns the list of the current servers, if it was requested after this time.
-    fn list_since(&self, kind: Kind, since: Option<Instant>) -> Option<Arc<Vec<Entry>>> {
-        let known = self.known.read();
-        let known = known.get(&kind).filter(|known| known.is_current)?;
-        let is_late_enough = since.is_none_or(|since| known.since >= since);
-        is_late_enough.then(|| Arc::clone(&known.entries))
+    fn list_since(&self, kind: Kind, since: Option<Instant>) -> Option<Arc<Vec<CatalogEntry>>> {
+        let lists = self.lists.read();
+        let list = lists.get(&kind).filter(|list| list.is_current)?;
+        let is_late_enough = since.is_none_or(|since| list.since >= since);
+        is_late_enough.then(|| Arc::clone(&list.entries))
     }
 
     /// Returns whether the list was requested within the last second.
     fn has_fresh_list(&self, kind: Kind) -> bool {
-        let known = self.known.read();
-        known
+        let lists = self.lists.read();
+        lists
             .get(&kind)
-            .is_some_and(|known| known.is_current && known.since.elapsed() < FRESH_LIST_TTL)
+            .is_some_and(|list| list.is_current && list.since.elapsed() < FRESH_LIST_TTL)
     }
 
     /// Returns the first visible matching entry of the latest list, or else of a new list.
@@ -187,16 +197,16 @@ impl Catalog {
         mcp: &McpServer,
         visible_servers: &VisibleServers,
         kind: Kind,
-        is_it: impl Fn(&Entry) -> bool,
-    ) -> Option<Entry> {
-        let known = self.known(kind);
-        match known.and_then(|known| first(&known, visible_servers, &is_it)) {
+        matches: impl Fn(&CatalogEntry) -> bool,
+    ) -> Option<CatalogEntry> {
+        let known = self.current_list(kind);
+        match known.and_then(|known| first(&known, visible_servers, &matches)) {
             Some(found) => Some(found),
-            None => first(&self.refresh(mcp, kind).await, visible_servers, &is_it),
+            None => first(&self.refresh(mcp, kind).await, visible_servers, &matches),
         }
     }
 
-    /// Handles `prompts/get`.
+    /// Handles `prompts/get`: forwards the request to the server of the prompt.
     pub(super) async fn get_prompt(
         &self,
         mcp: &McpServer,
@@ -206,8 +216,8 @@ impl Catalog {
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
         let prompt = self.prompt(mcp, caller, &name).await?;
-        let name = ("name", raw(&prompt.remote_id)?);
-        forward_request(&prompt.server, caller, request, [name], link).await
+        let remote_name = ("name", raw(&prompt.remote_id)?);
+        forward_request(&prompt.server, caller, request, [remote_name], link).await
     }
 
     async fn prompt(
@@ -215,14 +225,16 @@ impl Catalog {
         mcp: &McpServer,
         caller: &Caller,
         name: &str,
-    ) -> Result<Entry, RpcError> {
+    ) -> Result<CatalogEntry, RpcError> {
         let visible_servers = visible_servers(mcp, caller).await;
-        let is_it = |entry: &Entry| entry.id == name;
-        let found = self.find(mcp, &visible_servers, Kind::Prompts, is_it).await;
+        let matches = |entry: &CatalogEntry| entry.id == name;
+        let found = self
+            .find(mcp, &visible_servers, Kind::Prompts, matches)
+            .await;
         found.ok_or_else(|| unknown("prompt", name))
     }
 
-    /// Handles `resources/read`.
+    /// Handles `resources/read`: forwards the request to the server of the resource.
     pub(super) async fn read(
         &self,
         mcp: &McpServer,
@@ -231,36 +243,36 @@ impl Catalog {
         link: &Arc<Link>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
-        let server = self.server_of(mcp, caller, &uri).await;
-        let server = server.ok_or_else(|| resource_not_found_for(link, &uri))?;
+        let owner = self.owner(mcp, caller, &uri).await;
+        let server = owner.ok_or_else(|| resource_not_found_for(link, &uri))?;
         forward_request(&server, caller, request, [], link).await
     }
 
     /// Returns the server that lists a resource, or else the server with a matching resource
     /// template. Lists take precedence, because a template of any server may match the URI of
     /// another server's resource.
-    pub(super) async fn server_of(
+    pub(super) async fn owner(
         &self,
         mcp: &McpServer,
         caller: &Caller,
         uri: &str,
     ) -> Option<Arc<Server>> {
         let visible_servers = visible_servers(mcp, caller).await;
-        let is_it = |entry: &Entry| entry.id == uri;
-        let known = self.known(Kind::Resources);
+        let matches = |entry: &CatalogEntry| entry.id == uri;
+        let known = self.current_list(Kind::Resources);
         let is_new = known.is_none();
         let listed = match known {
             Some(known) => known,
             None => self.refresh(mcp, Kind::Resources).await,
         };
-        if let Some(found) = first(&listed, &visible_servers, is_it) {
+        if let Some(found) = first(&listed, &visible_servers, matches) {
             return Some(found.server);
         }
-        let by_template = match self.known(Kind::Templates) {
+        let by_current_template = match self.current_list(Kind::Templates) {
             Some(known) => with_template(&known, &visible_servers, caller, uri).await,
             None => None,
         };
-        let by_template = match by_template {
+        let by_template = match by_current_template {
             Some(found) => Some(found),
             None => {
                 let listed = self.refresh(mcp, Kind::Templates).await;
@@ -271,18 +283,19 @@ impl Catalog {
         let is_sure = by_template.is_some()
             && (mcp.gateway.upstreams().servers().len() == 1
                 || self.has_fresh_list(Kind::Resources));
-        let listed = match is_new || is_sure {
-            true => None,
-            false => first(
+        let listed = if is_new || is_sure {
+            None
+        } else {
+            first(
                 &self.refresh(mcp, Kind::Resources).await,
                 &visible_servers,
-                is_it,
-            ),
+                matches,
+            )
         };
         listed.or(by_template).map(|found| found.server)
     }
 
-    /// Handles `completion/complete`.
+    /// Handles `completion/complete`: forwards the request to the server of the prompt or template.
     pub(super) async fn complete(
         &self,
         mcp: &McpServer,
@@ -325,15 +338,15 @@ impl Catalog {
                     return result;
                 }
                 let visible_servers = visible_servers(mcp, caller).await;
-                let is_it = |entry: &Entry| entry.id == *uri;
-                let server = match self
-                    .find(mcp, &visible_servers, Kind::Templates, is_it)
+                let matches = |entry: &CatalogEntry| entry.id == *uri;
+                let owner = match self
+                    .find(mcp, &visible_servers, Kind::Templates, matches)
                     .await
                 {
                     Some(template) => Some(template.server),
-                    None => self.server_of(mcp, caller, uri).await,
+                    None => self.owner(mcp, caller, uri).await,
                 };
-                let server = server.ok_or_else(|| resource_not_found_for(link, uri))?;
+                let server = owner.ok_or_else(|| resource_not_found_for(link, uri))?;
                 forward_request(&server, caller, request, [], link).await
             }
             _ => Err(wrong()),
@@ -341,13 +354,15 @@ impl Catalog {
     }
 }
 
-fn of_server(entries: &[Entry], server: &Arc<Server>) -> Vec<Entry> {
-    let entries = entries.iter();
-    let of_it = entries.filter(|entry| Arc::ptr_eq(&entry.server, server));
-    of_it.cloned().collect()
+fn entries_from(entries: &[CatalogEntry], server: &Arc<Server>) -> Vec<CatalogEntry> {
+    entries
+        .iter()
+        .filter(|entry| Arc::ptr_eq(&entry.server, server))
+        .cloned()
+        .collect()
 }
 
-impl Entry {
+impl CatalogEntry {
     fn new(server: &Arc<Server>, OfferedEntry { id, entry }: OfferedEntry) -> Self {
         Self {
             remote_id: id.clone(),
@@ -359,17 +374,17 @@ impl Entry {
 }
 
 /// Returns the account of a caller's computations over lists.
-pub(super) fn account_of(caller: &Caller) -> String {
+pub(super) fn compute_account(caller: &Caller) -> String {
     format!("list of {:?}", caller.context.principal)
 }
 
 /// Returns the entries without those whose id an earlier entry has.
 fn without_duplicates<'a>(
-    entries: impl Iterator<Item = &'a Entry>,
-) -> impl Iterator<Item = &'a Entry> {
-    let mut taken = HashSet::new();
+    entries: impl Iterator<Item = &'a CatalogEntry>,
+) -> impl Iterator<Item = &'a CatalogEntry> {
+    let mut seen_ids = HashSet::new();
     entries.filter(move |entry| {
-        let is_first = taken.insert(&entry.id);
+        let is_first = seen_ids.insert(&entry.id);
         if !is_first {
             let (id, label) = (&entry.id, &entry.server.label);
             tracing::debug!(
@@ -385,23 +400,26 @@ fn without_duplicates<'a>(
 /// Returns the first visible resource template that may match a URI. Many templates are compared on
 /// another thread.
 async fn with_template(
-    entries: &Arc<Vec<Entry>>,
+    entries: &Arc<Vec<CatalogEntry>>,
     visible_servers: &VisibleServers,
     caller: &Caller,
     uri: &str,
-) -> Option<Entry> {
-    let candidates = entries.iter().enumerate().filter(|(_, entry)| {
-        template::has_prefix_of(&entry.id, uri) && visible_servers.has(&entry.server)
-    });
-    let candidates: Vec<usize> = candidates.map(|(index, _)| index).collect();
-    let sizes = candidates
+) -> Option<CatalogEntry> {
+    let is_candidate = |entry: &CatalogEntry| {
+        template::starts_like(&entry.id, uri) && visible_servers.has(&entry.server)
+    };
+    let candidates: Vec<usize> = (0..entries.len())
+        .filter(|&index| is_candidate(&entries[index]))
+        .collect();
+    let bytes = candidates
         .iter()
-        .map(|&index| entries[index].id.len() + uri.len());
-    let bytes = sizes.sum();
-    let (of_thread, uri) = (Arc::clone(entries), uri.to_owned());
-    let found = compute::run(&account_of(caller), bytes, move || {
-        let mut candidates = candidates.into_iter();
-        candidates.find(|&index| template::matches(&of_thread[index].id, &uri))
+        .map(|&index| entries[index].id.len() + uri.len())
+        .sum();
+    let (shared_entries, uri) = (Arc::clone(entries), uri.to_owned());
+    let found = compute::run(&compute_account(caller), bytes, move || {
+        candidates
+            .into_iter()
+            .find(|&index| template::matches(&shared_entries[index].id, &uri))
     })
     .await;
     found.map(|index| entries[index].clone())
@@ -416,12 +434,12 @@ async fn visible_servers(mcp: &McpServer, caller: &Caller) -> VisibleServers {
 }
 
 fn first(
-    entries: &[Entry],
+    entries: &[CatalogEntry],
     visible_servers: &VisibleServers,
-    is_it: impl Fn(&Entry) -> bool,
-) -> Option<Entry> {
+    matches: impl Fn(&CatalogEntry) -> bool,
+) -> Option<CatalogEntry> {
     let mut entries = entries.iter();
-    let found = entries.find(|entry| visible_servers.has(&entry.server) && is_it(entry));
+    let found = entries.find(|entry| visible_servers.has(&entry.server) && matches(entry));
     found.cloned()
 }
 
@@ -429,18 +447,19 @@ fn first(
 /// several servers have a prompt of this name, if the name equals a prefixed name, or if another
 /// server owns the name. Drops a prompt whose prefixed name another server owns. URIs cannot be
 /// renamed: of several resources with one URI, the first server's is used.
-fn make_names_unique(prompts: &mut Vec<Entry>, upstreams: &Upstreams) {
-    let prefixed = |entry: &Entry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
+fn make_names_unique(prompts: &mut Vec<CatalogEntry>, upstreams: &Upstreams) {
+    let prefixed =
+        |entry: &CatalogEntry| format!("{}{}", entry.server.tool_prefix(), entry.remote_id);
     let reserved: HashSet<String> = prompts.iter().map(prefixed).collect();
-    let mut wanted: HashMap<String, usize> = HashMap::new();
+    let mut name_counts: HashMap<String, usize> = HashMap::new();
     for entry in &*prompts {
-        *wanted.entry(entry.remote_id.clone()).or_default() += 1;
+        *name_counts.entry(entry.remote_id.clone()).or_default() += 1;
     }
     prompts.retain_mut(|entry| {
-        let (server, own_name) = (&entry.server, &entry.remote_id);
-        let is_free = wanted[own_name] == 1
-            && !reserved.contains(own_name)
-            && upstreams.owner_conflict(server, own_name).is_none();
+        let (server, remote_name) = (&entry.server, &entry.remote_id);
+        let is_free = name_counts[remote_name] == 1
+            && !reserved.contains(remote_name)
+            && upstreams.owner_conflict(server, remote_name).is_none();
         if server.configured_prefix.is_none() && is_free {
             return true;
         }
@@ -448,7 +467,7 @@ fn make_names_unique(prompts: &mut Vec<Entry>, upstreams: &Upstreams) {
         if let Some(conflict) = upstreams.owner_conflict(server, &name) {
             server
                 .entries
-                .report_name_conflict(EntryKind::Prompt, own_name, &conflict);
+                .report_name_conflict(EntryKind::Prompt, remote_name, &conflict);
             return false;
         }
         if let Some(listed) = with_name(&entry.listed, &name) {
@@ -474,14 +493,21 @@ async fn forward_request<const N: usize>(
     instead: [(&'static str, Box<RawValue>); N],
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let line = server.connections.for_caller(&caller.context).await;
-    let line = line.map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
+    let connection = server
+        .connections
+        .for_caller(&caller.context)
+        .await
+        .map_err(|failure| RpcError::new(INTERNAL_ERROR, failure.message))?;
     let (span, trace) = server.span(&request.method, None, link.trace());
     let params = link.params_in(trace.as_ref(), instead);
     let options = link.options();
-    let passing = line.client.request_with(&request.method, &params, &options);
-    let outcome = line.during(Some(Arc::clone(link)), passing).await;
-    let outcome = outcome.map_err(|error| rpc_error(server, &error));
+    let forwarding = connection
+        .client
+        .request_with(&request.method, &params, &options);
+    let outcome = connection
+        .during(Some(Arc::clone(link)), forwarding)
+        .await
+        .map_err(|error| rpc_error(server, &error));
     if let Some(span) = span {
         span.end_request_span(&outcome);
     }

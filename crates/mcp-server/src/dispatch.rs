@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{Caller, local, results, tools};
 use crate::McpServer;
-use crate::catalog::account_of;
+use crate::catalog::compute_account;
 use crate::list_kind::Kind;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{
@@ -23,16 +23,16 @@ const COMPLETE_MEMBER: (&str, &str) = ("resultType", "\"complete\"");
 
 /// Returns the result of a request that is independent of sessions. Requests that concern a
 /// session, and notification streams, are handled by the modules that know the session.
-pub(super) async fn answer(
+pub(super) async fn handle(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &Arc<Link>,
 ) -> Result<Box<RawValue>, RpcError> {
-    let (of_meta, of_http) = (link.meta_trace(), caller.context.trace.as_ref());
+    let (meta_trace, http_trace) = (link.meta_trace(), caller.context.trace.as_ref());
     let Some(telemetry) = &mcp.gateway.process().telemetry else {
-        link.set_trace(of_meta.or(of_http).cloned());
-        return answer_without_span(mcp, caller, request, link).await;
+        link.set_trace(meta_trace.or(http_trace).cloned());
+        return handle_without_span(mcp, caller, request, link).await;
     };
     let method = request.method.as_str();
     let tool = match method {
@@ -40,9 +40,9 @@ pub(super) async fn answer(
         _ => None,
     };
     let version = link.requester.version.as_str();
-    let span = telemetry.mcp_request(method, tool.as_deref(), version, of_meta, of_http);
+    let span = telemetry.mcp_request(method, tool.as_deref(), version, meta_trace, http_trace);
     link.set_trace(span.context());
-    let outcome = answer_without_span(mcp, caller, request, link).await;
+    let outcome = handle_without_span(mcp, caller, request, link).await;
     span.end_request_span(&outcome);
     outcome
 }
@@ -51,7 +51,7 @@ fn is_known(mcp: &McpServer, tool: &str) -> bool {
     mcp.gateway.registry().contains(tool) || mcp.gateway.upstreams().only_named(tool).is_some()
 }
 
-async fn answer_without_span(
+async fn handle_without_span(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
@@ -96,19 +96,21 @@ async fn answer_without_span(
         return Ok(result);
     }
     // Only final results have cache members, not results that ask for more input.
-    let is_kept =
+    let is_cacheable =
         method.ends_with("/list") || matches!(method, "server/discover" | "resources/read");
     let bytes = result.get().len();
     let add_members = move || {
-        let result = with_members(result, &[COMPLETE_MEMBER]);
-        match is_kept {
-            true => with_members(result, &NO_CACHE_MEMBERS),
-            false => result,
+        let complete = with_members(result, &[COMPLETE_MEMBER]);
+        if is_cacheable {
+            with_members(complete, &NO_CACHE_MEMBERS)
+        } else {
+            complete
         }
     };
-    Ok(match bytes <= compute::MAX_INLINE_BYTES {
-        true => add_members(),
-        false => compute::run(&account_of(caller), bytes, add_members).await,
+    Ok(if bytes <= compute::MAX_INLINE_BYTES {
+        add_members()
+    } else {
+        compute::run(&compute_account(caller), bytes, add_members).await
     })
 }
 

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::Caller;
 use super::stateless::VERSION;
 use crate::McpServer;
-use crate::stdio::message_of;
+use crate::stdio::trim_message;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
@@ -24,11 +24,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request with the context that all handlers need.
 pub struct Exchange<'a> {
-    /// The server.
+    /// The MCP server that handles the request.
     pub mcp: &'a McpServer,
     /// The sender of the request.
     pub caller: Caller,
-    /// The request's headers.
+    /// The headers of the HTTP request.
     pub headers: &'a HeaderMap,
     /// Whether the origin was already checked. Over TCP, the gate checks it with
     /// `tcp.allowed_origins`.
@@ -38,10 +38,10 @@ pub struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Handles a POST.
+    /// Handles a POST: a message, or a batch of messages, in any revision.
     pub async fn post(self, body: &[u8]) -> Response {
-        if let Some(refusal) = self.refuse_origin() {
-            return refusal;
+        if let Some(rejection) = self.reject_origin() {
+            return rejection;
         }
         let Ok(text) = std::str::from_utf8(body) else {
             let error = RpcError::new(
@@ -50,9 +50,9 @@ impl Exchange<'_> {
             );
             return failed(StatusCode::BAD_REQUEST, None, error);
         };
-        let text = message_of(text);
-        if text.starts_with('[') {
-            return legacy::batch(&self, text).await;
+        let trimmed = trim_message(text);
+        if trimmed.starts_with('[') {
+            return legacy::batch(&self, trimmed).await;
         }
         let inbound = match Inbound::parse(text) {
             Ok(inbound) => inbound,
@@ -77,17 +77,17 @@ impl Exchange<'_> {
         self.for_session(legacy::delete)
     }
 
-    fn refuse_origin(&self) -> Option<Response> {
+    fn reject_origin(&self) -> Option<Response> {
         if self.is_origin_checked {
             return None;
         }
-        headers::refuse_origin(self.headers)
+        headers::reject_origin(self.headers)
     }
 
     /// Handles a request that exists only in revisions with sessions.
     fn for_session(&self, answer: fn(&Self) -> Response) -> Response {
-        if let Some(refusal) = self.refuse_origin() {
-            return refusal;
+        if let Some(rejection) = self.reject_origin() {
+            return rejection;
         }
         if self.declares_stateless() {
             return post_only_response();
@@ -97,8 +97,8 @@ impl Exchange<'_> {
 
     /// Returns whether the version header names a revision without sessions.
     fn declares_stateless(&self) -> bool {
-        let version = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
-        let version = version.and_then(|version| version.parse::<ProtocolVersion>().ok());
+        let header = self.headers.get(VERSION).and_then(|it| it.to_str().ok());
+        let version = header.and_then(|version| version.parse::<ProtocolVersion>().ok());
         version.is_some_and(|version| version.supports(Feature::RequestMetadata))
     }
 

@@ -63,7 +63,7 @@ impl McpServer {
         Self { gateway, state }
     }
 
-    /// Returns the gateway.
+    /// Returns the gateway whose tools and servers this server offers.
     #[must_use]
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
@@ -125,7 +125,7 @@ impl McpServerState {
         self.sessions.end_all();
     }
 
-    /// Resolves at shutdown.
+    /// Returns a future that resolves when the server shuts down.
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stopping = self.stopping.subscribe();
         async move { drop(stopping.wait_for(|stopping| *stopping).await) }
@@ -148,8 +148,10 @@ fn narrowed(
     let Some(id) = model else {
         return Ok(visibility);
     };
-    let model = gateway.models().get(id);
-    let model = model.ok_or_else(|| message::unknown("model", id))?;
+    let model = gateway
+        .models()
+        .get(id)
+        .ok_or_else(|| message::unknown("model", id))?;
     Ok(visibility.for_model(Arc::clone(&model.config)))
 }
 
@@ -167,7 +169,7 @@ impl Caller {
     /// Creates the caller of a request, restricted to what `model` may see.
     ///
     /// # Errors
-    /// If the model does not exist.
+    /// `model` does not exist.
     pub fn new(
         gateway: &Gateway,
         context: CallContext,
@@ -205,7 +207,7 @@ impl Caller {
 /// state. The user's name alone is insufficient, because any caller may claim a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Owner {
-    /// The authenticated caller.
+    /// The authenticated principal; `None` if clients need no token.
     principal: Option<String>,
     user: Option<String>,
     /// Whether the caller may act for the user.

@@ -19,7 +19,7 @@ impl Kind {
     }
 
     /// Returns the kind of the list's entries.
-    pub(super) fn of_entries(self) -> EntryKind {
+    pub(super) fn entry_kind(self) -> EntryKind {
         match self {
             Self::Prompts => EntryKind::Prompt,
             Self::Resources => EntryKind::Resource,

@@ -33,7 +33,7 @@ const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct Listening {
     changes: broadcast::Sender<Change>,
     packs: watch::Sender<Packs>,
-    known: Mutex<WatchedServers>,
+    watched: Mutex<WatchedServers>,
 }
 
 /// The watched servers, and the listeners they are watched for.
@@ -68,7 +68,7 @@ struct ServerWatch {
     _task: AbortOnDropHandle<()>,
 }
 
-/// Receives changes until dropped.
+/// Receives the changes that a client may see, until dropped.
 #[derive(Debug)]
 pub(super) struct ChangeReceiver {
     changes: broadcast::Receiver<Change>,
@@ -81,7 +81,7 @@ impl Default for Listening {
         Self {
             changes: broadcast::Sender::new(MAX_WAITING),
             packs: watch::Sender::default(),
-            known: Mutex::default(),
+            watched: Mutex::default(),
         }
     }
 }
@@ -96,16 +96,16 @@ impl Listening {
     /// Applies a change of the upstream servers: all listeners receive the changes of the new
     /// servers, and a notification that the tools have changed.
     pub(super) fn servers_changed(&self, gateway: &Gateway) {
-        let mut known = self.known.lock();
+        let mut watched = self.watched.lock();
         let servers = gateway.upstreams().servers().to_vec();
-        let listeners: Vec<_> = known.listeners.iter().filter_map(Weak::upgrade).collect();
+        let listeners: Vec<_> = watched.listeners.iter().filter_map(Weak::upgrade).collect();
         for listener in listeners {
-            let watches = known.watch(&servers, &self.changes);
+            let watches = watched.watch(&servers, &self.changes);
             // Watches that only the old value holds end now.
             let _old = std::mem::replace(&mut *listener.lock(), watches);
         }
-        known.servers = Some(servers);
-        drop(known);
+        watched.servers = Some(servers);
+        drop(watched);
         self.tools_changed();
     }
 
@@ -121,16 +121,17 @@ impl Listening {
     /// Starts to listen for changes that a caller with this visibility may see.
     pub(super) fn listen(&self, gateway: &Gateway, visibility: &Visibility) -> ChangeReceiver {
         let changes = self.changes.subscribe();
-        let mut known = self.known.lock();
+        let mut watched = self.watched.lock();
         // The request may have begun before the servers last changed.
-        let servers = known.servers.clone();
-        let servers = servers.unwrap_or_else(|| gateway.upstreams().servers().to_vec());
-        let watches = Mutex::new(known.watch(&servers, &self.changes));
-        let watches = Arc::new(watches);
-        known
+        let servers = match &watched.servers {
+            Some(servers) => servers.clone(),
+            None => gateway.upstreams().servers().to_vec(),
+        };
+        let watches = Arc::new(Mutex::new(watched.watch(&servers, &self.changes)));
+        watched
             .listeners
             .retain(|listener| listener.strong_count() > 0);
-        known.listeners.push(Arc::downgrade(&watches));
+        watched.listeners.push(Arc::downgrade(&watches));
         ChangeReceiver {
             changes,
             local: PackChangeReceiver::new(self.packs.subscribe(), visibility.clone()),
@@ -151,14 +152,14 @@ impl WatchedServers {
         // on.
         let servers = servers.iter().filter(|server| server.lists_for_all());
         let held = servers.map(|server| {
-            let known = self.watches.get(&server.label).and_then(Weak::upgrade);
+            let existing = self.watches.get(&server.label).and_then(Weak::upgrade);
             // Another server may have this label by now.
-            let known = known.filter(|watch| Arc::ptr_eq(&watch.server, server));
-            known.unwrap_or_else(|| {
-                let watch = watch(Arc::clone(server), changes.clone());
+            let same_server = existing.filter(|watch| Arc::ptr_eq(&watch.server, server));
+            same_server.unwrap_or_else(|| {
+                let task = tokio::spawn(watch(Arc::clone(server), changes.clone()));
                 let watch = Arc::new(ServerWatch {
                     server: Arc::clone(server),
-                    _task: AbortOnDropHandle::new(tokio::spawn(watch)),
+                    _task: AbortOnDropHandle::new(task),
                 });
                 let label = server.label.clone();
                 self.watches.insert(label, Arc::downgrade(&watch));

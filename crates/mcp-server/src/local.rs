@@ -57,13 +57,16 @@ pub(super) async fn read(
         return Ok(None);
     }
     let packs = packs(mcp, caller);
-    let provider = packs.provider_of(&uri);
-    let provider = provider.ok_or_else(|| resource_not_found_for(link, &uri))?;
-    let contents = provider.read(&uri, reader(caller)).await;
-    let contents = contents.map_err(|error| match error.code {
-        ErrorCode::NotFound => resource_not_found_for(link, &uri),
-        _ => RpcError::new(INTERNAL_ERROR, error.message),
-    })?;
+    let provider = packs
+        .provider_of(&uri)
+        .ok_or_else(|| resource_not_found_for(link, &uri))?;
+    let contents = provider
+        .read(&uri, reader(caller))
+        .await
+        .map_err(|error| match error.code {
+            ErrorCode::NotFound => resource_not_found_for(link, &uri),
+            _ => RpcError::new(INTERNAL_ERROR, error.message),
+        })?;
     let mut written = json!({"uri": uri, "mimeType": contents.mime_type});
     match contents.body {
         ResourceBody::Text(text) => written["text"] = json!(text),

@@ -14,7 +14,7 @@ const MAX_NOTIFICATION_BYTES: u32 = 256 * 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
     sender: mpsc::Sender<Outgoing>,
-    room: Arc<Semaphore>,
+    capacity: Arc<Semaphore>,
     max_bytes: u32,
 }
 
@@ -23,14 +23,14 @@ pub(super) struct Outbox {
 pub(crate) struct Outgoing {
     pub(super) message: Bytes,
     /// The permit for the message's bytes.
-    pub(super) _room: Option<OwnedSemaphorePermit>,
+    pub(super) _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl From<Bytes> for Outgoing {
     fn from(message: Bytes) -> Self {
         Self {
             message,
-            _room: None,
+            _permit: None,
         }
     }
 }
@@ -39,10 +39,10 @@ impl Outbox {
     /// Creates a queue for at most `max_bytes` bytes.
     pub(super) fn new(max_bytes: u32) -> (Self, mpsc::Receiver<Outgoing>) {
         let (sender, messages) = mpsc::channel(MAX_WAITING);
-        let room = Arc::new(Semaphore::new(max_bytes as usize));
+        let capacity = Arc::new(Semaphore::new(max_bytes as usize));
         let outbox = Self {
             sender,
-            room,
+            capacity,
             max_bytes,
         };
         (outbox, messages)
@@ -62,27 +62,27 @@ impl Outbox {
     /// Queues a message as soon as there is room.
     ///
     /// # Errors
-    /// When the writer has ended.
+    /// The writer has ended.
     pub(super) async fn send(
         &self,
         message: Bytes,
     ) -> Result<(), mpsc::error::SendError<Outgoing>> {
-        let room = Arc::clone(&self.room).acquire_many_owned(self.permits(&message));
+        let permit = Arc::clone(&self.capacity).acquire_many_owned(self.permits(&message));
         // The semaphore is never closed.
         let outgoing = Outgoing {
             message,
-            _room: room.await.ok(),
+            _permit: permit.await.ok(),
         };
         self.sender.send(outgoing).await
     }
 
     /// Queues a notification if there is room at once. A slow client misses notifications.
     pub(super) fn notify(&self, message: Bytes) {
-        let room = Arc::clone(&self.room).try_acquire_many_owned(self.permits(&message));
-        if let Ok(room) = room {
+        let permit = Arc::clone(&self.capacity).try_acquire_many_owned(self.permits(&message));
+        if let Ok(permit) = permit {
             let outgoing = Outgoing {
                 message,
-                _room: Some(room),
+                _permit: Some(permit),
             };
             drop(self.sender.try_send(outgoing));
         }
@@ -100,8 +100,8 @@ impl Outbox {
     }
 
     /// Resolves when there is room, after all earlier waiters.
-    pub(super) async fn has_room(&self) {
-        drop(self.room.acquire().await);
+    pub(super) async fn wait_for_room(&self) {
+        drop(self.capacity.acquire().await);
     }
 
     /// Returns a weak sender, for messages that must not keep the writer running.
@@ -146,7 +146,7 @@ mod tests {
         for _ in 0..32 {
             outbox.send(message.clone()).await.unwrap();
         }
-        assert!(outbox.has_room().now_or_never().is_none());
+        assert!(outbox.wait_for_room().now_or_never().is_none());
         let mut next = Box::pin(outbox.send(message.clone()));
         assert!(next.as_mut().now_or_never().is_none());
         // A written message makes room.
@@ -154,6 +154,6 @@ mod tests {
         next.await.unwrap();
         drop(messages);
         assert!(outbox.send(message).await.is_err());
-        outbox.has_room().await;
+        outbox.wait_for_room().await;
     }
 }

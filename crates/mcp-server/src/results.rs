@@ -32,8 +32,8 @@ pub(super) async fn read(
         tracing::error!(%error, "Cannot read a stored result");
         RpcError::new(INTERNAL_ERROR, "The stored result cannot be read")
     };
-    let found = results.find(id).await.map_err(unreadable)?;
-    let Some(found) = found.filter(|found| found.header.is_of(&caller.context)) else {
+    let stored = results.find(id).await.map_err(unreadable)?;
+    let Some(found) = stored.filter(|found| found.header.is_of(&caller.context)) else {
         return Ok(None);
     };
     let media_type = found.header.media_type.clone();

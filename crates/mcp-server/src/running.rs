@@ -76,11 +76,11 @@ impl Running {
         let (attachment, run) = attachment.unzip();
         let requested = Arc::clone(&request);
         // Boxed because a large future would be moved about ten times before the task runs.
-        let answer = async move {
+        let handling = async move {
             let _run = run;
-            Box::pin(dispatch::answer(&mcp, &caller, &requested, &link)).await
+            Box::pin(dispatch::handle(&mcp, &caller, &requested, &link)).await
         };
-        let task = tokio::spawn(answer);
+        let task = tokio::spawn(handling);
         Self {
             messages,
             task,

@@ -129,11 +129,13 @@ impl Sessions {
         let mut sessions = self.sessions.lock();
         sessions.retain(|_, session| !session.is_expired());
         let holder = session.holder();
-        let own = sessions.values().filter(|other| other.holder() == holder);
-        let evicted = match own.count() >= self.max_sessions_per_principal {
-            true => find_evictable_of(&sessions, holder),
-            false if sessions.len() >= self.max_sessions => find_evictable(&sessions),
-            false => None,
+        let same_principal = sessions.values().filter(|other| other.holder() == holder);
+        let evicted = if same_principal.count() >= self.max_sessions_per_principal {
+            find_evictable_for(&sessions, holder)
+        } else if sessions.len() >= self.max_sessions {
+            find_evictable(&sessions)
+        } else {
+            None
         };
         if let Some(session) = evicted.and_then(|id| sessions.remove(&id)) {
             session.end();
@@ -176,18 +178,21 @@ fn find_evictable(sessions: &HashMap<Uuid, Arc<Session>>) -> Option<Uuid> {
     for session in sessions.values() {
         *numbers.entry(session.holder()).or_default() += 1;
     }
-    let most = numbers.values().copied().max()?;
-    let of_heaviest = sessions
+    let highest = numbers.values().copied().max()?;
+    let heaviest = sessions
         .values()
-        .filter(|session| numbers.get(&session.holder()) == Some(&most));
-    let evicted = of_heaviest.min_by_key(|session| session.usage())?;
+        .filter(|session| numbers.get(&session.holder()) == Some(&highest));
+    let evicted = heaviest.min_by_key(|session| session.usage())?;
     Some(evicted.id)
 }
 
 /// Returns the session to evict when a principal has too many sessions.
-fn find_evictable_of(sessions: &HashMap<Uuid, Arc<Session>>, holder: Option<&str>) -> Option<Uuid> {
-    let own = sessions.values().filter(|it| it.holder() == holder);
-    let evicted = own.min_by_key(|session| session.usage())?;
+fn find_evictable_for(
+    sessions: &HashMap<Uuid, Arc<Session>>,
+    holder: Option<&str>,
+) -> Option<Uuid> {
+    let same_principal = sessions.values().filter(|it| it.holder() == holder);
+    let evicted = same_principal.min_by_key(|session| session.usage())?;
     Some(evicted.id)
 }
 
@@ -271,7 +276,7 @@ impl Session {
     /// has ended, aborts the request.
     ///
     /// # Errors
-    /// If a request with this id is running, and the client gets all responses over one stream or
+    /// A request with this id is running, and the client gets all responses over one stream or
     /// no longer waits for the response to the running one: the client repeats a request whose
     /// connection it has lost, which must not run twice.
     pub(super) fn begin<T>(
@@ -305,8 +310,9 @@ impl Session {
     /// Cancels the requests with this id.
     pub(super) fn cancel(&self, id: &str) {
         let cancelled = self.state.lock().running.remove(id);
-        let cancelled = cancelled.iter().flatten();
-        cancelled.for_each(|request| request.task.abort());
+        for request in cancelled.iter().flatten() {
+            request.task.abort();
+        }
     }
 
     /// Returns whether the end of the session has aborted the request in this task. Its client has
@@ -349,8 +355,7 @@ impl Session {
 
     /// Ends the session: its stream, subscriptions and running requests.
     pub(super) fn end(&self) {
-        let mut state = self.state.lock();
-        let state = &mut *state;
+        let state = &mut *self.state.lock();
         state.has_ended = true;
         state.stream = None;
         state.pending.clear();

@@ -16,7 +16,7 @@ use super::subscriptions::Subscribed;
 use crate::McpServer;
 use pillion_gateway::calling_client::message;
 
-/// A source of messages.
+/// A source of the messages that are sent to a client over one stream.
 pub(super) trait Source: Send + 'static {
     /// Waits for the next message; returns `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
@@ -46,7 +46,7 @@ impl Source for PendingResponse {
 
 /// The messages that belong to no request: notifications of a session or subscription, and changes
 /// of lists. Ends when `messages` ends or the sidecar stops.
-pub(super) struct Listener {
+pub(super) struct MessageListener {
     pub(super) messages: mpsc::Receiver<Outgoing>,
     pub(super) changes: ChangeReceiver,
     /// Returns the notification of a change, if the client wants it.
@@ -56,14 +56,14 @@ pub(super) struct Listener {
     pub(super) last_message: Option<Bytes>,
     /// Resource subscriptions that end with the stream.
     pub(super) subscriptions: Vec<Subscribed>,
-    /// Keeps `messages` open.
+    /// The sender of `messages`, which would end without a sender.
     pub(super) _open: Option<Outbox>,
     pub(super) is_finished: bool,
 }
 
-impl Listener {
+impl MessageListener {
     /// Creates the stream of a session for messages that belong to no request.
-    pub(super) fn of_session(mcp: &McpServer, caller: &Caller, session: &Session) -> Self {
+    pub(super) fn for_session(mcp: &McpServer, caller: &Caller, session: &Session) -> Self {
         Self {
             messages: session.open_stream(),
             changes: mcp.state.listening.listen(&mcp.gateway, &caller.visibility),
@@ -77,21 +77,21 @@ impl Listener {
     }
 }
 
-/// A [`Listener`] that is still being opened, because its upstream servers take long.
+/// A [`MessageListener`] that is still being opened, because its upstream servers take long.
 pub(super) struct OpeningListener {
     opening: Option<Opening>,
-    listener: Option<Listener>,
+    listener: Option<MessageListener>,
     /// The id of the request.
     id: Box<RawValue>,
 }
 
 /// Resolves to the first message and the source of all others.
-type Opening = Pin<Box<dyn Future<Output = Result<(Bytes, Listener), RpcError>> + Send>>;
+type Opening = Pin<Box<dyn Future<Output = Result<(Bytes, MessageListener), RpcError>> + Send>>;
 
 impl OpeningListener {
     pub(super) fn new(
         id: Box<RawValue>,
-        opening: impl Future<Output = Result<(Bytes, Listener), RpcError>> + Send + 'static,
+        opening: impl Future<Output = Result<(Bytes, MessageListener), RpcError>> + Send + 'static,
     ) -> Self {
         Self {
             opening: Some(Box::pin(opening)),
@@ -121,7 +121,7 @@ impl Source for OpeningListener {
     }
 }
 
-impl Source for Listener {
+impl Source for MessageListener {
     async fn next(&mut self) -> Option<Bytes> {
         while !self.is_finished {
             tokio::select! {

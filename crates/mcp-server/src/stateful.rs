@@ -31,9 +31,11 @@ pub(super) fn initialize(
         Some(capabilities) => serde_json::from_str(capabilities.get())
             .map_err(|_| invalid_params("'capabilities' must be an object"))?,
     };
-    let known = offered.parse::<ProtocolVersion>().ok();
-    let known = known.filter(|version| *version <= ProtocolVersion::LATEST_WITH_HANDSHAKE);
-    let version = known.unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE);
+    let version = offered
+        .parse::<ProtocolVersion>()
+        .ok()
+        .filter(|version| *version <= ProtocolVersion::LATEST_WITH_HANDSHAKE)
+        .unwrap_or(ProtocolVersion::LATEST_WITH_HANDSHAKE);
     let result = raw(&json!({
         "protocolVersion": version,
         "capabilities": super::capabilities(),
@@ -66,7 +68,7 @@ pub(super) fn concerns_session(method: &str) -> bool {
 }
 
 /// Handles a request that [concerns the session itself](concerns_session).
-pub(super) async fn of_session(
+pub(super) async fn handle_session_request(
     mcp: &McpServer,
     caller: &Caller,
     session: &Arc<Session>,
@@ -85,11 +87,12 @@ pub(super) async fn of_session(
 }
 
 fn set_level(mcp: &McpServer, session: &Session, request: &Request) -> Result<(), RpcError> {
-    let level = request
-        .params
-        .get("level")
-        .map_or(RawValue::NULL, Box::as_ref);
-    let level = parse_log_level(level)?;
+    let level = parse_log_level(
+        request
+            .params
+            .get("level")
+            .map_or(RawValue::NULL, Box::as_ref),
+    )?;
     session.log_level().set(level);
     mcp.gateway.upstreams().request_log_level(level);
     Ok(())
@@ -110,12 +113,12 @@ async fn watch(
         }
     };
     let subscribed = subscriptions::subscribe(mcp, caller, &uri, notify).await?;
-    match session.watch(uri, subscribed) {
-        true => Ok(()),
-        false => Err(invalid_params(
+    if !session.watch(uri, subscribed) {
+        return Err(invalid_params(
             "The session has too many resource subscriptions",
-        )),
+        ));
     }
+    Ok(())
 }
 
 /// Returns the parameters of a notification without the id of Pillion's own subscription.
@@ -144,10 +147,10 @@ pub(super) struct Answering {
 }
 
 impl Answering {
-    /// Starts a request.
+    /// Starts a request of a session.
     ///
     /// # Errors
-    /// Same as [`Session::begin`].
+    /// As for [`Session::begin`].
     pub(super) fn start(
         mcp: &McpServer,
         caller: &Caller,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::outbox::Outbox;
 use super::running::{Event, Running};
-use super::source::{Listener, Source};
+use super::source::{MessageListener, Source};
 use super::suspended::{self, Resumed};
 use super::{Caller, Owner, subscriptions};
 use crate::McpServer;
@@ -38,7 +38,7 @@ const MAX_RESOURCES: usize = 1_000;
 /// `repeated` checks a value of the message against the HTTP header with the given name.
 ///
 /// # Errors
-/// If required members are missing, differ from their headers, or name an unsupported revision.
+/// Required members are missing, differ from their headers, or name an unsupported revision.
 pub(super) fn requester(
     mcp: &McpServer,
     request: &Request,
@@ -49,9 +49,9 @@ pub(super) fn requester(
     let version: String = field(&meta, PROTOCOL_VERSION)?;
     let capabilities: Map<String, Value> = field(&meta, CLIENT_CAPABILITIES)?;
     repeated(VERSION, &version)?;
-    let known = version.parse::<ProtocolVersion>().ok();
-    let known = known.filter(|version| version.supports(Feature::RequestMetadata));
-    let known = known.ok_or_else(|| {
+    let parsed = version.parse::<ProtocolVersion>().ok();
+    let supported = parsed.filter(|version| version.supports(Feature::RequestMetadata));
+    let protocol_version = supported.ok_or_else(|| {
         let data = json!({"supported": [ProtocolVersion::LATEST], "requested": version});
         error_with(UNSUPPORTED_VERSION, "Unsupported protocol version", &data)
     })?;
@@ -71,7 +71,7 @@ pub(super) fn requester(
     }
     Ok(Requester {
         owner: Uuid::new_v4(),
-        version: known,
+        version: protocol_version,
         capabilities: capabilities::bounded(capabilities),
         log_level: LogThreshold::new(None),
         param_headers: None,
@@ -80,12 +80,12 @@ pub(super) fn requester(
 }
 
 fn field<T: serde::de::DeserializeOwned>(meta: &Members, key: &str) -> Result<T, RpcError> {
-    let value = meta.get(key);
-    let value = value.and_then(|value| serde_json::from_str(value.get()).ok());
-    value.ok_or_else(|| invalid_params(format!("'_meta' must have '{key}'")))
+    meta.get(key)
+        .and_then(|value| serde_json::from_str(value.get()).ok())
+        .ok_or_else(|| invalid_params(format!("'_meta' must have '{key}'")))
 }
 
-/// A request in progress.
+/// A running request of a client without a session, or a question that waits for its response.
 pub(super) struct Answering {
     running: Option<Running>,
     /// The question that the client has left unanswered.
@@ -185,9 +185,8 @@ pub(super) async fn listen(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
-) -> Result<(Bytes, Listener), RpcError> {
-    let requested = request.params.get("notifications");
-    let requested: SubscriptionFilter = match requested {
+) -> Result<(Bytes, MessageListener), RpcError> {
+    let requested: SubscriptionFilter = match request.params.get("notifications") {
         None => SubscriptionFilter::default(),
         Some(requested) => serde_json::from_str(requested.get())
             .map_err(|_| invalid_params("'notifications' must be a subscription filter"))?,
@@ -206,12 +205,12 @@ pub(super) async fn listen(
         };
         subscriptions.push(subscriptions::subscribe(mcp, caller, uri, notify).await?);
     }
-    let acknowledged = json!({
+    let params = json!({
         "notifications": &requested,
         "_meta": {SUBSCRIPTION_ID: &request.id},
     });
     let method = "notifications/subscriptions/acknowledged";
-    let acknowledged = message::outgoing(None, method, &acknowledged);
+    let acknowledged = message::outgoing(None, method, &params);
     let id = request.id.clone();
     let to_message = move |change: &'static str| {
         let is_selected = match change {
@@ -225,7 +224,7 @@ pub(super) async fn listen(
         "resultType": "complete",
         "_meta": {SUBSCRIPTION_ID: &request.id},
     }));
-    let listener = Listener {
+    let listener = MessageListener {
         messages,
         changes,
         to_message: Box::new(to_message),
@@ -240,11 +239,13 @@ pub(super) async fn listen(
 
 /// Returns a notification with the id of its subscription.
 fn tagged(method: &str, params: Option<&RawValue>, id: &RawValue) -> Bytes {
-    let members = params.and_then(|params| serde_json::from_str(params.get()).ok());
-    let mut members: Members = members.unwrap_or_default();
-    let meta = members.get("_meta");
-    let meta = meta.and_then(|meta| serde_json::from_str(meta.get()).ok());
-    let mut meta: Members = meta.unwrap_or_default();
+    let mut members: Members = params
+        .and_then(|params| serde_json::from_str(params.get()).ok())
+        .unwrap_or_default();
+    let mut meta: Members = members
+        .get("_meta")
+        .and_then(|meta| serde_json::from_str(meta.get()).ok())
+        .unwrap_or_default();
     meta.insert(SUBSCRIPTION_ID.to_owned(), id.to_owned());
     if let Ok(meta) = message::raw(&meta) {
         members.insert("_meta".to_owned(), meta);

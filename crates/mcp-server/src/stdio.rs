@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet, consume_budget};
 use tokio::time::timeout;
 
 use super::sessions::{Responses, Session};
-use super::source::{Listener, Source};
+use super::source::{MessageListener, Source};
 use super::stateless::{self, RoundStep};
 use super::{Caller, stateful};
 use crate::McpServer;
@@ -77,7 +77,7 @@ impl Client {
     /// `visibility`. `current` returns the server of the current configuration.
     ///
     /// # Errors
-    /// If the model does not exist.
+    /// `visibility` names a model that does not exist.
     pub fn new(
         current: impl Fn() -> McpServer + Send + Sync + 'static,
         context: CallContext,
@@ -105,7 +105,7 @@ impl Client {
     /// Serves the client until it closes `input` and its requests have finished or timed out.
     ///
     /// # Errors
-    /// If reading or writing fails.
+    /// `input` cannot be read, or `output` cannot be written.
     pub async fn serve(
         self,
         input: impl AsyncBufRead + Unpin,
@@ -225,8 +225,8 @@ impl Conversation {
                 let reason = "a line is longer than 16 MiB";
                 return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
             }
-            let text = String::from_utf8_lossy(&line);
-            let text = message_of(&text);
+            let decoded = String::from_utf8_lossy(&line);
+            let text = trim_message(&decoded);
             if text.is_empty() {
                 continue;
             }
@@ -235,7 +235,7 @@ impl Conversation {
                     if matches!(inbound, Inbound::Request(_)) {
                         // A client that does not read its responses is not read either.
                         while tasks.len() >= MAX_RUNNING && tasks.join_next().await.is_some() {}
-                        self.out.has_room().await;
+                        self.out.wait_for_room().await;
                     }
                     self.take(inbound, held_bytes(&line), tasks, streams).await;
                 }
@@ -293,7 +293,7 @@ impl Conversation {
             let Some(held) = self.hold(bytes) else {
                 return self.say(&request, &Err(too_large_together())).await;
             };
-            let task = answer_stateless(mcp, caller, self.out.clone(), request);
+            let task = respond_stateless(mcp, caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
             let handle = set.spawn(async move {
                 let _held = held;
@@ -322,9 +322,11 @@ impl Conversation {
                 tasks.spawn(async move {
                     let _held = held;
                     if stateful::concerns_session(&request.method) {
-                        let outcome = stateful::of_session(&mcp, &caller, &session, &request).await;
-                        let answer = message::response(Some(&request.id), &outcome);
-                        drop(out.send(answer).await);
+                        let outcome =
+                            stateful::handle_session_request(&mcp, &caller, &session, &request)
+                                .await;
+                        let response = message::response(Some(&request.id), &outcome);
+                        drop(out.send(response).await);
                         return;
                     }
                     let id = request.id.clone();
@@ -345,8 +347,7 @@ impl Conversation {
     /// Returns the permit of a request of this size, or `None` if too many bytes are held.
     fn hold(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         // One request always fits.
-        let kib = (bytes / 1024).clamp(1, MAX_RUNNING_KIB);
-        let kib = u32::try_from(kib).unwrap_or(u32::MAX);
+        let kib = u32::try_from((bytes / 1024).clamp(1, MAX_RUNNING_KIB)).unwrap_or(u32::MAX);
         Arc::clone(&self.running_kib)
             .try_acquire_many_owned(kib)
             .ok()
@@ -357,8 +358,8 @@ impl Conversation {
         request: &Request,
         outcome: &Result<Box<serde_json::value::RawValue>, RpcError>,
     ) {
-        let answer = message::response(Some(&request.id), outcome);
-        drop(self.out.send(answer).await);
+        let response = message::response(Some(&request.id), outcome);
+        drop(self.out.send(response).await);
     }
 
     async fn initialize(
@@ -373,7 +374,7 @@ impl Conversation {
             Err(error) => return self.say(request, &Err(error)).await,
         };
         self.say(request, &Ok(result)).await;
-        let listener = Listener::of_session(mcp, caller, &session);
+        let listener = MessageListener::for_session(mcp, caller, &session);
         self.state.lock().session = Some(session);
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
@@ -382,7 +383,7 @@ impl Conversation {
 
 /// Returns the message of a line, without white space and byte order marks. Windows PowerShell and
 /// .NET write a byte order mark before the first line, and some editors before each line.
-pub(crate) fn message_of(line: &str) -> &str {
+pub(crate) fn trim_message(line: &str) -> &str {
     line.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}')
 }
 
@@ -405,15 +406,16 @@ fn is_stateless(request: &Request) -> bool {
         return true;
     }
     let meta = request.meta();
-    let version = meta.get(message::PROTOCOL_VERSION);
-    let version = version.and_then(|it| serde_json::from_str::<String>(it.get()).ok());
+    let version = meta
+        .get(message::PROTOCOL_VERSION)
+        .and_then(|it| serde_json::from_str::<String>(it.get()).ok());
     version.is_some_and(|version| {
         let known = version.parse::<ProtocolVersion>();
         known.map_or(true, |known| known.supports(Feature::RequestMetadata))
     })
 }
 
-async fn answer_stateless(mcp: McpServer, caller: Caller, out: Outbox, request: Request) {
+async fn respond_stateless(mcp: McpServer, caller: Caller, out: Outbox, request: Request) {
     let request = Arc::new(request);
     let fail = async |error: RpcError| {
         drop(
@@ -440,8 +442,8 @@ async fn answer_stateless(mcp: McpServer, caller: Caller, out: Outbox, request: 
             match answering.step().await {
                 RoundStep::Notice(notice) => drop(out.send(notice).await),
                 RoundStep::Done(outcome) => {
-                    let answer = message::response(Some(&request.id), &outcome);
-                    drop(out.send(answer).await);
+                    let response = message::response(Some(&request.id), &outcome);
+                    drop(out.send(response).await);
                     return;
                 }
             }
@@ -463,7 +465,7 @@ pub(crate) async fn write(
     mut messages: mpsc::Receiver<impl Into<Outgoing>>,
 ) -> std::io::Result<()> {
     while let Some(outgoing) = messages.recv().await {
-        let Outgoing { message, _room } = outgoing.into();
+        let Outgoing { message, _permit } = outgoing.into();
         // A raw line break in JSON can only occur between tokens.
         let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
         // Avoids a copy if the message has no other owner.
@@ -532,10 +534,10 @@ mod tests {
         let mcp = mcp_server();
         let (mut ours, served) = serve(&mcp, Duration::ZERO);
         ours.write_all(hello().as_bytes()).await.unwrap();
-        let mut answer = String::new();
+        let mut response = String::new();
         let mut lines = BufReader::new(&mut ours);
-        lines.read_line(&mut answer).await.unwrap();
-        assert!(answer.contains("protocolVersion"), "{answer}");
+        lines.read_line(&mut response).await.unwrap();
+        assert!(response.contains("protocolVersion"), "{response}");
         assert_eq!(mcp.state.sessions.len(), 0);
         drop(ours);
         served.await.unwrap().unwrap();
@@ -604,13 +606,13 @@ mod tests {
             std::io::Result::Ok(writer)
         });
         let mut messages = BufReader::new(reader).lines();
-        let mut refused = 0;
+        let mut rejected = 0;
         for _ in 0..4 {
             let message = messages.next_line().await.unwrap().unwrap();
-            refused += usize::from(message.contains("65536 KiB, the maximum"));
+            rejected += usize::from(message.contains("65536 KiB, the maximum"));
         }
         // Two of them have 57 MB.
-        assert_eq!(refused, 2);
+        assert_eq!(rejected, 2);
         drop((writing.await.unwrap().unwrap(), messages));
         served.await.unwrap().unwrap();
     }
@@ -630,15 +632,15 @@ mod tests {
             std::io::Result::Ok(writer)
         });
         let mut messages = BufReader::new(reader).lines();
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         for _ in 0..=MAX_STREAMS {
             let message = messages.next_line().await.unwrap().unwrap();
             let message: serde_json::Value = serde_json::from_str(&message).unwrap();
             if message.get("error").is_some() {
-                refused.push(message["id"].clone());
+                rejected.push(message["id"].clone());
             }
         }
-        assert_eq!(refused, [json!(MAX_STREAMS)]);
+        assert_eq!(rejected, [json!(MAX_STREAMS)]);
         drop((messages, writing.await.unwrap().unwrap()));
         served.await.unwrap().unwrap();
     }

@@ -17,13 +17,13 @@ use pillion_gateway::calling_client::message::{
 
 /// Maximum number of resource subscriptions of one principal, and maximum size of their URIs, over
 /// all sessions and streams. A session keeps its subscriptions without a connection.
-const MAX_OF_PRINCIPAL: Usage = Usage {
+const MAX_PER_PRINCIPAL: Usage = Usage {
     count: 10_000,
     bytes: 4 * 1024 * 1024,
 };
 
 /// Maximum number and size of the subscriptions of all principals together.
-const MAX_OF_ALL: Usage = Usage {
+const MAX_TOTAL: Usage = Usage {
     count: 40_000,
     bytes: 16 * 1024 * 1024,
 };
@@ -38,8 +38,8 @@ pub(super) struct Subscribed {
 /// Creates the accounts of the subscriptions.
 pub(super) fn accounts() -> PrincipalAccounts {
     PrincipalAccounts::new(AccountLimits {
-        principal: MAX_OF_PRINCIPAL,
-        total: MAX_OF_ALL,
+        principal: MAX_PER_PRINCIPAL,
+        total: MAX_TOTAL,
     })
 }
 
@@ -54,8 +54,8 @@ pub(super) async fn subscribe(
     check_identifier("uri", uri)?;
     let usage = Usage::one(u64::try_from(uri.len()).unwrap_or(u64::MAX));
     let principal = caller.context.principal.as_deref();
-    let charge = mcp.state.subscriptions.charge(principal, usage);
-    let charge = charge.ok_or_else(|| {
+    let charged = mcp.state.subscriptions.charge(principal, usage);
+    let charge = charged.ok_or_else(|| {
         invalid_params("The caller has too many resource subscriptions over all its sessions")
     })?;
     if let Some(subscribed) = local::subscribe(mcp, caller, uri, notify.clone()) {
@@ -64,8 +64,8 @@ pub(super) async fn subscribe(
             _charge: charge,
         });
     }
-    let server = mcp.state.catalog.server_of(mcp, caller, uri).await;
-    let server = server.ok_or_else(|| resource_not_found(uri))?;
+    let owner = mcp.state.catalog.owner(mcp, caller, uri).await;
+    let server = owner.ok_or_else(|| resource_not_found(uri))?;
     if server.uses_user_credentials() {
         let reason =
             "Resources of a server that uses credentials of users do not support subscriptions";
@@ -75,8 +75,8 @@ pub(super) async fn subscribe(
         resources: vec![uri.to_owned()],
         ..SubscriptionFilter::default()
     };
-    let subscription = server.shared.client.subscribe(filter).await;
-    let mut subscription = subscription.map_err(|error| rpc_error(&server, &error))?;
+    let subscribed = server.shared.client.subscribe(filter).await;
+    let mut subscription = subscribed.map_err(|error| rpc_error(&server, &error))?;
     let task = tokio::spawn(async move {
         while let Some(notice) = subscription.next().await {
             notify(&notice.method, &notice.params);

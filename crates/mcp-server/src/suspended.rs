@@ -25,8 +25,8 @@ use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, json_memory};
 use pillion_gateway::calling_client::link::Question;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, invalid_params, raw};
 
-/// Maximum time for the client's answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a request waits for the client's response to its question.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The prefix of Pillion's own `requestState` values.
 const STATE_PREFIX: &str = "pillion:";
@@ -34,7 +34,7 @@ const STATE_PREFIX: &str = "pillion:";
 /// The key of the only input request of a round.
 const INPUT_REQUEST_KEY: &str = "question";
 
-/// An `InputRequiredResult`.
+/// An `InputRequiredResult` (MCP 2026-07-28), which ends a request until its client responds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct InputRequired {
@@ -76,9 +76,9 @@ struct RequestIdentity {
 }
 
 impl RequestIdentity {
-    fn of(request: &Request, owner: &Owner) -> Self {
-        let params = ["name", "uri", "arguments", "ref", "argument"];
-        let params = params.into_iter().filter_map(|key| {
+    fn from_request(request: &Request, owner: &Owner) -> Self {
+        let keys = ["name", "uri", "arguments", "ref", "argument"];
+        let params = keys.into_iter().filter_map(|key| {
             let value = request.params.get(key)?;
             Some((key.to_owned(), value.get().to_owned()))
         });
@@ -92,7 +92,7 @@ impl RequestIdentity {
 
 /// Returns the oldest request of the caller with the most requests, including the new request of
 /// `newcomer`. A caller never loses a request to a caller with more requests.
-fn oldest_of_the_heaviest<C: Eq + Hash + Clone>(
+fn oldest_of_heaviest_caller<C: Eq + Hash + Clone>(
     all: impl Iterator<Item = (Uuid, C, Instant)>,
     newcomer: C,
 ) -> Option<Uuid> {
@@ -103,8 +103,9 @@ fn oldest_of_the_heaviest<C: Eq + Hash + Clone>(
         *oldest = Some(oldest.map_or((since, id), |oldest| oldest.min((since, id))));
     }
     by_caller.entry(newcomer).or_default().0 += 1;
-    let callers = by_caller.into_values();
-    let callers = callers.filter_map(|(count, oldest)| Some((count, oldest?)));
+    let callers = by_caller
+        .into_values()
+        .filter_map(|(count, oldest)| Some((count, oldest?)));
     // Among callers with equally many requests, the caller of the oldest request.
     let heaviest = callers.max_by_key(|(count, oldest)| (*count, Reverse(*oldest)));
     heaviest.map(|(_, (_, id))| id)
@@ -115,7 +116,7 @@ impl SuspendedRequests {
     /// the answer.
     ///
     /// # Errors
-    /// If the account of the principal has no room, even without the principal's waiting requests.
+    /// The account of the principal is full, even without the principal's waiting requests.
     pub(super) fn hold(
         &self,
         accounts: &Arc<PrincipalAccounts>,
@@ -125,7 +126,7 @@ impl SuspendedRequests {
         owner: &Owner,
     ) -> Result<Box<RawValue>, RpcError> {
         let id = Uuid::new_v4();
-        let asked = InputRequired {
+        let result = InputRequired {
             result_type: "input_required",
             input_requests: IndexMap::from([(
                 INPUT_REQUEST_KEY,
@@ -138,43 +139,45 @@ impl SuspendedRequests {
         };
         let question_bytes = json_memory(question.params.get());
         let usage = Usage::one(request.memory_bytes().saturating_add(question_bytes));
-        let mut held = self.waiting.lock();
-        held.retain(|_, waiting| !waiting.has_expired());
-        let charge = make_room(&mut held, accounts, owner, usage).ok_or_else(|| {
+        let mut suspended = self.waiting.lock();
+        suspended.retain(|_, waiting| !waiting.has_expired());
+        let charge = charge_or_evict(&mut suspended, accounts, owner, usage).ok_or_else(|| {
             let reason = "Too many requests of this caller continue without their clients";
             RpcError::new(INTERNAL_ERROR, reason)
         })?;
         let waiting = SuspendedRequest {
             running,
             question,
-            about: RequestIdentity::of(request, owner),
+            about: RequestIdentity::from_request(request, owner),
             since: Instant::now(),
             charge,
         };
-        held.insert(id, waiting);
-        raw(&asked)
+        suspended.insert(id, waiting);
+        raw(&result)
     }
 
     /// Removes the requests that have expired. Returns when the next one expires.
     fn expire(&self) -> Option<Instant> {
-        let mut held = self.waiting.lock();
-        held.retain(|_, waiting| !waiting.has_expired());
-        let next = held.values().map(|waiting| waiting.since).min();
-        next.map(|since| since + ANSWER_TIMEOUT)
+        let mut suspended = self.waiting.lock();
+        suspended.retain(|_, waiting| !waiting.has_expired());
+        let next = suspended.values().map(|waiting| waiting.since).min();
+        next.map(|since| since + RESPONSE_TIMEOUT)
     }
 
     /// Resumes a waiting request, if `request` is its next round. Returns `None` if the request has
     /// no `requestState` of Pillion.
     ///
     /// # Errors
-    /// If the state is unknown or expired, or belongs to another request.
+    /// The state is unknown or expired, or belongs to another request.
     pub(super) fn resume(
         &self,
         request: &Request,
         owner: &Owner,
     ) -> Result<Option<Resumed>, RpcError> {
-        let state = request.params.get("requestState");
-        let state = state.and_then(|state| serde_json::from_str::<String>(state.get()).ok());
+        let state = request
+            .params
+            .get("requestState")
+            .and_then(|state| serde_json::from_str::<String>(state.get()).ok());
         let Some(id) = state
             .as_deref()
             .and_then(|state| state.strip_prefix(STATE_PREFIX))
@@ -183,26 +186,27 @@ impl SuspendedRequests {
         };
         let unknown = || invalid_params("'requestState' is unknown or has expired");
         let id = Uuid::parse_str(id).map_err(|_| unknown())?;
-        let mut held = self.waiting.lock();
+        let mut suspended = self.waiting.lock();
         let fits = |waiting: &SuspendedRequest| {
-            !waiting.has_expired() && waiting.about == RequestIdentity::of(request, owner)
+            !waiting.has_expired() && waiting.about == RequestIdentity::from_request(request, owner)
         };
-        if !held.get(&id).is_some_and(fits) {
+        if !suspended.get(&id).is_some_and(fits) {
             return Err(unknown());
         }
-        let waiting = held.remove(&id).ok_or_else(unknown)?;
-        drop(held);
-        let responses = request.params.get("inputResponses");
-        let mut responses: IndexMap<String, Value> = responses
+        let waiting = suspended.remove(&id).ok_or_else(unknown)?;
+        drop(suspended);
+        let mut responses: IndexMap<String, Value> = request
+            .params
+            .get("inputResponses")
             .and_then(|responses| serde_json::from_str(responses.get()).ok())
             .unwrap_or_default();
         let SuspendedRequest {
             running, question, ..
         } = waiting;
         Ok(Some(match responses.swap_remove(INPUT_REQUEST_KEY) {
-            Some(answer) => {
+            Some(response) => {
                 // The upstream server may have given up; the request continues anyway.
-                let _ = question.reply.send(Ok(answer));
+                let _ = question.reply.send(Ok(response));
                 Resumed::Running(running)
             }
             None => Resumed::Unanswered(running, question),
@@ -212,22 +216,23 @@ impl SuspendedRequests {
 
 impl SuspendedRequest {
     fn has_expired(&self) -> bool {
-        self.since.elapsed() >= ANSWER_TIMEOUT
+        self.since.elapsed() >= RESPONSE_TIMEOUT
     }
 }
 
 /// Charges a request of `owner`, and drops waiting requests of the same principal if it does not
 /// fit otherwise. Returns `None` if it does not fit even then.
-fn make_room(
-    held: &mut HashMap<Uuid, SuspendedRequest>,
+fn charge_or_evict(
+    suspended: &mut HashMap<Uuid, SuspendedRequest>,
     accounts: &Arc<PrincipalAccounts>,
     owner: &Owner,
     usage: Usage,
 ) -> Option<Charge> {
     let principal = owner.principal.as_deref();
-    let is_own = |waiting: &&SuspendedRequest| waiting.about.owner.principal == owner.principal;
-    let own = held.values().filter(is_own);
-    let freed = own.map(|waiting| waiting.charge.usage()).sum();
+    let is_same_principal =
+        |waiting: &&SuspendedRequest| waiting.about.owner.principal == owner.principal;
+    let same_principal = suspended.values().filter(is_same_principal);
+    let freed = same_principal.map(|waiting| waiting.charge.usage()).sum();
     if !accounts.would_fit(principal, usage, freed) {
         return None;
     }
@@ -235,10 +240,12 @@ fn make_room(
         if let Some(charge) = accounts.charge(principal, usage) {
             return Some(charge);
         }
-        let own = held.iter().filter(|(_, waiting)| is_own(waiting));
-        let own = own.map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
-        let dropped = oldest_of_the_heaviest(own, owner.counted())?;
-        held.remove(&dropped);
+        let same_principal = suspended
+            .iter()
+            .filter(|(_, waiting)| is_same_principal(waiting))
+            .map(|(id, waiting)| (*id, waiting.about.owner.counted(), waiting.since));
+        let dropped = oldest_of_heaviest_caller(same_principal, owner.counted())?;
+        suspended.remove(&dropped);
     }
 }
 
@@ -266,7 +273,7 @@ pub(super) fn expire_later(state: &Arc<McpServerState>) {
     });
 }
 
-/// A resumed request.
+/// What continues after the client has repeated a request with its `requestState`.
 pub(super) enum Resumed {
     Running(Running),
     /// The client did not answer the question, which is therefore sent again.
@@ -324,35 +331,35 @@ mod tests {
         }));
         let state = Arc::new(McpServerState::default());
         let suspended = &state.suspended;
-        let held = |who, bytes| hold(suspended, &accounts, who, bytes);
+        let suspended = |who, bytes| hold(suspended, &accounts, who, bytes);
         let (eve, ann, other) = (("a", "eve"), ("a", "ann"), ("b", "eve"));
-        let others = held(other, 10).unwrap();
+        let others = suspended(other, 10).unwrap();
         let mut eves = Vec::new();
         for _ in 0..3 {
-            eves.push(held(eve, 10).unwrap());
+            eves.push(suspended(eve, 10).unwrap());
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        let anns = held(ann, 10).unwrap();
+        let anns = suspended(ann, 10).unwrap();
         tokio::task::yield_now().await;
         let ended: Vec<_> = eves.iter().map(AbortHandle::is_finished).collect();
         assert_eq!(ended, [true, false, false]);
         // A request that never fits costs nobody a request.
-        assert!(held(ann, 100_000).is_err());
+        assert!(suspended(ann, 100_000).is_err());
         // A large request may cost several.
-        let large = held(ann, 20_000).unwrap();
+        let large = suspended(ann, 20_000).unwrap();
         tokio::task::yield_now().await;
         assert!(!others.is_finished() && !large.is_finished());
         assert!(accounts.total().bytes <= 2 * limit.bytes);
         // Requests that nobody resumes are removed, and no longer count.
         expire_later(&state);
         expire_later(&state);
-        tokio::time::sleep(ANSWER_TIMEOUT + Duration::from_secs(1)).await;
+        tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;
         assert_eq!(accounts.total(), Usage::default());
         assert!(others.is_finished() && anns.is_finished() && large.is_finished());
         // The task that removes them starts again.
-        let last = held(other, 10).unwrap();
+        let last = suspended(other, 10).unwrap();
         expire_later(&state);
-        tokio::time::sleep(ANSWER_TIMEOUT + Duration::from_secs(1)).await;
+        tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;
         assert!(last.is_finished());
     }
 
@@ -369,7 +376,7 @@ mod tests {
             all.collect::<Vec<_>>()
         };
         let given_up = |callers: &[&'static str], newcomer| {
-            oldest_of_the_heaviest(all(callers).into_iter(), newcomer)
+            oldest_of_heaviest_caller(all(callers).into_iter(), newcomer)
         };
         assert_eq!(given_up(&["bob", "eve", "eve"], "eve"), Some(id(1)));
         // The heaviest caller loses a request for another caller's new request.

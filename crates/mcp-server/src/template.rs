@@ -4,14 +4,13 @@
 /// the URI in order, the first at the start and the last at the end. An expression matches
 /// anything. The time is proportional to the sum of both lengths.
 pub(super) fn matches(template: &str, uri: &str) -> bool {
-    let mut parts = literals(template);
+    let mut parts = literals(template).peekable();
     let Some(first) = parts.next() else {
         return false;
     };
     let Some(mut rest) = uri.strip_prefix(first) else {
         return false;
     };
-    let mut parts = parts.peekable();
     if parts.peek().is_none() {
         return rest.is_empty();
     }
@@ -29,7 +28,7 @@ pub(super) fn matches(template: &str, uri: &str) -> bool {
 
 /// Returns whether the URI begins with the template's first literal part. All URIs that
 /// [match](matches) do.
-pub(super) fn has_prefix_of(template: &str, uri: &str) -> bool {
+pub(super) fn starts_like(template: &str, uri: &str) -> bool {
     literals(template)
         .next()
         .is_some_and(|prefix| uri.starts_with(prefix))
@@ -56,7 +55,7 @@ fn literals(template: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_prefix_of, matches};
+    use super::{matches, starts_like};
 
     #[test]
     fn a_uri_matches_the_literal_parts_of_its_template() {
@@ -80,7 +79,7 @@ mod tests {
             ("a://{broken", "a://whatever", true),
         ] {
             assert_eq!(matches(template, uri), fits, "{template} {uri}");
-            assert!(!fits || has_prefix_of(template, uri), "{template} {uri}");
+            assert!(!fits || starts_like(template, uri), "{template} {uri}");
         }
     }
 }

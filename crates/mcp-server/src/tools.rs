@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{Caller, results};
 use crate::McpServer;
-use crate::catalog::account_of;
+use crate::catalog::compute_account;
 use pillion_gateway::calling_client::link::Link;
 use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use pillion_gateway::upstream::{Own, UpstreamTool};
@@ -37,24 +37,32 @@ struct ExposedTool {
 /// could have it; all other tools have their registered names.
 fn exposed(mcp: &McpServer, own: &Own) -> Vec<ExposedTool> {
     let upstreams = mcp.gateway.upstreams();
-    let mut of_servers = upstreams.tools();
-    let listed = own.listed.iter();
-    of_servers.extend(listed.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+    let mut server_tools = upstreams.tools();
+    server_tools.extend(
+        own.listed
+            .iter()
+            .map(|(name, tool)| (name.clone(), Arc::clone(tool))),
+    );
     let mut registered = mcp.gateway.registry().tools(None);
     upstreams.sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
-    let preferred_names = registered.iter().map(|tool| {
-        let name = tool.name();
-        let allows_own_name = |server_tool: &UpstreamTool| match own.listed.contains_key(name) {
-            true => own.allows_own_name(upstreams, server_tool),
-            false => upstreams.allows_own_name(server_tool),
-        };
-        match of_servers.get(name) {
-            Some(server_tool) if allows_own_name(server_tool) => server_tool.remote_name(),
-            _ => name.as_str(),
-        }
-    });
-    let preferred_names: Vec<_> = preferred_names.collect();
+    let preferred_names: Vec<_> = registered
+        .iter()
+        .map(|tool| {
+            let name = tool.name();
+            let allows_own_name = |server_tool: &UpstreamTool| {
+                if own.listed.contains_key(name) {
+                    own.allows_own_name(upstreams, server_tool)
+                } else {
+                    upstreams.allows_own_name(server_tool)
+                }
+            };
+            match server_tools.get(name) {
+                Some(server_tool) if allows_own_name(server_tool) => server_tool.remote_name(),
+                _ => name.as_str(),
+            }
+        })
+        .collect();
     let mut name_counts: HashMap<&str, usize> = HashMap::new();
     for name in &preferred_names {
         *name_counts.entry(name).or_default() += 1;
@@ -64,7 +72,7 @@ fn exposed(mcp: &McpServer, own: &Own) -> Vec<ExposedTool> {
         ExposedTool {
             name: if is_free { *name } else { tool.name().as_str() }.to_owned(),
             tool: Arc::clone(tool),
-            listed: of_servers.get(tool.name()).cloned(),
+            listed: server_tools.get(tool.name()).cloned(),
         }
     });
     named.collect()
@@ -80,14 +88,14 @@ pub(super) async fn list(
     let limit = mcp.gateway.upstreams().list_timeout();
     let (_, own) = mcp.gateway.list_servers(limit, &caller.context).await;
     let count = mcp.gateway.registry().len() + own.tools.len();
-    let of_user = own.listed.values().map(|tool| tool.listed_bytes());
-    let bytes = mcp.gateway.upstreams().listed_bytes() + of_user.sum::<usize>();
+    let user_tool_bytes = own.listed.values().map(|tool| tool.listed_bytes());
+    let bytes = mcp.gateway.upstreams().listed_bytes() + user_tool_bytes.sum::<usize>();
     if count <= MAX_INLINE_TOOLS && bytes <= compute::MAX_INLINE_BYTES {
         return written_list(mcp, caller, version, &own);
     }
-    let (mcp, of_thread) = (mcp.clone(), caller.clone());
-    let write = move || written_list(&mcp, &of_thread, version, &own);
-    compute::run(&account_of(caller), usize::MAX, write).await
+    let (mcp, thread_caller) = (mcp.clone(), caller.clone());
+    let write = move || written_list(&mcp, &thread_caller, version, &own);
+    compute::run(&compute_account(caller), usize::MAX, write).await
 }
 
 fn written_list(
@@ -145,7 +153,7 @@ fn native(name: &str, tool: &RegisteredTool) -> Option<Box<RawValue>> {
 /// a tool that the client may not see.
 ///
 /// # Errors
-/// If there is no such tool.
+/// There is no such tool.
 fn missing_result(missing: &MissingTool, name: &str) -> Result<Box<RawValue>, RpcError> {
     let mut result = json!({"isError": true});
     let text = match missing {
@@ -179,10 +187,10 @@ pub(super) async fn call(
     };
     let (context, visibility) = (&caller.context, &caller.visibility);
     let names = [name.as_str()];
-    let resolution = mcp
+    let mut resolution = mcp
         .gateway
-        .resolve(context, visibility, NameScope::ListedToClients, &names);
-    let mut resolution = resolution.await;
+        .resolve(context, visibility, NameScope::ListedToClients, &names)
+        .await;
     let tool = match resolution.take_only() {
         Ok(tool) => tool,
         Err(missing) => return missing_result(&missing, &name),
@@ -225,20 +233,21 @@ pub(super) async fn call(
         results::add_link(&mut beginning, stored_result, link.requester.version);
         return message::raw(&beginning);
     }
-    let is_kept = metadata.contains_key("cached");
+    let is_cached = metadata.contains_key("cached");
     let written = match response {
         Some(ServerResponse::Result(written)) if !result.result.is_null() => {
             // A worker's result is already a valid `CallToolResult`, and a task is the result that
             // the client requested.
-            match is_mcp && !request.params.contains_key("task") {
-                true => readable(written, result.result, link.requester.version),
-                false => Ok(written),
+            if is_mcp && !request.params.contains_key("task") {
+                readable(written, result.result, link.requester.version)
+            } else {
+                Ok(written)
             }
         }
         Some(ServerResponse::Error(error)) => Err(serde_json::from_str(error.get())
             .unwrap_or_else(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))),
         // A cached result of a server is returned like a new one.
-        None if result.success && is_mcp && (is_kept || result.result.is_object()) => {
+        None if result.success && is_mcp && (is_cached || result.result.is_object()) => {
             let written = message::raw(&result.result)?;
             readable(written, result.result, link.requester.version)
         }
@@ -258,7 +267,7 @@ async fn parse_arguments(arguments: &RawValue, caller: &Caller) -> serde_json::R
     }
     let arguments = arguments.to_owned();
     let parse = move || serde_json::from_str(arguments.get());
-    compute::run(&account_of(caller), bytes, parse).await
+    compute::run(&compute_account(caller), bytes, parse).await
 }
 
 /// Adds to a server's result with which arguments the call ran, if an approver changed them: as a

@@ -20,7 +20,7 @@ use crate::stdio::PROTOCOL;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of an error response that is read, in bytes.
-const MAX_REFUSAL_LEN: usize = 64 * 1024;
+const MAX_REJECTION_LEN: usize = 64 * 1024;
 
 /// An upgraded connection that carries a client's messages.
 pub type Connection = TokioIo<Upgraded>;
@@ -43,7 +43,7 @@ pub struct Target {
 pub enum BridgeConnectError {
     /// No process listens on the socket.
     #[error("no sidecar listens on {}", socket.display())]
-    NotThere {
+    NotListening {
         /// The path of the socket.
         socket: PathBuf,
     },
@@ -67,12 +67,12 @@ pub enum BridgeConnectError {
     },
     /// The sidecar rejected the connection.
     #[error("the sidecar at {} rejected the connection: {}", socket.display(), failure.error)]
-    Refused {
+    Rejected {
         /// The path of the socket.
         socket: PathBuf,
-        /// The HTTP status.
+        /// The HTTP status of the response.
         status: StatusCode,
-        /// The problem document.
+        /// The problem document in the body, which says why.
         failure: Box<Failure>,
     },
     /// The sidecar did not respond in time.
@@ -94,10 +94,10 @@ pub enum BridgeConnectError {
     NoSidecar {
         /// The path of the socket.
         socket: PathBuf,
-        /// The HTTP status.
+        /// The HTTP status of the response.
         status: StatusCode,
     },
-    /// The connection broke.
+    /// The connection broke before the sidecar accepted it.
     #[error("the connection to the sidecar broke: {0}")]
     Http(#[from] hyper::Error),
     /// The user or the channel cannot be sent in a header.
@@ -111,13 +111,13 @@ pub enum BridgeConnectError {
 impl BridgeConnectError {
     /// Returns whether no sidecar is listening.
     pub fn is_not_listening(&self) -> bool {
-        matches!(self, Self::NotThere { .. })
+        matches!(self, Self::NotListening { .. })
     }
 
     /// Returns whether the sidecar rejected the request as invalid.
     pub fn is_bad_request(&self) -> bool {
         let bad = StatusCode::BAD_REQUEST;
-        matches!(self, Self::Refused { status, .. } if *status == bad)
+        matches!(self, Self::Rejected { status, .. } if *status == bad)
     }
 }
 
@@ -134,12 +134,12 @@ impl Target {
 
     async fn open(&self) -> Result<Connection, BridgeConnectError> {
         let socket = || self.socket.clone();
-        let stream = UnixStream::connect(&self.socket).await;
-        let stream = stream.map_err(|source| match source.kind() {
+        let connecting = UnixStream::connect(&self.socket);
+        let stream = connecting.await.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
                 if !is_another_file(&self.socket) =>
             {
-                BridgeConnectError::NotThere { socket: socket() }
+                BridgeConnectError::NotListening { socket: socket() }
             }
             io::ErrorKind::PermissionDenied => {
                 BridgeConnectError::NoPermission { socket: socket() }
@@ -161,12 +161,12 @@ impl Target {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(TokioIo::new(hyper::upgrade::on(response).await?));
         }
-        let body = to_bytes(Body::new(response.into_body()), MAX_REFUSAL_LEN).await;
+        let body = to_bytes(Body::new(response.into_body()), MAX_REJECTION_LEN).await;
         let failure = body
             .ok()
             .and_then(|body| serde_json::from_slice::<Failure>(&body).ok());
         Err(match failure {
-            Some(failure) if status != StatusCode::NOT_FOUND => BridgeConnectError::Refused {
+            Some(failure) if status != StatusCode::NOT_FOUND => BridgeConnectError::Rejected {
                 socket: socket(),
                 status,
                 failure: Box::new(failure),

@@ -5,7 +5,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
 use tokio::sync::mpsc;
 
 use super::Event;
-use crate::stdio::{MAX_LINE_LEN, message_of};
+use crate::stdio::{MAX_LINE_LEN, trim_message};
 use pillion_gateway::calling_client::message::{self, Inbound};
 
 /// Reads the client's messages to the end.
@@ -25,8 +25,8 @@ pub(super) async fn read(
             let reason = "a line is longer than 16 MiB";
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        let text = String::from_utf8_lossy(&line);
-        let text = message_of(&text);
+        let decoded = String::from_utf8_lossy(&line);
+        let text = trim_message(&decoded);
         if text.is_empty() {
             continue;
         }

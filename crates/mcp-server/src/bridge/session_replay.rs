@@ -80,9 +80,11 @@ impl SessionReplay {
             lines.push(message::outgoing(None, "notifications/initialized", &none));
         }
         let level = self.level.iter().map(|params| ("logging/setLevel", params));
-        let watched = self.watched.values();
-        let watched = watched.map(|params| ("resources/subscribe", params));
-        for (number, (method, params)) in level.chain(watched).enumerate() {
+        let subscriptions = self
+            .watched
+            .values()
+            .map(|params| ("resources/subscribe", params));
+        for (number, (method, params)) in level.chain(subscriptions).enumerate() {
             lines.push(message::outgoing(Some(&id(number + 1)), method, params));
         }
         lines

@@ -45,7 +45,7 @@ pub(super) enum SidecarMessage {
     /// A message for the client that is not a response.
     ToClient,
     /// The response to a request of the client, with the error if it has failed.
-    Answer { id: String, error: Option<String> },
+    Response { id: String, error: Option<String> },
     /// The sidecar is shutting down, and accepts no more requests.
     Draining,
     /// The sidecar has accepted the repeated handshake.
@@ -86,7 +86,7 @@ impl SidecarConnection {
     }
 
     /// Waits until a line can be sent without waiting, or the connection is gone.
-    pub(super) async fn has_room(&self) {
+    pub(super) async fn wait_for_room(&self) {
         drop(self.lines.reserve().await);
     }
 
@@ -142,7 +142,7 @@ impl SidecarConnection {
                 let error = envelope.error.map(|error| error.get().to_owned());
                 if !session_replay::is_ours(&id) {
                     self.pending.remove(&id);
-                    return SidecarMessage::Answer { id, error };
+                    return SidecarMessage::Response { id, error };
                 }
                 match (self.phase, error) {
                     (Phase::Opening, None) => SidecarMessage::Greeted,

@@ -12,7 +12,7 @@ pub(super) const SESSION_ID: &str = "mcp-session-id";
 
 /// Rejects requests that a browser sends for a web page of another machine (DNS rebinding), which
 /// have an `Origin` that is not local. Programs send no `Origin`.
-pub(super) fn refuse_origin(headers: &HeaderMap) -> Option<Response> {
+pub(super) fn reject_origin(headers: &HeaderMap) -> Option<Response> {
     let origin = headers.get(header::ORIGIN)?;
     let uri = origin.to_str().ok().and_then(|it| it.parse::<Uri>().ok());
     let host = uri.as_ref().and_then(Uri::host);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_loopback_origins_are_allowed() {
-        for (origin, is_refused) in [
+        for (origin, is_rejected) in [
             ("http://localhost:3000", false),
             ("http://127.0.0.1", false),
             ("https://[::1]:8443", false),
@@ -103,10 +103,10 @@ mod tests {
             ("null", true),
             ("", true),
         ] {
-            let refused = refuse_origin(&with("origin", origin)).is_some();
-            assert_eq!(refused, is_refused, "{origin}");
+            let rejected = reject_origin(&with("origin", origin)).is_some();
+            assert_eq!(rejected, is_rejected, "{origin}");
         }
-        assert!(refuse_origin(&HeaderMap::new()).is_none());
+        assert!(reject_origin(&HeaderMap::new()).is_none());
     }
 
     #[test]

@@ -15,8 +15,10 @@ use super::headers::{self, SESSION_ID};
 use super::stream::{before_silence, body, body_after_silence, body_while_valid};
 use super::{Exchange, accepted, event_stream, failed, invalid, json as json_response};
 use crate::sessions::{Responses, Session};
-use crate::source::{Listener, PendingResponse, Source};
-use crate::stateful::{Answering, concerns_session, handle_message, initialize, of_session};
+use crate::source::{MessageListener, PendingResponse, Source};
+use crate::stateful::{
+    Answering, concerns_session, handle_message, handle_session_request, initialize,
+};
 use crate::stateless::VERSION;
 pub(super) use batch::post as batch;
 use pillion_gateway::access::TokenValidity;
@@ -46,7 +48,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
         Err(response) => return response,
     };
     match inbound {
-        Inbound::Request(request) => answer(exchange, &session, request).await,
+        Inbound::Request(request) => respond_to_request(exchange, &session, request).await,
         other => {
             handle_message(&session, other);
             accepted()
@@ -58,7 +60,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
 /// not. A request that needs nothing of a session is handled in a session for itself, which has no
 /// capabilities.
 async fn post_without_session(exchange: &Exchange<'_>, inbound: Inbound) -> Response {
-    let session = match own_session(exchange) {
+    let session = match default_session(exchange) {
         Ok(session) => session,
         Err(response) => return response,
     };
@@ -67,7 +69,7 @@ async fn post_without_session(exchange: &Exchange<'_>, inbound: Inbound) -> Resp
             let error = RpcError::new(NO_SESSION, needs_session(&request.method));
             failed(StatusCode::BAD_REQUEST, Some(&request.id), error)
         }
-        Inbound::Request(request) => answer(exchange, &session, request).await,
+        Inbound::Request(request) => respond_to_request(exchange, &session, request).await,
         Inbound::Notification { method, .. } if method == "notifications/cancelled" => {
             let reason = needs_session(&method);
             invalid(StatusCode::BAD_REQUEST, NO_SESSION, &reason)
@@ -89,8 +91,8 @@ fn needs_session(what: &str) -> String {
 
 /// Returns a session for one request, of the revision that the request names. A client that names
 /// none has the revision that MCP sets for it (2025-06-18, "Protocol Version Header").
-#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
-fn own_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
+#[expect(clippy::result_large_err, reason = "the error is the response itself")]
+fn default_session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let version = version(exchange)?.unwrap_or(ProtocolVersion::V2025_03_26);
     let owner = exchange.caller.owner();
     Ok(Arc::new(Session::new(version, Map::new(), owner)))
@@ -106,15 +108,17 @@ fn opened(session: &Session, request: &Request, result: Box<RawValue>) -> Respon
 }
 
 /// Returns the session that the request names.
-#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+#[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let Some(id) = headers::session_id(exchange.headers) else {
         let reason = "The header Mcp-Session-Id is missing: send initialize first";
         return Err(invalid(StatusCode::BAD_REQUEST, NO_SESSION, reason));
     };
     let owner = exchange.caller.owner();
-    let session = id.to_str().ok();
-    let session = session.and_then(|id| exchange.mcp.state.sessions.get(id, &owner));
+    let session = id
+        .to_str()
+        .ok()
+        .and_then(|id| exchange.mcp.state.sessions.get(id, &owner));
     let Some(session) = session else {
         let reason = "Session not found";
         return Err(invalid(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, reason));
@@ -124,7 +128,7 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
 }
 
 /// Returns the revision that the request's header names, if there is one.
-#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+#[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn version(exchange: &Exchange<'_>) -> Result<Option<ProtocolVersion>, Response> {
     let Some(version) = exchange.headers.get(VERSION) else {
         return Ok(None);
@@ -136,12 +140,16 @@ fn version(exchange: &Exchange<'_>) -> Result<Option<ProtocolVersion>, Response>
     })
 }
 
-async fn answer(exchange: &Exchange<'_>, session: &Arc<Session>, request: Request) -> Response {
+async fn respond_to_request(
+    exchange: &Exchange<'_>,
+    session: &Arc<Session>,
+    request: Request,
+) -> Response {
     if concerns_session(&request.method) {
         let (mcp, caller) = (exchange.mcp.clone(), exchange.caller.clone());
         let session = Arc::clone(session);
         let response = PendingResponse::new(async move {
-            let outcome = of_session(&mcp, &caller, &session, &request).await;
+            let outcome = handle_session_request(&mcp, &caller, &session, &request).await;
             Some(message::response(Some(&request.id), &outcome))
         });
         return respond(exchange, response, PendingResponse::is_finished).await;
@@ -196,7 +204,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Ok(session) => session,
         Err(response) => return response,
     };
-    let listener = Listener::of_session(exchange.mcp, &exchange.caller, &session);
+    let listener = MessageListener::for_session(exchange.mcp, &exchange.caller, &session);
     event_stream(body_while_valid(
         None,
         listener,
@@ -204,7 +212,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
     ))
 }
 
-/// Ends the session.
+/// Ends the session that the header names.
 pub(super) fn delete(exchange: &Exchange<'_>) -> Response {
     match session(exchange) {
         Ok(session) => {

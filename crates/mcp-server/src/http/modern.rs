@@ -39,8 +39,8 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     if request.method == "subscriptions/listen" {
         return subscribe(exchange, &request).await;
     }
-    let answering = Answering::start(exchange.mcp, &exchange.caller, &request, requester);
-    let mut answering = match answering {
+    let started = Answering::start(exchange.mcp, &exchange.caller, &request, requester);
+    let mut answering = match started {
         Ok(answering) => answering,
         Err(error) => return failed(&request, error),
     };
@@ -51,12 +51,12 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     }
 }
 
-/// Handles `subscriptions/listen`.
+/// Handles `subscriptions/listen`: responds with the stream of its notifications.
 async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response {
     let (mcp, caller) = (exchange.mcp.clone(), exchange.caller.clone());
     let (token, id) = (exchange.token_validity.clone(), request.id.clone());
-    let request_of_listener = Arc::clone(request);
-    let opening = async move { listen(&mcp, &caller, &request_of_listener).await };
+    let listener_request = Arc::clone(request);
+    let opening = async move { listen(&mcp, &caller, &listener_request).await };
     let mut listener = OpeningListener::new(id, opening);
     match before_silence(exchange.headers, listener.open())
         .await

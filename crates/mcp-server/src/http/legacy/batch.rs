@@ -10,13 +10,13 @@ use pillion_mcp_client::{ProtocolVersion, RpcError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{NO_SESSION, needs_session, own_session, respond, session};
+use super::{NO_SESSION, default_session, needs_session, respond, session};
 use crate::Caller;
 use crate::McpServer;
 use crate::http::{Exchange, accepted, failed, headers, invalid};
 use crate::sessions::{Responses, Session};
 use crate::source::{PendingResponse, Source};
-use crate::stateful::{Answering, concerns_session, handle_message, of_session};
+use crate::stateful::{Answering, concerns_session, handle_message, handle_session_request};
 use pillion_gateway::calling_client::message::{
     self, INVALID_REQUEST, Inbound, Request, Unreadable,
 };
@@ -34,11 +34,12 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
         return failed(StatusCode::BAD_REQUEST, None, error);
     };
     let has_session = headers::session_id(exchange.headers).is_some();
-    let session = match has_session {
-        true => session(exchange),
-        false => own_session(exchange),
+    let found = if has_session {
+        session(exchange)
+    } else {
+        default_session(exchange)
     };
-    let session = match session {
+    let session = match found {
         Ok(session) => session,
         Err(response) => return response,
     };
@@ -66,7 +67,7 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
         session,
         has_session,
     };
-    let mut response = PendingResponse::new(async move { batch.answer(messages).await });
+    let mut response = PendingResponse::new(async move { batch.respond(messages).await });
     if !has_responses {
         response.next().await;
         return accepted();
@@ -85,30 +86,30 @@ struct Batch {
 
 impl Batch {
     /// Returns the list of the responses; `None` if there are none.
-    async fn answer(self, messages: Vec<Result<Inbound, Unreadable>>) -> Option<Bytes> {
-        let mut answers = Vec::new();
+    async fn respond(self, messages: Vec<Result<Inbound, Unreadable>>) -> Option<Bytes> {
+        let mut responses = Vec::new();
         for message in messages {
             match message {
                 Ok(Inbound::Request(request)) => {
-                    answers.extend(Box::pin(self.answer_one(request)).await);
+                    responses.extend(Box::pin(self.respond_to(request)).await);
                 }
                 Ok(other) => handle_message(&self.session, other),
                 Err(unreadable) => {
                     let id = unreadable.id.as_deref();
-                    answers.push(message::response(id, &Err(unreadable.error)));
+                    responses.push(message::response(id, &Err(unreadable.error)));
                 }
             }
         }
-        if answers.is_empty() {
+        if responses.is_empty() {
             return None;
         }
         let mut whole = vec![b'['];
-        whole.extend(answers.join(&b','));
+        whole.extend(responses.join(&b','));
         whole.push(b']');
         Some(whole.into())
     }
 
-    async fn answer_one(&self, request: Request) -> Option<Bytes> {
+    async fn respond_to(&self, request: Request) -> Option<Bytes> {
         let Self {
             mcp,
             caller,
@@ -116,16 +117,17 @@ impl Batch {
             has_session,
         } = self;
         if concerns_session(&request.method) {
-            let outcome = match has_session {
-                true => of_session(mcp, caller, session, &request).await,
-                false => Err(RpcError::new(NO_SESSION, needs_session(&request.method))),
+            let outcome = if *has_session {
+                handle_session_request(mcp, caller, session, &request).await
+            } else {
+                Err(RpcError::new(NO_SESSION, needs_session(&request.method)))
             };
             return Some(message::response(Some(&request.id), &outcome));
         }
         let id = request.id.clone();
         let responses = Responses::Separate;
-        let answering = Answering::start(mcp, caller, session, request, responses, false);
-        let mut answering = match answering {
+        let started = Answering::start(mcp, caller, session, request, responses, false);
+        let mut answering = match started {
             Ok(answering) => answering,
             Err(error) => return Some(message::response(Some(&id), &Err(error))),
         };
