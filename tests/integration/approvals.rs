@@ -68,8 +68,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
     let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(logged(&daemon.socket), ["pending"]);
-    daemon.kill();
-    let mut daemon = daemon.again();
+    let mut daemon = daemon.restart();
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
     // A repeated call shares the pending approval.
     let again = calculate(&daemon.socket, "alice", "6 * 7", "");
@@ -81,8 +80,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let uid = nix::unistd::getuid();
     assert_eq!(decided["decided_by"], format!("uid:{uid}"));
     assert_eq!(decided["arguments"], json!({"expression": "6 * 7"}));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     // Other arguments or another user need another approval.
     assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
     assert_ne!(request_approval(&daemon.socket, "bob", "6 * 7"), id);
@@ -139,7 +137,8 @@ fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     );
     let denied = reply.json()["approval"].clone();
     let by = denied["decided_by"].as_str().unwrap();
-    assert!(by.starts_with("uid:") && by.ends_with(" for carol"), "{by}");
+    assert_starts_with!(by, "uid:");
+    assert_ends_with!(by, " for carol");
     assert_eq!(logged(socket), ["denied"]);
     for _ in 0..2 {
         let result = calculate(socket, "alice", "1 + 1", "");
@@ -164,7 +163,7 @@ fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
     });
     let late = decide(socket, &first, "approve");
     assert_eq!(late.status, 409);
-    assert!(late.json()["error"].as_str().unwrap().contains("expired"));
+    assert_contains!(late.json()["error"].as_str().unwrap(), "expired");
     assert_ne!(request_approval(socket, "alice", "1 + 1"), first);
     // An approval that was not used before it expires is invalid.
     let second = request_approval(socket, "bob", "1 + 1");
@@ -285,9 +284,7 @@ fn g3_a_stopping_sidecar_releases_waiting_callers() {
 #[test]
 fn the_beginning_of_an_id_names_a_pending_approval() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
-    let socket = daemon.socket.to_str().unwrap();
-    let approvals =
-        |command: &str, id: &str| run(&["approvals", "--socket", socket, command, id], &[]);
+    let approvals = |command: &str, id: &str| daemon.run(&["approvals", command, id]);
     let ids = ["1 + 1", "2 + 2"].map(|sum| request_approval(&daemon.socket, "alice", sum));
     let common = ids[0]
         .bytes()
@@ -332,7 +329,7 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
     let again = approvals(&["deny", &id]);
     assert!(!again.status.success());
     assert_contains!(stderr(&again), "was approved by uid:");
-    assert!(stderr(&approvals(&["show", "nothing"])).contains("not_found"));
+    assert_contains!(stderr(&approvals(&["show", "nothing"])), "not_found");
     let call = [
         "tools",
         "--socket",
@@ -361,7 +358,7 @@ fn g3_only_a_call_that_needs_an_approval_names_the_command_for_it() {
     assert_contains!(call(), "(approval_required)", "approve the call with");
     let approvals = http::get(&daemon.socket, "/api/v1/approvals").json();
     let id = approvals["approvals"][0]["id"].as_str().unwrap();
-    success(&run(&["approvals", "--socket", socket, "deny", id], &[]));
+    success(&daemon.run(&["approvals", "deny", id]));
     let denied = call();
     assert_contains!(denied, "(denied)");
     assert_lacks!(denied, "approve the call with");
@@ -475,7 +472,7 @@ fn l1_approvers_see_no_credentials() {
         "[redacted: string, 7 characters]"
     );
     std::thread::sleep(Duration::from_millis(50));
-    assert!(!daemon.log().contains("hunter2"));
+    assert_lacks!(daemon.log(), "hunter2");
 }
 
 #[test]

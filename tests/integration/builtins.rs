@@ -1,15 +1,12 @@
 //! The built-in tools that use network services, as the sidecar offers them.
 
-use std::io::Write;
-use std::process::Stdio;
-
 use pillion_client::wire::ExecuteResponse;
 use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
 use crate::http::{self, get};
-use crate::program::{Daemon, pillion, run, stderr, stdout};
+use crate::program::{Daemon, pillion, run, run_with_input, stderr, stdout, success};
 use crate::reload::reload;
 
 const KEY: &str = "k3y-0f-th3-t3st";
@@ -44,7 +41,7 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     let daemon = Daemon::start();
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
     let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
-    assert!(!status.to_string().contains("web_search"));
+    assert_lacks!(status.to_string(), "web_search");
     let listed = crate::routes::mcp::ask(&daemon.socket, "tools/list", json!({}));
     for name in ["get_weather", "web_search"] {
         assert!(!listed.to_string().contains(name), "{listed}");
@@ -234,15 +231,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     let keys = || stdout(&daemon.run(&["tools", "keys"]));
     assert_contains!(keys(), "web_search  brave    none");
 
-    let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = set.stdin.take().unwrap();
-    writeln!(input, "{KEY}").unwrap();
-    drop(input);
-    assert!(set.wait().unwrap().success());
+    let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket]);
+    success(&run_with_input(&mut set, format!("{KEY}\n")));
     let response = call(&daemon, "web_search", &query);
     assert_json!(response["result"]["success"], true);
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
@@ -250,7 +240,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
 
     // A provider without keys has another error than an unknown tool.
     let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
-    assert!(set_key("nope").contains("no built-in tool with this name"));
+    assert_contains!(set_key("nope"), "no built-in tool with this name");
     assert_contains!(
         set_key("get_weather"),
         "set tools.get_weather.provider (openweathermap)"
@@ -260,8 +250,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     without(&daemon);
     assert_eq!(server.requests.all().len(), 1);
     reload(&daemon, &config("brave"));
-    let removed = daemon.run(&["tools", "remove-key", "web_search"]);
-    assert!(removed.status.success(), "{removed:?}");
+    success(&daemon.run(&["tools", "remove-key", "web_search"]));
     without(&daemon);
     assert_eq!(
         daemon

@@ -35,8 +35,7 @@ arguments.expression = { "$text" = [{ "$from" = "/steps/a2/text" }, "+", { "$fro
 
 fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    let body = arguments.to_string();
-    let reply = http::post_with(socket, &target, headers, body.as_bytes());
+    let reply = http::post_with(socket, &target, headers, arguments.to_string());
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()
 }
@@ -136,8 +135,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{approval}")).json();
     assert_eq!(shown["approval"]["tool"], "roll_dice");
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let socket = &daemon.socket;
     // The outer call has ended; the step that needs approval is still pending.
     let status = |query: &str| calls(socket, query)[0]["status"].clone();

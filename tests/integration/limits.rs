@@ -34,8 +34,7 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "alice").success);
     }
-    daemon.kill();
-    let mut daemon = daemon.again();
+    let mut daemon = daemon.restart();
     assert!(call(&daemon.socket, "calculator", "alice").success);
     // Rejected calls do not count.
     for _ in 0..5 {
@@ -85,8 +84,7 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
         .fetch(route::LIST_TOOLS)
         .unwrap();
     assert!(call(&daemon.socket, "far_echo", "alice").success);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
@@ -97,17 +95,9 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
 
 #[test]
 fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
-    let tools = json!([{"name": "echo", "inputSchema": {"type": "object"}}]);
-    let (far, near) = (McpServer::start(tools.clone()), McpServer::start(tools));
-    let server = |label: &str, server: &McpServer| {
-        let url = &server.url;
-        server_entry(label, url, "")
-    };
-    let toml = format!(
-        "[executor]\ntimeout_ms = 15000\n{}max_concurrent = 2\n{}",
-        server("far", &far),
-        server("near", &near)
-    );
+    let (far, near) = (McpServer::echo(), McpServer::echo());
+    let toml = server_entry("far", &far.url, "max_concurrent = 2")
+        + &server_entry("near", &near.url, "[executor]\ntimeout_ms = 15000");
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
@@ -249,8 +239,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let url = stored_result["url"].as_str().unwrap();
     assert_contains!(ran.result.text, url);
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let whole = get(&daemon.socket, url);
     assert_eq!(whole.status, 200);
     assert_contains!(whole.head, "content-type: application/json");

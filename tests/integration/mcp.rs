@@ -78,8 +78,28 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
     McpClient::new(config(url, transport))
 }
 
+/// Like [`client`], with this timeout of each request.
+fn client_within(url: &str, transport: TransportKind, timeout: Duration) -> McpClient {
+    let mut config = config(url, transport);
+    config.timeout = timeout;
+    McpClient::new(config)
+}
+
 async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
     client.call_tool("roll", &json!({"dice": "1d20"})).await
+}
+
+/// Makes this many calls at once, all of which have to succeed.
+async fn roll_at_once(client: &McpClient, count: usize) {
+    let calls: Vec<_> = (0..count)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { roll(&client).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
 }
 
 /// Returns a good response to a request as an event stream.
@@ -87,6 +107,22 @@ fn good_response(request: &Recorded) -> Vec<Fault> {
     let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
     let event = format!("data: {response}\n\n");
     vec![Fault::response("200 OK", EVENT_STREAM, event)]
+}
+
+/// Answers like a server with sessions; every tool returns its arguments.
+fn in_session(request: &Recorded) -> Vec<Fault> {
+    let message = request.json();
+    let result = match request.rpc_method().as_str() {
+        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+        "tools/call" => message["params"]["arguments"].clone(),
+        "" | "notifications/initialized" | "notifications/cancelled" => {
+            return vec![Fault::text("202 Accepted", "")];
+        }
+        _ => json!({}),
+    };
+    let response = Reply::result(&result).response(&request.rpc_id());
+    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
+    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 /// Starts a server that answers the first request with these faults and all others correctly.

@@ -24,8 +24,7 @@ fn tools_of(names: &[&str]) -> Value {
 }
 
 fn entry(label: &str, server: &McpServer, more: &str) -> String {
-    let url = &server.url;
-    server_entry(label, url, more)
+    server_entry(label, &server.url, more)
 }
 
 /// Returns the tools of servers as pairs of name and label.
@@ -81,7 +80,7 @@ fn a_name_belongs_to_the_server_with_the_longest_prefix_whoever_is_up() {
                 ExecuteResponse::Executed(it) => assert!(!it.result.success && mood == Mood::Well),
                 ExecuteResponse::NotFound(failure) => {
                     assert_eq!(failure.error_code, "unavailable");
-                    assert!(failure.error.contains("'shop_admin'"), "{failure:?}");
+                    assert_contains!(failure.error, "'shop_admin'");
                 }
             }
             assert_eq!(other.count("tools/call"), 0);
@@ -278,8 +277,7 @@ fn the_pins_of_a_server_tell_its_names_while_it_is_unreachable() {
     };
     assert_eq!(names(&daemon), ["a_send", "b_send", "receive"]);
     a.set_mood(Mood::Ill);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(names(&daemon), ["b_send", "receive"]);
     // Also after it has listed fewer tools.
     a.set_tools(json!([]));

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::chat;
 use crate::event_stream::EventStream;
 use crate::http::{get, post, send};
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
 use crate::reload::reload;
-use crate::routes::mcp::{Session, Stream, ask, stateless};
+use crate::routes::mcp::{Session, Stream, ask};
 
 const ENABLED: &str = "[tabletop]\nenabled = true\n";
 
@@ -151,8 +151,7 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     let completed = session.ask("completion/complete", complete);
     assert_eq!(completed["result"]["completion"]["values"], json!([]));
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(read(&daemon, uri), transcript);
 }
 
@@ -169,8 +168,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
     let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
-    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let mut received = Stream::subscribe(&daemon.socket, notifications.clone());
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     say(&daemon, "hall", "No one watches this scene");
@@ -188,7 +186,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
     };
     // The list has two more scenes, in any order.
     wait_for(&mut received, "list_changed", None);
-    let mut other = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let mut other = Stream::subscribe(&daemon.socket, notifications);
     assert!(other.next().is_some());
     say(&daemon, "cave", "Again");
     let notice = wait_for(&mut other, "updated", Some(cave));
@@ -359,11 +357,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let gone = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
     assert_eq!(gone.status, 404);
     assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
-    assert!(
-        !daemon
-            .log()
-            .contains("restart the sidecar to apply the change")
-    );
+    assert_lacks!(daemon.log(), "restart the sidecar to apply the change");
     reload(&daemon, ENABLED);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
 }
@@ -440,8 +434,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_json!(unread["error"]["code"], -32602);
     // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let page = get(&daemon.socket, scenes).json();
     let names: Vec<_> = page["items"]
         .as_array()
@@ -472,14 +465,11 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let json = stdout_json(&packs(&daemon, &["list", "--json"]));
     assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
-    assert!(
-        stdout(&page).contains("H\u{f6}hle 7/b  messages=1  last_message_at=2"),
-        "{page:?}"
+    assert_contains!(
+        stdout(&page),
+        "H\u{f6}hle 7/b  messages=1  last_message_at=2"
     );
-    assert!(
-        stderr(&page).contains("--after 'H\u{f6}hle 7/b'"),
-        "{page:?}"
-    );
+    assert_contains!(stderr(&page), "--after 'H\u{f6}hle 7/b'");
     let after = ["show", "tabletop", "scenes", "--after", "H\u{f6}hle 7/b"];
     let page = packs(&daemon, &after);
     assert!(
@@ -497,10 +487,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     );
     let again = packs(&daemon, &scene);
     assert_eq!(again.status.code(), Some(1));
-    assert!(
-        stderr(&again).contains("stores no entry with this name"),
-        "{again:?}"
-    );
+    assert_contains!(stderr(&again), "stores no entry with this name");
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
     let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
@@ -527,11 +514,9 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
-    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let mut received = Stream::subscribe(&daemon.socket, notifications);
     assert!(received.next().is_some());
-    let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
-    assert!(removed.status.success(), "{removed:?}");
+    success(&packs(&daemon, &["remove", "tabletop", "scenes", "cave"]));
     for stream in [&mut received, &mut pushed] {
         let (mut is_updated, mut is_list_changed) = (false, false);
         while !(is_updated && is_list_changed) {
@@ -552,5 +537,5 @@ fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     assert_eq!(listed, json!({"success": true, "packs": []}));
     let rejected = packs(&daemon, &["show", "tabletop", "scenes"]);
     assert_eq!(rejected.status.code(), Some(1));
-    assert!(stderr(&rejected).contains("not_found"), "{rejected:?}");
+    assert_contains!(stderr(&rejected), "not_found");
 }

@@ -96,8 +96,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
         "`pillion pins diff far echo`"
     );
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(!is_listed(&daemon));
     let table = stdout(&pins(&daemon, &["list", "--changed"]));
     assert_eq!(table.lines().count(), 2, "{table}");
@@ -129,7 +128,7 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
     let daemon = start(&server, "pin = \"block\"");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let list = || session.ask("tools/list", json!({})).to_string();
-    assert!(list().contains("\"echo\""));
+    assert_contains!(list(), "\"echo\"");
     server.set_tools(json!([tool("Two")]));
     eventually("the tool is unlisted", || !list().contains("\"echo\""));
     for name in ["echo", "far_echo"] {
@@ -158,11 +157,7 @@ fn by_default_a_change_is_only_reported() {
     server.set_tools(json!([tool("Two")]));
     look_again(&daemon, &server);
     assert!(is_listed(&daemon));
-    assert!(
-        daemon
-            .log()
-            .contains("The definition of a pinned tool has changed")
-    );
+    assert_contains!(daemon.log(), "The definition of a pinned tool has changed");
     let listed = http::get(&daemon.socket, "/api/v1/pins/?server=far").json();
     assert_eq!(listed["pins"][0]["status"], "changed");
     // A server may be trusted, and another not.
@@ -218,7 +213,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         let renamed = json!({"path": "name", "before": "echo", "after": name});
         assert!(changes.contains(&renamed), "{shown}");
     }
-    assert!(daemon.log().contains("A pinned tool has another name"));
+    assert_contains!(daemon.log(), "A pinned tool has another name");
     success(&pins(&daemon, &["accept", "far", "parrot2"]));
     eventually("the tool is offered", || {
         names(&daemon).contains(&"far_parrot2".to_owned())
@@ -240,8 +235,7 @@ fn new_tools_wait_until_they_are_accepted() {
     look_again(&daemon, &server);
     let is_offered = |daemon: &Daemon| names(daemon).contains(&"far_forecast".to_owned());
     assert!(is_listed(&daemon) && !is_offered(&daemon));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(is_listed(&daemon) && !is_offered(&daemon));
     let rejected = http::execute(&daemon.socket, "far_forecast", &json!({}));
     assert_json!(rejected["error_code"], "denied");
@@ -372,7 +366,7 @@ fn fill_the_pins(rules: &str) {
         .unwrap()
         .len();
     assert!((30..45).contains(&pinned), "{pinned}");
-    assert!(daemon.log().contains("The pins of an MCP server are full"));
+    assert_contains!(daemon.log(), "The pins of an MCP server are full");
     let offered = names(&daemon);
     assert!(
         !offered.contains(&"far_tool_2_14".to_owned()),
@@ -413,10 +407,9 @@ fn hidden_text_in_a_definition_is_reported_in_the_list_and_the_log() {
             "description: an HTML comment"
         ]
     );
-    assert!(
-        daemon
-            .log()
-            .contains("The definition of a tool contains hidden text")
+    assert_contains!(
+        daemon.log(),
+        "The definition of a tool contains hidden text"
     );
     let calculator = list.tools.iter().find(|tool| tool.name == "calculator");
     assert!(calculator.unwrap().warnings.is_empty());

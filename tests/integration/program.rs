@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,14 @@ pub fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
 
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Runs a command with this input until it exits, which it may do before it has read everything.
+pub fn run_with_input(command: &mut Command, input: impl AsRef<[u8]>) -> Output {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdin.take().unwrap().write_all(input.as_ref()));
+    child.wait_with_output().unwrap()
 }
 
 /// Returns the standard output as JSON.
@@ -133,6 +142,12 @@ impl Daemon {
     /// Starts another daemon with the same configuration and socket.
     pub fn again(&self) -> Self {
         self.again_with(&[])
+    }
+
+    /// Kills this daemon and starts another one with the same configuration and socket.
+    pub fn restart(&mut self) -> Self {
+        self.kill();
+        self.again()
     }
 
     /// Starts another sidecar with this configuration and socket, and with these variables.
@@ -233,6 +248,17 @@ impl Daemon {
 
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    pub fn wait_for_log(&self, text: &str) {
+        eventually(&format!("the log contains {text:?}"), || {
+            self.log().contains(text)
+        });
+    }
+
+    /// Returns how often the log contains the text.
+    pub fn count_logged(&self, text: &str) -> usize {
+        self.log().matches(text).count()
     }
 
     /// Returns a memory size of the process, such as `VmRSS`, in bytes: proc_pid_status(5).

@@ -1,19 +1,15 @@
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
 use pillion_wire::route;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, success};
 use crate::workers::Worker;
-
-fn file(daemon: &Daemon) -> PathBuf {
-    daemon.config_path()
-}
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {
     let entry = |(label, server): &(&str, &McpServer)| detected_entry(label, &server.url, "");
@@ -26,9 +22,40 @@ fn names(client: &Client) -> Vec<String> {
 }
 
 fn reloads(daemon: &Daemon) -> usize {
-    let log = daemon.log();
-    log.matches("Reloaded the configuration").count()
-        + log.matches("Rejected the new configuration").count()
+    daemon.count_logged("Reloaded the configuration")
+        + daemon.count_logged("Rejected the new configuration")
+}
+
+/// Calls `far_echo` in a loop, where every call has to succeed, during ten changes. Waits for a call
+/// after each change.
+pub fn calls_succeed_during(socket: &Path, change: impl Fn(usize)) {
+    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let client = Client::new(socket);
+            while !stop.load(Ordering::Relaxed) {
+                let response = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(response.unwrap().is_success());
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for number in 1..=10 {
+            let before = calls.load(Ordering::Relaxed);
+            change(number);
+            eventually("calls go on", || {
+                caller.is_finished() || calls.load(Ordering::Relaxed) > before
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        caller.join().unwrap();
+    });
+}
+
+/// Writes the file, and waits until the daemon has noticed and applied the change.
+pub fn rewrite(daemon: &Daemon, toml: &str) {
+    let before = reloads(daemon);
+    std::fs::write(daemon.config_path(), toml).unwrap();
+    eventually("the file is applied", || reloads(daemon) > before);
 }
 
 /// Writes the file, sends SIGHUP, and waits until the daemon has read the file.
@@ -36,22 +63,14 @@ pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
     // Without a new last line, a file from which lines were removed looks like an unfinished write.
     let toml = format!("{toml}\n# Change {before}.\n");
-    std::fs::write(file(daemon), toml).unwrap();
+    std::fs::write(daemon.config_path(), toml).unwrap();
     daemon.signal(Signal::SIGHUP);
     eventually("the file is looked at", || reloads(daemon) > before);
 }
 
-fn echo() -> Value {
-    json!([{"name": "echo", "inputSchema": {"type": "object"}}])
-}
-
 #[test]
 fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
-    let (unchanged, gone, new) = (
-        McpServer::start(echo()),
-        McpServer::start(echo()),
-        McpServer::start(echo()),
-    );
+    let (unchanged, gone, new) = (McpServer::echo(), McpServer::echo(), McpServer::echo());
     let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]), &[]);
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"gone_echo".to_owned()));
@@ -92,7 +111,7 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
 
 #[test]
 fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
-    let server = McpServer::start(echo());
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"far_echo".to_owned()));
@@ -132,7 +151,7 @@ fn d2_the_default_time_zone_can_be_set_and_changed() {
 fn settings_that_need_a_restart_are_reported() {
     let daemon = Daemon::start();
     reload(&daemon, "[log]\nfilter = \"debug\"\n");
-    assert!(!daemon.log().contains("restart the sidecar to apply"));
+    assert_lacks!(daemon.log(), "restart the sidecar to apply");
     let changed = "[chat]\nretention_ms = 1000\n[store]\ndurability = \"power-loss\"\n\
                    [results]\ndirectory = \"/nowhere\"\n";
     reload(&daemon, changed);
@@ -145,11 +164,11 @@ fn settings_that_need_a_restart_are_reported() {
 
 #[test]
 fn a_changed_file_is_loaded_without_a_signal() {
-    let server = McpServer::start(echo());
+    let server = McpServer::echo();
     let daemon = Daemon::with_config("", &[]);
     let client = Client::new(&daemon.socket);
     assert!(!names(&client).contains(&"far_echo".to_owned()));
-    std::fs::write(file(&daemon), servers(&[("far", &server)])).unwrap();
+    std::fs::write(daemon.config_path(), servers(&[("far", &server)])).unwrap();
     eventually("the server is there", || {
         names(&client).contains(&"far_echo".to_owned())
     });
@@ -262,29 +281,11 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
 
 #[test]
 fn running_calls_finish_with_their_original_configuration() {
-    let server = McpServer::start(echo());
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
-    let socket = daemon.socket.clone();
-    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| {
-            let client = Client::new(&socket);
-            while !stop.load(Ordering::Relaxed) {
-                let response = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(response.unwrap().is_success());
-                calls.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        for limit in 1..=10 {
-            let limit = format!("[executor]\nmax_concurrent = {limit}\n");
-            let before = calls.load(Ordering::Relaxed);
-            reload(&daemon, &(limit + &servers(&[("far", &server)])));
-            eventually("calls go on", || {
-                caller.is_finished() || calls.load(Ordering::Relaxed) > before
-            });
-        }
-        stop.store(true, Ordering::Relaxed);
-        caller.join().unwrap();
+    calls_succeed_during(&daemon.socket, |limit| {
+        let limit = format!("[executor]\nmax_concurrent = {limit}\n");
+        reload(&daemon, &(limit + &servers(&[("far", &server)])));
     });
 }
 
@@ -293,7 +294,7 @@ fn h2_a_changed_models_file_is_read_again() {
     let provider = "[[providers]]\nname = \"p\"\nbase_url = \"http://127.0.0.1:9\"\n";
     let model = |id: &str| format!("[[models]]\nid = \"{id}\"\nprovider = \"p\"\n");
     let daemon = Daemon::with_config(provider, &[]);
-    let main = file(&daemon);
+    let main = daemon.config_path();
     let models = main.with_file_name("models.toml");
     std::fs::write(&models, model("one")).unwrap();
     reload(
@@ -312,21 +313,15 @@ fn h2_a_changed_models_file_is_read_again() {
         run(&["check", "--config", config], &[])
     };
     let output = check();
-    assert!(
-        stdout(&output).contains("providers: 1, models: 2"),
-        "{output:?}"
-    );
+    assert_contains!(stdout(&output), "providers: 1, models: 2");
     std::fs::write(&models, "[[models]]\nid = \"x\"\nprovider = \"q\"\n").unwrap();
     let output = check();
-    assert!(output.status.success(), "{output:?}");
+    success(&output);
     let warning = "warning: models[0].provider: there is no [[providers]] entry named 'q'";
     assert!(stderr(&output).contains(warning), "{output:?}");
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
     let output = check();
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("models.toml:2: models[0].id: "),
-        "{output:?}"
-    );
+    assert_contains!(stderr(&output), "models.toml:2: models[0].id: ");
     assert_eq!(list()["models"][0]["id"], "two");
 }

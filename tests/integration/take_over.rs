@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{self, Daemon, Guarded, eventually, pillion};
+use crate::shutdown::CallInFlight;
 
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
 /// succeed.
@@ -64,7 +65,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
     });
     // The last sidecar owns the socket, as if it had bound the socket.
     let output = program::run(&["serve", "--socket", socket.to_str().unwrap()], &[]);
-    assert!(program::stderr(&output).contains("already serves"));
+    assert_contains!(program::stderr(&output), "already serves");
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait().code(), Some(0));
     assert!(!socket.exists());
@@ -72,24 +73,12 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
 
 #[test]
 fn a_call_in_flight_finishes_in_its_original_sidecar() {
-    use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    let mut stream = http::connect(&daemon.socket);
-    let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).unwrap();
+    let call = CallInFlight::begin(&daemon);
     let next = daemon.successor();
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     std::thread::sleep(Duration::from_millis(100));
-    stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    assert_contains!(response, "\"result\":4");
-    assert!(
-        response.to_lowercase().contains("connection: close"),
-        "{response}"
-    );
+    assert_contains!(call.finish().to_lowercase(), "connection: close");
     assert_eq!(daemon.wait().code(), Some(0));
     drop(next);
 }
@@ -209,17 +198,17 @@ fn under_a_service_manager_that_holds_the_socket_no_call_fails_while_it_restarts
     let socket = manager.socket();
     let stop = AtomicBool::new(false);
     let mut child = manager.start();
-    assert!(manager.hear().contains("READY=1"));
+    assert_contains!(manager.hear(), "READY=1");
     std::thread::scope(|scope| {
         let caller = scope.spawn(|| calls(&socket, &stop, false));
         for _ in 0..3 {
             std::thread::sleep(Duration::from_millis(200));
             signal(&child, Signal::SIGTERM);
-            assert!(manager.hear().contains("STOPPING=1"));
+            assert_contains!(manager.hear(), "STOPPING=1");
             assert_eq!(child.wait().unwrap().code(), Some(0));
             assert!(socket.exists());
             child = manager.start();
-            assert!(manager.hear().contains("READY=1"));
+            assert_contains!(manager.hear(), "READY=1");
         }
         stop.store(true, Ordering::Relaxed);
         assert!(caller.join().unwrap() > 3);
@@ -230,10 +219,9 @@ fn under_a_service_manager_that_holds_the_socket_no_call_fails_while_it_restarts
 fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     let manager = Manager::new();
     let child = manager.start();
-    assert!(manager.hear().contains("READY=1"));
+    assert_contains!(manager.hear(), "READY=1");
     signal(&child, Signal::SIGHUP);
-    assert_contains!(manager.hear(), "RELOADING=1", "MONOTONIC_USEC=");
-    assert!(manager.hear().contains("READY=1"));
+    assert_contains!(manager.hear(), "RELOADING=1", "MONOTONIC_USEC=", "READY=1");
     std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
     signal(&child, Signal::SIGHUP);
     eventually("the failed reload is reported", || {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{self, TCP_TIMEOUT, free_address};
-use crate::program::{self, Daemon, eventually};
+use crate::program::{self, Daemon, eventually, failure};
 use crate::routes::mcp::{ACCEPT, stateless};
 
 const READER: &str = "reader-reader-reader-1";
@@ -260,9 +260,10 @@ fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
     ] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), toml).unwrap();
-        let output = program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]);
-        let error = program::stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{error}");
+        let error = failure(
+            &program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]),
+            2,
+        );
         assert_contains!(error, expected);
     }
 }
@@ -293,9 +294,7 @@ fn a_client_that_never_reads_is_disconnected() {
         .set_write_timeout(Some(Duration::from_secs(1)))
         .unwrap();
     while stream.write_all(request.repeat(200).as_bytes()).is_ok() {}
-    eventually("the connection is cut off", || {
-        server.daemon.log().contains("the client stopped reading")
-    });
+    server.daemon.wait_for_log("the client stopped reading");
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
     let line = "pillion_connections_accepted_total{transport=\"tcp\",outcome=\"cut_off\"} 1";
     assert_contains!(metrics, line);

@@ -250,8 +250,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
     let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
     let (headers, body) = stateless("tools/call", params, json!({}));
-    let body = body.to_string();
-    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.as_bytes());
+    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.to_string());
     assert_eq!(reply.status, 200);
 
     let http = collector.span("POST /mcp");
@@ -279,14 +278,12 @@ fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
     for _ in 0..100 {
         assert_eq!(call(&daemon, "get_time", "01").status, 200);
     }
-    eventually("the log has the message", || {
-        daemon.log().contains("does not accept traces")
-    });
+    daemon.wait_for_log("does not accept traces");
     let stopping = Instant::now();
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.wait().success());
     assert!(stopping.elapsed() < Duration::from_secs(15));
-    assert_eq!(daemon.log().matches("does not accept traces").count(), 1);
+    assert_eq!(daemon.count_logged("does not accept traces"), 1);
     assert_lacks!(daemon.log(), "ERROR");
 }
 
@@ -314,7 +311,7 @@ fn m1_environment_variables_configure_the_export() {
 
     let off = [("OTEL_SDK_DISABLED", "true")];
     let daemon = traced(&server(), &collector.url, &off);
-    assert!(!daemon.log().contains("Exporting traces to"));
+    assert_lacks!(daemon.log(), "Exporting traces to");
     let none = [("OTEL_TRACES_SAMPLER", "always_off")];
     let mut silent = traced(&server(), &collector.url, &none);
     let before = collector.spans().len();

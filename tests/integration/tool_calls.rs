@@ -39,8 +39,7 @@ fn f4_recorded_calls_survive_a_restart() {
         &json!({"expression": "2 + 2", "api_key": "hunter2"}),
     );
     calculate(&daemon, "bob", &json!({"expression": "1 / 0"}));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let found = listed(&daemon, &[]);
     let seen: Vec<_> = found
         .iter()
@@ -145,7 +144,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     assert!(ready["store_error"].is_string(), "{ready}");
     // Recorded calls can be read meanwhile.
     let shown = client.request(route::SHOW_TOOL_CALL, [&recorded[0]]).send();
-    assert!(shown.unwrap().text().contains("\"success\""));
+    assert_contains!(shown.unwrap().text(), "\"success\"");
     // There is space again.
     let roomy = Command::new("prlimit")
         .args(["--fsize=unlimited:unlimited", "--pid"])
@@ -194,10 +193,8 @@ fn f4_an_error_of_the_server_finishes_the_record() {
         let path = format!("/api/v1/tool-calls/statistics?server={server}");
         let statistics = crate::http::get(&daemon.socket, &path).json();
         let tool = &statistics["tools"][0];
-        assert_eq!(
-            (&tool["serverId"], &tool["serverName"]),
-            (&json!(id), &json!("far"))
-        );
+        assert_json!(tool["serverId"], json!(id));
+        assert_json!(tool["serverName"], "far");
     }
     assert!(listed(&daemon, &["--server", "near"]).is_empty());
     assert_eq!(call["status"], json!("error"));

@@ -59,6 +59,16 @@ struct State {
 }
 
 impl OAuthRules {
+    /// Returns the default rules, with a scope for connecting and another for calls.
+    #[must_use]
+    pub fn with_scopes(scope: &str, call_scope: &str) -> Self {
+        Self {
+            scope: Some(scope.to_owned()),
+            call_scope: Some(call_scope.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Returns the default rules, with refresh tokens.
     #[must_use]
     pub fn refreshing() -> Self {
@@ -194,8 +204,7 @@ impl State {
         response.append_pair("state", field("state"));
         response.append_pair("iss", origin);
         let location = format!("{}?{}", field("redirect_uri"), response.finish());
-        let headers = [("Location", location.as_str())];
-        vec![Fault::response_with("302 Found", &headers, "")]
+        vec![Fault::redirect("302 Found", &location)]
     }
 
     fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {

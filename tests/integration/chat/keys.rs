@@ -1,13 +1,10 @@
 //! Provider keys (L1): from a variable or the vault, and never shown.
 
-use std::io::Write;
-use std::process::Stdio;
-
 use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::json;
 
 use super::chat;
-use crate::program::{Daemon, pillion, run, stdout};
+use crate::program::{Daemon, pillion, run, run_with_input, stdout, success};
 
 const KEY: &str = "sk-s3cret-key";
 
@@ -37,9 +34,9 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
     let socket = daemon.socket.to_str().unwrap();
     let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
-    assert!(
-        stdout(&listed).contains("\"key\":\"variable\",\"key_env\":\"LLM_KEY\""),
-        "{listed:?}"
+    assert_contains!(
+        stdout(&listed),
+        "\"key\":\"variable\",\"key_env\":\"LLM_KEY\""
     );
     assert!(!daemon.log().contains(KEY));
 
@@ -51,8 +48,10 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
         error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
         "{response}"
     );
-    let listed = stdout(&unset.run(&["providers", "list"]));
-    assert_contains!(listed, "LLM_KEY, not set");
+    assert_contains!(
+        stdout(&unset.run(&["providers", "list"])),
+        "LLM_KEY, not set"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,15 +61,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     let llm = FakeLlm::start([LlmResponse::text("Hello."), rejected]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[VAULT]);
     let socket = daemon.socket.to_str().unwrap();
-    let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = set.stdin.take().unwrap();
-    writeln!(input, "{KEY}").unwrap();
-    drop(input);
-    assert!(set.wait().unwrap().success());
+    let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket]);
+    success(&run_with_input(&mut set, format!("{KEY}\n")));
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
     let store = std::fs::read(daemon.store_path()).unwrap();
@@ -82,8 +74,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     assert_json!(response["status"], "failed");
     assert!(!response.to_string().contains(KEY), "{response}");
     assert!(!daemon.log().contains(KEY));
-    let removed = daemon.run(&["providers", "remove-key", "fake"]);
-    assert!(removed.status.success(), "{removed:?}");
+    success(&daemon.run(&["providers", "remove-key", "fake"]));
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), "");
 }

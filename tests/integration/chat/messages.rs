@@ -3,7 +3,7 @@
 use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
-use super::{calculator, config, events, unchunked};
+use super::{calculator, config, events, start, unchunked};
 use crate::http::{self, Reply};
 use crate::program::Daemon;
 
@@ -16,8 +16,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
         "messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    let body = body.to_string();
-    http::post_with(&daemon.socket, "/v1/messages", headers, body.as_bytes())
+    http::post_with(&daemon.socket, "/v1/messages", headers, body.to_string())
 }
 
 /// Returns a configuration with a model that uses Anthropic's API.
@@ -51,10 +50,8 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
         assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
         let request = &llm.bodies()[0];
         if is_anthropic {
-            assert_eq!(
-                (&request["system"], &request["top_k"]),
-                (&json!("Be short."), &json!(5))
-            );
+            assert_json!(request["system"], "Be short.");
+            assert_json!(request["top_k"], 5);
         } else {
             assert_eq!(request["messages"][0]["content"], "Be short.");
             assert_eq!(request["top_k"], Value::Null);
@@ -64,12 +61,11 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_message_is_streamed_in_anthropics_events() {
-    let llm = FakeLlm::start([
+    let (_llm, daemon) = start([
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmResponse::text("It is 42.").costing(20, 3),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
     assert_contains!(reply.head, "x-pillion-chat: ");
     let events = events(&unchunked(&reply.body));
@@ -97,16 +93,14 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!(end["usage"]["output_tokens"], 3);
 
     let broken = LlmResponse::text("It").with(LlmFault::Truncated);
-    let llm = FakeLlm::start([broken]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([broken]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
     // A stream that fails before its first text is an error response, like at Anthropic.
     let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let llm = FakeLlm::start([busy.with_header("Retry-After", "9")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([busy.with_header("Retry-After", "9")]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_contains!(reply.head, "retry-after: 9");
@@ -116,8 +110,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let call = || LlmResponse::text("Yes.").and_call("order_pizza", r#"{"size": 3}"#);
-    let llm = FakeLlm::start([call(), call().and_call("order_pizza", "")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([call(), call().and_call("order_pizza", "")]).await;
     let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
     let more = json!({"tools": [{"name": "order_pizza", "input_schema": schema}],
         "tool_choice": {"type": "any"}});
@@ -227,8 +220,7 @@ async fn g3_a_pending_message_survives_a_crash() {
     let waits = create(&daemon, &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
     let header = super::going_on(&waits);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let waits = create_with(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["type"], "permission_error");
     super::approve_all(&daemon.socket);
@@ -239,8 +231,7 @@ async fn g3_a_pending_message_survives_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_the_messages_api_have_anthropics_format() {
-    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([LlmResponse::text("Hello.")]).await;
     for (more, status, kind, words) in [
         (
             json!({"model": "gone"}),

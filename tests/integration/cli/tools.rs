@@ -1,9 +1,10 @@
-use std::io::Write;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, failure, pillion, run, stderr, stdout, stdout_json, success};
+use crate::program::{
+    Daemon, failure, pillion, run, run_with_input, stderr, stdout, stdout_json, success,
+};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -104,10 +105,7 @@ fn call_prints_the_result() {
         &daemon,
         &["call", "calculator", r#"{"expression": "47.50 * 0.15"}"#],
     );
-    assert_eq!(
-        (output.status.code(), stdout(&output).as_str()),
-        (Some(0), "7.125\n")
-    );
+    assert_eq!(success(&output), "7.125\n");
     assert_eq!(stderr(&output), "");
 
     success(&tools(&daemon, &["call", "get_time"]));
@@ -164,28 +162,16 @@ fn the_socket_is_not_required_where_a_variable_names_it() {
         "pillion tools call <NAME> [KEY=VALUE | JSON]...\n"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
-    assert!(stderr(&output).contains("listens on /nowhere/s"));
+    assert_contains!(stderr(&output), "listens on /nowhere/s");
 }
 
 #[test]
 fn call_reads_the_arguments_from_standard_input() {
     let daemon = Daemon::start();
-    let mut child = pillion(&[
-        "tools",
-        "--socket",
-        daemon.socket.to_str().unwrap(),
-        "call",
-        "calculator",
-        "-",
-    ])
-    .stdin(Stdio::piped())
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(br#"{"expression": "2 ** 10"}"#).unwrap();
-    drop(stdin);
-    assert_eq!(stdout(&child.wait_with_output().unwrap()), "1024\n");
+    let socket = daemon.socket.to_str().unwrap();
+    let mut call = pillion(&["tools", "--socket", socket, "call", "calculator", "-"]);
+    let output = run_with_input(&mut call, r#"{"expression": "2 ** 10"}"#);
+    assert_eq!(stdout(&output), "1024\n");
 }
 
 #[test]
@@ -208,7 +194,10 @@ fn call_types_pairs_by_the_parameters_of_the_tool() {
         "pillion: 'count' must be an integer, not 'x'\n"
     );
     let output = tools(&daemon, &["call", "nope", "a=1"]);
-    assert!(stderr(&output).starts_with("pillion: Tool 'nope' not found (not_found)"));
+    assert_starts_with!(
+        stderr(&output),
+        "pillion: Tool 'nope' not found (not_found)"
+    );
 }
 
 #[test]
@@ -258,9 +247,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
             "cannot read the arguments in /nowhere/a.json",
         ),
     ] {
-        let output = tools(&daemon, &["call", "calculator", wrong]);
-        assert_eq!(output.status.code(), Some(2), "{wrong}");
-        let error = stderr(&output);
+        let error = failure(&tools(&daemon, &["call", "calculator", wrong]), 2);
         let expected = format!("pillion: {expected}");
         assert_starts_with!(error, &expected);
     }
@@ -286,16 +273,12 @@ fn without_a_sidecar_the_path_is_named() {
 #[test]
 fn a_closed_pipe_is_not_a_failure() {
     let daemon = Daemon::start();
-    let mut child = pillion(&[
-        "tools",
-        "--socket",
-        daemon.socket.to_str().unwrap(),
-        "schemas",
-    ])
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
+    let socket = daemon.socket.to_str().unwrap();
+    let mut child = pillion(&["tools", "--socket", socket, "schemas"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     success(&child.wait_with_output().unwrap());
 }

@@ -7,8 +7,8 @@ use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
-    EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
-    good_response, roll,
+    EVENT_STREAM, Failure, JSON, client, client_within, config, dialects, fails_then_works_with,
+    faulty_once, good_response, roll,
 };
 
 fn send(bytes: &str) -> Fault {
@@ -20,10 +20,7 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     let server = faulty_once(faults).await;
     let client = client(&server.url, TransportKind::PostSse);
     let error = roll(&client).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::Broken(_)),
-        "{case}: {error:?}"
-    );
+    assert_matches!(error.kind(), McpErrorKind::Broken(_), "{case}");
     assert_eq!(error.class(), ErrorClass::Unavailable, "{case}");
     let text = error.to_string();
     let start = "MCP SSE request failed: the connection broke: ";
@@ -147,9 +144,7 @@ async fn a_silent_server_times_out_over_every_transport() {
     let server = FaultServer::start(|_| vec![Fault::Hang]).await;
     let transports = dialects().map(|(_, transport)| transport);
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
-        let mut config = config(&server.url, transport);
-        config.timeout = Duration::from_millis(200);
-        let client = McpClient::new(config);
+        let client = client_within(&server.url, transport, Duration::from_millis(200));
         let error = roll(&client).await.unwrap_err();
         assert!(error.is_timeout(), "{transport:?}: {error:?}");
         assert!(client.list_tools().await.unwrap_err().is_timeout());
@@ -167,14 +162,12 @@ async fn a_refused_port_is_an_error_over_every_transport() {
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
         let client = client(&url, transport);
         let error = roll(&client).await.unwrap_err();
-        assert_kind!(error, McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         let text = error.to_string();
-        assert!(
-            text.ends_with(&format!(
-                "request failed: Connection refused (os error 111) ({origin})"
-            )),
-            "{text}"
+        assert_ends_with!(
+            text,
+            &format!("request failed: Connection refused (os error 111) ({origin})")
         );
         assert!(!client.is_available().await);
     }
@@ -187,7 +180,7 @@ async fn a_host_without_an_address_is_an_error() {
         let (first, second) = tokio::join!(roll(&client), client.list_tools());
         for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
             assert_eq!(error.class(), ErrorClass::Unavailable, "{error:?}");
-            assert_kind!(error, McpErrorKind::Connect(_));
+            assert_matches!(error.kind(), McpErrorKind::Connect(_));
         }
     }
 }
@@ -207,9 +200,9 @@ async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
-        assert_kind!(error, McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
-        assert!(error.to_string().contains("certificate"), "{error}");
+        assert_contains!(error.to_string(), "certificate");
     }
     assert_eq!(server.handshakes(), 0);
 }
@@ -221,9 +214,6 @@ async fn tls_with_a_server_without_tls_is_an_error() {
     let mut config = config(&url, TransportKind::PostSse);
     config.timeout = Duration::from_secs(2);
     let error = roll(&McpClient::new(config)).await.unwrap_err();
-    assert!(matches!(
-        error.class(),
-        ErrorClass::Unavailable | ErrorClass::Timeout
-    ));
+    assert_matches!(error.class(), ErrorClass::Unavailable | ErrorClass::Timeout);
     assert!(server.requests.all().is_empty());
 }

@@ -52,8 +52,7 @@ async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let failed = executor.execute_one(call, &Default::default()).await;
     let failed = serde_json::to_value(&failed).unwrap();
     assert_json!(failed["success"], false);
-    let text = failed.to_string();
-    assert!(text.contains("no such dice") && text.contains("isError"));
+    assert_contains!(failed.to_string(), "no such dice", "isError");
 }
 
 #[tokio::test]
@@ -136,9 +135,10 @@ async fn a_malformed_list_is_an_error() {
         match client.list_tools().await {
             // PHP servers may write an empty list for an empty object.
             Ok(tools) => assert!(tools.is_empty() && result == "[]", "{result}"),
-            Err(error) => assert!(
-                matches!(error.kind(), McpErrorKind::UnexpectedResult { .. }),
-                "{result}: {error:?}"
+            Err(error) => assert_matches!(
+                error.kind(),
+                McpErrorKind::UnexpectedResult { .. },
+                "{result}"
             ),
         }
         roll(&client).await.unwrap();

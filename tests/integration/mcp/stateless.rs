@@ -92,7 +92,7 @@ async fn a_server_with_only_unknown_revisions_is_a_clear_error() {
         })
         .start();
     let error = roll(&auto(&server)).await.unwrap_err();
-    assert!(error.to_string().contains("2031-01-01"), "{error}");
+    assert_contains!(error.to_string(), "2031-01-01");
     assert_eq!(error.class(), ErrorClass::Unavailable);
 }
 
@@ -170,7 +170,7 @@ async fn an_unanswered_input_request_is_an_error_that_names_it() {
     let server = stateless().on("tools/call", asks_first).start();
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
-    assert!(error.to_string().contains("elicitation/create"), "{error}");
+    assert_contains!(error.to_string(), "elicitation/create");
     assert_eq!(server.requests.count("tools/call"), 1);
 }
 
@@ -265,7 +265,7 @@ async fn endless_rounds_end_at_the_overall_deadline() {
     assert!(error.unwrap_err().is_timeout());
     assert!(before.elapsed() < Duration::from_millis(1500));
     let error = roll(&client).await.unwrap_err();
-    assert!(error.to_string().contains("16 rounds"), "{error}");
+    assert_contains!(error.to_string(), "16 rounds");
 }
 
 #[tokio::test]
@@ -461,18 +461,11 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
 
 #[tokio::test]
 async fn a_dropped_call_closes_its_connection_without_a_message() {
-    let server = stateless()
-        .on("tools/call", |_| {
-            Reply::raw_result("1").after(Duration::from_secs(60))
-        })
-        .start();
+    let server = stateless().with_slow_calls(Duration::from_secs(60)).start();
     let options = RequestOptions::default().timeout(Duration::from_millis(200));
     let client = auto(&server);
     let error = client.call_tool_with("roll", &json!({}), &options).await;
-    assert!(matches!(
-        error.unwrap_err().kind(),
-        McpErrorKind::Timeout { .. }
-    ));
+    assert_matches!(error.unwrap_err().kind(), McpErrorKind::Timeout { .. });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.requests.calls("notifications/cancelled").is_empty());
 }

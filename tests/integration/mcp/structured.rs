@@ -137,7 +137,7 @@ fn a_hostile_output_schema_delays_no_call() {
             for _ in 0..2 {
                 let before = (Instant::now(), ticks.load(Ordering::Relaxed));
                 let called = call(&client, Duration::from_secs(1)).await;
-                assert!(called.result.get().contains("structuredContent"));
+                assert_contains!(called.result.get(), "structuredContent");
                 assert_eq!(called.output_mismatch, None);
                 assert!(before.0.elapsed() < Duration::from_secs(5));
                 assert!(ticks.load(Ordering::Relaxed) - before.1 > 20);
@@ -167,10 +167,7 @@ async fn the_total_size_of_a_list_is_limited() {
     config.limits.max_response_bytes = 1024;
     let client = McpClient::new(config);
     let error = client.list_tools().await.unwrap_err();
-    assert!(matches!(
-        error.kind(),
-        McpErrorKind::ListTooLarge { limit: 4096 }
-    ));
+    assert_matches!(error.kind(), McpErrorKind::ListTooLarge { limit: 4096 });
     assert_eq!(
         error.to_string(),
         "MCP request failed: the list is larger than 4096 bytes"

@@ -164,12 +164,9 @@ fn a_body_over_the_limit() {
     let client = sidecar.client();
     let request = client.request(route::EXECUTE_TOOL, ["both"]);
     let error = request.send_bytes(long.as_bytes()).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            pillion_client::ClientError::Status { status: 413, .. }
-        ),
-        "{error:?}"
+    assert_matches!(
+        error,
+        pillion_client::ClientError::Status { status: 413, .. }
     );
 }
 
@@ -201,7 +198,7 @@ fn a_silent_client_is_disconnected() {
         stream.write_all(start).unwrap();
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
-        assert!(!String::from_utf8_lossy(&response).contains(" 200 "));
+        assert_lacks!(String::from_utf8_lossy(&response), " 200 ");
     }
     sidecar.client().fetch(route::HEALTH).unwrap();
 }

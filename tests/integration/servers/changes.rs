@@ -1,15 +1,15 @@
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_client::{Caller, Client};
+use pillion_client::Client;
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, names, servers, tools};
+use super::{add, ask, call, change, names, servers, tools, with_echo};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
+use crate::reload::{calls_succeed_during, rewrite};
 
 #[test]
 fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
@@ -34,8 +34,7 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert!(call(&daemon, "afar_echo"));
     assert!(!call(&daemon, "far_echo"));
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(names(&daemon), ["afar"]);
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {
@@ -62,10 +61,8 @@ fn f1_put_replaces_and_patch_merges() {
         &json!({"name": "far", "url": far.url, "timeout": 5_000, "description": "old"}),
     );
     let patched = change(&daemon, "PATCH", "/far", &json!({"retryAttempts": 0}));
-    assert_eq!(
-        (&patched["timeout"], &patched["retryAttempts"]),
-        (&json!(5_000), &json!(0))
-    );
+    assert_json!(patched["timeout"], 5_000);
+    assert_json!(patched["retryAttempts"], 0);
     let patched = change(&daemon, "PATCH", "/far", &json!({"description": null}));
     assert_eq!(patched.get("description"), None);
     let put = change(
@@ -74,10 +71,8 @@ fn f1_put_replaces_and_patch_merges() {
         "/far",
         &json!({"name": "far", "url": far.url, "enabled": false}),
     );
-    assert_eq!(
-        (&put["timeout"], &put["retryAttempts"]),
-        (&json!(30_000), &json!(3))
-    );
+    assert_json!(put["timeout"], 30_000);
+    assert_json!(put["retryAttempts"], 3);
     assert_eq!(put["enabled"], false);
 }
 
@@ -95,7 +90,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     tools(&daemon);
     let shown = &servers(&daemon)[0];
     assert_eq!(shown["status"], "error");
-    assert!(shown["error"].as_str().unwrap().contains("500"), "{shown}");
+    assert_contains!(shown["error"].as_str().unwrap(), "500");
     far.set_mood(Mood::Well);
     eventually("the server is connected", || {
         tools(&daemon);
@@ -160,10 +155,8 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
         (&json!(true), &json!(true)),
         "{trial}"
     );
-    assert_eq!(
-        (&trial["tools"], &trial["server"]),
-        (&json!(["echo"]), &json!("fake 1"))
-    );
+    assert_json!(trial["tools"], json!(["echo"]));
+    assert_json!(trial["server"], "fake 1");
     assert!(names(&daemon).is_empty());
     add(
         &daemon,
@@ -178,36 +171,16 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
     assert_eq!(reply.status, 200);
     let trial = reply.json();
     assert_eq!(trial["reachable"], false);
-    assert!(trial["error"].as_str().unwrap().contains("500"), "{trial}");
+    assert_contains!(trial["error"].as_str().unwrap(), "500");
 }
 
 #[test]
 fn f2_no_call_fails_while_servers_are_added_and_removed() {
-    let (far, other) = (McpServer::echo(), McpServer::echo());
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
-    let socket = daemon.socket.clone();
-    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| {
-            let client = Client::new(&socket);
-            while !stop.load(Ordering::Relaxed) {
-                let response = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(response.unwrap().is_success());
-                calls.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        for _ in 0..10 {
-            let before = calls.load(Ordering::Relaxed);
-            add(&daemon, &json!({"name": "other", "url": other.url}));
-            assert!(tools(&daemon).contains(&"other_echo".to_owned()));
-            ask(&daemon, "DELETE", "/other", &Value::Null);
-            eventually("calls go on", || {
-                caller.is_finished() || calls.load(Ordering::Relaxed) > before
-            });
-        }
-        stop.store(true, Ordering::Relaxed);
-        caller.join().unwrap();
+    let ((far, daemon), other) = (with_echo(), McpServer::echo());
+    calls_succeed_during(&daemon.socket, |_| {
+        add(&daemon, &json!({"name": "other", "url": other.url}));
+        assert!(tools(&daemon).contains(&"other_echo".to_owned()));
+        ask(&daemon, "DELETE", "/other", &Value::Null);
     });
     // One session from the first call to the last.
     assert_eq!(far.count("initialize"), 1);
@@ -215,24 +188,16 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
 
 #[test]
 fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
-    let far = McpServer::echo();
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, daemon) = with_echo();
     assert!(call(&daemon, "far_echo"));
-    let file = daemon.config_path();
-    std::fs::write(file, "[executor]\nmax_concurrent = 2\n").unwrap();
-    eventually("the file is taken up", || {
-        daemon.log().contains("Reloaded the configuration")
-    });
+    rewrite(&daemon, "[executor]\nmax_concurrent = 2\n");
     assert!(call(&daemon, "far_echo"));
     assert_eq!(far.count("initialize"), 1);
 }
 
 #[test]
 fn f2_a_successor_has_the_servers_of_its_predecessor() {
-    let far = McpServer::echo();
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, daemon) = with_echo();
     let next = daemon.successor();
     assert!(call(&next, "far_echo"));
     assert_eq!(names(&next), ["far"]);

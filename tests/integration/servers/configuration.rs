@@ -1,10 +1,10 @@
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{add, ask, names, rejection, servers};
+use super::{add, ask, names, rejection, servers, with_echo};
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::Daemon;
+use crate::program::{Daemon, success};
 use crate::sidecar::Sidecar;
 
 #[test]
@@ -220,9 +220,7 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
 
 #[test]
 fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
-    let far = McpServer::echo();
-    let mut daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, mut daemon) = with_echo();
     daemon.kill();
     let file = daemon.config_path();
     let other = McpServer::echo();
@@ -230,21 +228,20 @@ fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
     let daemon = daemon.again();
     let listed = servers(&daemon);
     assert_eq!(listed[1]["status"], "error");
-    assert!(
-        listed[1]["error"]
-            .as_str()
-            .unwrap()
-            .contains("configuration file has")
+    assert_contains!(
+        listed[1]["error"].as_str().unwrap(),
+        "configuration file has"
     );
     assert!(super::call(&daemon, "far_echo"));
     assert_eq!((far.count("tools/call"), other.count("tools/call")), (0, 1));
 
     // The command removes the server that can be removed.
-    let removed = crate::program::pillion(&["servers", "remove", "far"])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .output()
-        .unwrap();
-    assert!(removed.status.success(), "{removed:?}");
+    success(
+        &crate::program::pillion(&["servers", "remove", "far"])
+            .env("PILLION_SOCKET", &daemon.socket)
+            .output()
+            .unwrap(),
+    );
     let listed = servers(&daemon);
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!(listed[0]["origin"], "file");

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{add, ask, call, change, rejection, servers};
 use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, pillion, stderr};
+use crate::program::{Daemon, failure, pillion};
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
@@ -87,8 +87,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
     assert!(holds(&cached, "An MCP server was added") && holds(&cached, "SQLite format 3"));
     assert!(!holds(&cached, TOKEN));
     far.set_mood(Mood::Well);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(call(&daemon, "far_echo"));
     assert!(!holds(&all_stored_bytes(&daemon), TOKEN));
 }
@@ -118,27 +117,22 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     std::fs::write(daemon.key_path(), [7; 32]).unwrap();
     let store = daemon.store_path();
     let config = daemon.config_path();
-    let output = pillion(&["serve", "--config", config.to_str().unwrap()])
-        .arg("--socket")
-        .arg(&daemon.socket)
-        .env("PILLION__STORE__LOCATION", store)
-        .output()
-        .unwrap();
-    let error = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{error}");
+    let error = failure(
+        &pillion(&["serve", "--config", config.to_str().unwrap()])
+            .arg("--socket")
+            .arg(&daemon.socket)
+            .env("PILLION__STORE__LOCATION", store)
+            .output()
+            .unwrap(),
+        2,
+    );
     assert_contains!(error, "the store is encrypted with another key");
     // Without a key, other servers work, and the list contains the reason why this one does not.
     std::fs::write(&config, "# No settings.\n").unwrap();
     let daemon = daemon.again();
     let listed = &servers(&daemon)[0];
     assert_eq!(listed["status"], "error");
-    assert!(
-        listed["error"]
-            .as_str()
-            .unwrap()
-            .contains("no key is configured"),
-        "{listed}"
-    );
+    assert_contains!(listed["error"].as_str().unwrap(), "no key is configured");
 }
 
 #[test]

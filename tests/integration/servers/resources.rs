@@ -15,10 +15,8 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     let client = Client::new(&daemon.socket);
     let list = client.request(route::LIST_SERVER_RESOURCES, ["far"]);
     let list: Value = serde_json::from_slice(list.send().unwrap().body()).unwrap();
-    assert_eq!(
-        (&list["success"], &list["total"]),
-        (&json!(true), &json!(2))
-    );
+    assert_json!(list["success"], true);
+    assert_json!(list["total"], 2);
     assert_eq!(
         list["resources"][0],
         json!({"uri": "memo://one", "name": "one", "mimeType": "text/plain"})

@@ -13,6 +13,7 @@ use crate::approvals::{approval_id, decide};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout, vault};
+use crate::reload::rewrite;
 use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
@@ -104,14 +105,21 @@ fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
     names.filter(|name| name.starts_with("far_")).collect()
 }
 
+/// Starts a server with credentials of Alice and Bob.
+fn with_users() -> (McpServer, Daemon) {
+    let (far, daemon) = (far(), with_vault());
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    (far, daemon)
+}
+
 #[test]
 fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let (far, daemon) = (far(), with_vault());
     let shown = add(&daemon, &server(&far, "per_user"));
-    assert_eq!(
-        (&shown["credential"], &shown["authentication"]),
-        (&json!("per_user"), &json!({"type": "none"}))
-    );
+    assert_json!(shown["credential"], "per_user");
+    assert_json!(shown["authentication"], json!({"type": "none"}));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
     std::thread::scope(|scope| {
@@ -165,20 +173,15 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         denied(&daemon, &far, Some("carol")),
         "'carol' has no credential"
     );
-    let list = http::get_with(
-        &daemon.socket,
-        "/api/v1/tools/",
-        &user_header(Some("carol")),
-    )
-    .json();
+    let carol = user_header(Some("carol"));
+    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &carol).json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
     // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
-        let target = "/api/v1/tools/batch-execute";
-        let body = batch.to_string();
-        http::post_with(&daemon.socket, target, &user_header(user), body.as_bytes()).json()
+        let (target, header) = ("/api/v1/tools/batch-execute", user_header(user));
+        http::post_with(&daemon.socket, target, &header, batch.to_string()).json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -197,10 +200,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
 
 #[test]
 fn l1_mcp_clients_have_the_tools_of_their_user() {
-    let (far, daemon) = (far(), with_vault());
-    add(&daemon, &server(&far, "per_user"));
-    give(&daemon, "alice", ALICE);
-    give(&daemon, "bob", BOB);
+    let (far, daemon) = with_users();
     for (user, own, others) in [
         ("alice", "files_of_alice", "files_of_bob"),
         ("bob", "files_of_bob", "files_of_alice"),
@@ -246,12 +246,11 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
             let params = json!({"name": name, "arguments": {}});
             let (headers, body) = stateless("tools/call", params, json!({}));
             let headers = headers + &user_header(user);
-            let body = body.to_string();
             last(&http::post_with(
                 &daemon.socket,
                 target,
                 &headers,
-                body.as_bytes(),
+                body.to_string(),
             ))
         };
         for target in ["/mcp", "/mcp?model=all"] {
@@ -294,10 +293,7 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
 
 #[test]
 fn l1_a_cached_result_belongs_to_its_user_and_credential() {
-    let (far, daemon) = (far(), with_vault());
-    add(&daemon, &server(&far, "per_user"));
-    give(&daemon, "alice", ALICE);
-    give(&daemon, "bob", BOB);
+    let (_far, daemon) = with_users();
     let fresh = |user: &str| {
         let result = call(&daemon, Some(user), "far_fresh")["result"].clone();
         let account = result["data"]["structuredContent"]["account"].clone();
@@ -323,8 +319,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(account(&daemon, Some("alice")), "alice");
     assert_eq!(users(&daemon), ["alice"]);
     // A changed credential applies from the next call on.
@@ -762,15 +757,9 @@ fn l1_a_real_server_behind_bearer_tokens() {
     give(&daemon, "alice", "let-me-in");
     give(&daemon, "mallory", "let-me-in-too");
     let sum = |user: &str| {
-        let body = json!({"a": 2, "b": 40}).to_string();
+        let header = user_header(Some(user));
         let target = "/api/v1/tools/execute/far_add";
-        http::post_with(
-            &daemon.socket,
-            target,
-            &user_header(Some(user)),
-            body.as_bytes(),
-        )
-        .json()
+        http::post_with(&daemon.socket, target, &header, r#"{"a": 2, "b": 40}"#).json()
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -800,19 +789,12 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));
     // The change is loaded like every change of the file.
-    let file = daemon.config_path();
-    std::fs::write(&file, config("shared")).unwrap();
-    eventually("the file is taken up", || {
-        daemon.log().contains("Reloaded the configuration")
-    });
+    rewrite(&daemon, &config("shared"));
     assert_eq!(call(&daemon, Some("alice"), "far_echo")["success"], false);
     let program =
         "[[mcp_servers]]\nlabel = \"far\"\ncommand = \"true\"\ncredential = \"per_user\"\n";
     let error = pillion_config::Config::parse(program, "pillion.toml").unwrap_err();
-    assert!(
-        error.to_string().contains("mcp_servers[0].credential"),
-        "{error}"
-    );
+    assert_contains!(error.to_string(), "mcp_servers[0].credential");
     // Without a vault key, no user has a credential.
     let daemon = Daemon::start();
     add(&daemon, &server(&far, "per_user"));

@@ -93,8 +93,7 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
     let call = |daemon: &Daemon, tool: &str, arguments: &Value| {
         let path = format!("/api/v1/tools/execute/{tool}");
         let head = about("alice", "table");
-        let body = arguments.to_string();
-        http::post_with(&daemon.socket, &path, &head, body.as_bytes()).json()
+        http::post_with(&daemon.socket, &path, &head, arguments.to_string()).json()
     };
     let mut daemon = Daemon::start();
     for (content, importance) in [("Alice likes dice", 3), ("alice owns a cat", 5)] {
@@ -102,8 +101,7 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
         let response = call(&daemon, "remember", &arguments);
         assert_json!(response["result"]["success"], true);
     }
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     for (query, contents) in [
         ("alice dice", vec!["Alice likes dice"]),
         ("alice", vec!["alice owns a cat", "Alice likes dice"]),
@@ -127,8 +125,8 @@ fn d5_the_channel_of_mcp_clients_is_a_header() {
         let (_, _, text) = server.send("POST /mcp", &headers, &body.to_string());
         text
     };
-    assert!(search("club").contains("We meet on Fridays"));
-    assert!(search("pub").contains("No memories found"));
+    assert_contains!(search("club"), "We meet on Fridays");
+    assert_contains!(search("pub"), "No memories found");
 }
 
 #[test]

@@ -63,7 +63,10 @@ async fn a_configured_server_is_selected_by_name() {
         &variables,
     );
     assert_contains!(stderr(&output), "two servers");
-    assert!(stderr(&mcp(&["probe", "--server", "dice"])).contains("PILLION_CONFIG"));
+    assert_contains!(
+        stderr(&mcp(&["probe", "--server", "dice"])),
+        "PILLION_CONFIG"
+    );
 }
 
 #[test]
@@ -89,9 +92,7 @@ fn l1_a_missing_credential_is_reported_without_its_value() {
         (&["--header", "X Y: hunter2-hush"], "Invalid header 'X Y'"),
     ];
     for (options, expected) in cases {
-        let output = mcp(&[&["probe", url], options].concat());
-        assert_eq!(output.status.code(), Some(2), "{options:?}");
-        let reported = stderr(&output);
+        let reported = failure(&mcp(&[&["probe", url], options].concat()), 2);
         assert_starts_with!(reported, &format!("pillion: {expected}"));
         assert_lacks!(reported, "hunter2");
     }

@@ -8,7 +8,8 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
 use super::super::{EVENT_STREAM, JSON, client, config, dialects, roll};
-use super::{alone, in_session, send};
+use super::{alone, send};
+use crate::mcp::in_session;
 
 const MIB: usize = 1024 * 1024;
 
@@ -79,12 +80,10 @@ async fn inner_gibibyte() {
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         let error = roll(&client).await.unwrap_err();
-        assert!(
-            matches!(
-                error.kind(),
-                McpErrorKind::TooLarge { .. } | McpErrorKind::Sse(_)
-            ),
-            "{case}: {error:?}"
+        assert_matches!(
+            error.kind(),
+            McpErrorKind::TooLarge { .. } | McpErrorKind::Sse(_),
+            "{case}"
         );
         client.ping().await.unwrap();
     }
@@ -145,7 +144,7 @@ async fn a_million_tiny_events_before_the_answer() {
     .await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);
     let error = roll(&McpClient::new(config.clone())).await.unwrap_err();
-    assert_kind!(error, McpErrorKind::TooManyEvents { limit: 10_000 });
+    assert_matches!(error.kind(), McpErrorKind::TooManyEvents { limit: 10_000 });
     config.limits.max_events = 1_000_001;
     config.timeout = Duration::from_secs(120);
     let result = roll(&McpClient::new(config)).await.unwrap();

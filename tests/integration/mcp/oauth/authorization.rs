@@ -9,14 +9,15 @@ use pillion_mcp_client::{McpClient, OAuthError, TransportKind};
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
-use super::{Consenting, REDIRECT_URI, asking, issuer, oauth, oauth_error, parameter, redirect};
+use super::{
+    Consenting, REDIRECT_URI, asking, consenting, issuer, oauth, oauth_error, parameter, redirect,
+};
 use super::{roll, token};
+use crate::mcp::roll_at_once;
 
 #[tokio::test]
 async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::default()).await;
     roll(&client).await.unwrap();
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 1);
@@ -33,16 +34,8 @@ async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
 
 #[tokio::test]
 async fn e8_concurrent_calls_share_one_authorization() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
-    let calls = (0..30).map(|_| {
-        let client = client.clone();
-        tokio::spawn(async move { roll(&client).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap().unwrap();
-    }
+    let (server, person, client) = consenting(OAuthRules::default()).await;
+    roll_at_once(&client, 30).await;
     assert_eq!(person.prompts(), 1);
     assert_eq!(server.requests_to("/token").len(), 1);
 }
@@ -54,7 +47,7 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     assert_contains!(error.to_string(), "the server requires authorization");
-    assert!(matches!(oauth_error(&error), OAuthError::NobodyToAsk));
+    assert_matches!(oauth_error(&error), OAuthError::NobodyToAsk);
     assert!(server.requests_to("/register").is_empty());
 }
 
@@ -127,7 +120,7 @@ async fn without_pkce_no_authorization_is_started() {
         .await;
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
-        assert!(matches!(oauth_error(&error), OAuthError::PkceUnsupported));
+        assert_matches!(oauth_error(&error), OAuthError::PkceUnsupported);
         assert_eq!(person.prompts(), 0);
     }
 }
@@ -163,10 +156,10 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
     .await;
     let person = Consenting::answering(redirect);
     let error = roll(&asking(&server, &person)).await.unwrap_err();
-    assert!(matches!(
+    assert_matches!(
         oauth_error(&error),
         OAuthError::ForeignAuthorizationEndpoint { .. }
-    ));
+    );
     assert_eq!(person.prompts(), 0);
     let mut config = oauth(&server, &json!({"issuer": server.issuer}));
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
@@ -184,14 +177,7 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
 
 #[tokio::test]
 async fn scopes_accumulate_when_a_server_requires_more() {
-    let server = FakeOAuth::start(OAuthRules {
-        scope: Some("read".to_owned()),
-        call_scope: Some("write".to_owned()),
-        ..OAuthRules::default()
-    })
-    .await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::with_scopes("read", "write")).await;
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 2);
     let forms = server.token_requests();
@@ -240,9 +226,7 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
     home.change(|rules| rules.other_issuer = Some(away.issuer.clone()));
     let error = roll(&client).await.unwrap_err();
     let expected = away.issuer.clone();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected)
-    );
+    assert_matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected);
     assert_eq!(person.prompts(), 1);
     let seen = away.requests.all();
     assert!(
@@ -311,7 +295,7 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
                 error => break error,
             }
         };
-        assert!(matches!(oauth_error(&error), OAuthError::Refused { .. }));
+        assert_matches!(oauth_error(&error), OAuthError::Refused { .. });
         assert_eq!(person.prompts(), 1, "{timeout:?}");
         assert!(server.token_requests().is_empty());
     }

@@ -7,7 +7,7 @@ use pillion_mcp_client::{McpClient, OAuthError};
 use pillion_testkit::{FakeOAuth, Fault, OAuthRules};
 use serde_json::json;
 
-use super::{Consenting, asking, oauth, oauth_error, roll, token};
+use super::{Consenting, asking, consenting, oauth, oauth_error, roll, token};
 
 const JSON: &str = "application/json";
 const METADATA: &str = "/.well-known/oauth-authorization-server";
@@ -171,9 +171,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 
 #[tokio::test]
 async fn a_lost_client_registration_is_repeated() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, _person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     // Like after a restart of a server that stores everything in memory.
     server.revoke();
@@ -203,20 +201,14 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     let error = roll(&McpClient::new(oauth(&server, &settings)))
         .await
         .unwrap_err();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::Unpublished),
-        "{error}"
-    );
+    assert_matches!(oauth_error(&error), OAuthError::Unpublished);
     assert!(server.requests_to("/token").is_empty());
     // Nor with a user, if no issuer is configured.
     let settings = json!({"client_id": "me", "client_secret": "hush-mine"});
     let mut config = oauth(&server, &settings);
     config.authorization.prompt = Some(Consenting::new());
     let error = roll(&McpClient::new(config)).await.unwrap_err();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::Unpublished),
-        "{error}"
-    );
+    assert_matches!(oauth_error(&error), OAuthError::Unpublished);
     assert!(server.requests_to("/token").is_empty());
     // Without a configured client, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);
@@ -230,5 +222,5 @@ async fn a_prompt_that_panics_is_an_error() {
     let person = Consenting::answering(|_| panic!("on purpose"));
     let error = roll(&asking(&server, &person)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Internal);
-    assert!(matches!(oauth_error(&error), OAuthError::Panicked));
+    assert_matches!(oauth_error(&error), OAuthError::Panicked);
 }

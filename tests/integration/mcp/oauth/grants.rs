@@ -45,18 +45,13 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
         assert_eq!(form["scope"], "read");
         assert_eq!(form["resource"], server.url);
         assert!(!form.contains_key("client_secret"));
-        assert!(request.header("authorization").starts_with("Basic "));
+        assert_starts_with!(request.header("authorization"), "Basic ");
     }
 }
 
 #[tokio::test]
 async fn the_server_cannot_widen_the_configured_scopes_without_a_user() {
-    let server = FakeOAuth::start(OAuthRules {
-        scope: Some("root".to_owned()),
-        call_scope: Some("admin".to_owned()),
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::with_scopes("root", "admin")).await;
     let grants = [
         json!({"grant": "client_credentials", "client_secret": "hush-mine"}),
         json!({"grant": "jwt_bearer", "assertion": "hush-assertion"}),
@@ -193,9 +188,6 @@ async fn an_assertion_without_a_client_is_sent_to_the_configured_issuer() {
     server.change(|rules| rules.other_issuer = Some(other.issuer.clone()));
     server.revoke();
     let error = roll(&client).await.unwrap_err();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::ForeignIssuer { .. }),
-        "{error}"
-    );
+    assert_matches!(oauth_error(&error), OAuthError::ForeignIssuer { .. });
     assert!(other.token_requests().is_empty());
 }

@@ -5,28 +5,21 @@ use std::time::Duration;
 use pillion_mcp_client::ErrorClass;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 
-use super::{Consenting, asking, roll, token};
+use super::{Consenting, consenting, roll, token};
+use crate::mcp::roll_at_once;
 
 #[tokio::test]
 async fn an_expired_token_is_refreshed_once_for_all_calls() {
-    let server = FakeOAuth::start(OAuthRules {
+    let (server, person, client) = consenting(OAuthRules {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
         ..OAuthRules::refreshing()
     })
     .await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
     roll(&client).await.unwrap();
     server.change(|rules| rules.expires_in = Some(3600));
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    let calls = (0..30).map(|_| {
-        let client = client.clone();
-        tokio::spawn(async move { roll(&client).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap().unwrap();
-    }
+    roll_at_once(&client, 30).await;
     assert_eq!(person.prompts(), 1);
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
@@ -39,18 +32,10 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refreshed_and_the_call_retried() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     server.revoke();
-    let calls = (0..10).map(|_| {
-        let client = client.clone();
-        tokio::spawn(async move { roll(&client).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap().unwrap();
-    }
+    roll_at_once(&client, 10).await;
     assert_eq!(person.prompts(), 1);
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
@@ -60,9 +45,7 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
 
 #[tokio::test]
 async fn a_rejected_refresh_token_starts_a_new_authorization() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     server.revoke();
     server.revoke_refresh_tokens();
@@ -74,9 +57,7 @@ async fn a_rejected_refresh_token_starts_a_new_authorization() {
 
 #[tokio::test]
 async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::default()).await;
     roll(&client).await.unwrap();
     server.change(|rules| {
         let challenge = [("WWW-Authenticate", "Bearer error=\"invalid_token\"")];

@@ -48,8 +48,7 @@ fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
 }
 
 fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
-    let url = &server.url;
-    server_entry(label, url, more)
+    server_entry(label, &server.url, more)
 }
 
 fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
@@ -108,10 +107,8 @@ async fn names_get_a_prefix_on_conflicts_or_if_configured() {
     );
     let get = |name: &str| ask(&sidecar.socket, "prompts/get", json!({"name": name}));
     let got = get("two_search")["result"].clone();
-    assert_eq!(
-        (&got["by"], &got["name"]),
-        (&json!("two"), &json!("search"))
-    );
+    assert_json!(got["by"], "two");
+    assert_json!(got["name"], "search");
     assert_eq!(get("x_own")["result"]["by"], "three");
     assert_eq!(get("search")["error"]["code"], -32602);
     let params = json!({"ref": {"type": "ref/prompt", "name": "x_own"},

@@ -5,8 +5,7 @@ use crate::http::{Reply, post_with, send};
 use crate::sidecar::Sidecar;
 
 fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
-    let body = body.to_string();
-    post_with(&sidecar.socket, "/mcp", headers, body.as_bytes())
+    post_with(&sidecar.socket, "/mcp", headers, body.to_string())
 }
 
 fn status_and_code(reply: &Reply) -> (u16, i64) {
@@ -27,10 +26,8 @@ fn discovery_makes_no_upstream_requests() {
     );
     let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(server["name"], "pillion");
-    assert_eq!(
-        (&result["ttlMs"], &result["cacheScope"]),
-        (&json!(0), &json!("private"))
-    );
+    assert_json!(result["ttlMs"], 0);
+    assert_json!(result["cacheScope"], "private");
 }
 
 #[test]

@@ -67,10 +67,8 @@ fn the_list_is_in_a_stable_order_and_has_no_second_page() {
     let list = || ask(&sidecar.socket, "tools/list", json!({}))["result"].clone();
     let first = list();
     assert_eq!(first, list());
-    assert_eq!(
-        (&first["ttlMs"], &first["cacheScope"]),
-        (&json!(0), &json!("private"))
-    );
+    assert_json!(first["ttlMs"], 0);
+    assert_json!(first["cacheScope"], "private");
     assert_eq!(first["resultType"], "complete");
     let tools = first["tools"].as_array().unwrap();
     assert!(
@@ -107,8 +105,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
 
     // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
-    let message = message.to_string();
-    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.as_bytes());
+    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.to_string());
     let body = String::from_utf8(reply.body).unwrap();
     let rest = &ODD[1..];
     assert_eq!(
@@ -182,11 +179,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     let message = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params":
         {"name": "slow", "arguments": {}, "_meta": {"progressToken": "mine"}}});
     let reply = session.send(&message);
-    assert!(
-        reply.head.contains("text/event-stream"),
-        "{}",
-        String::from_utf8_lossy(&reply.body)
-    );
+    assert_contains!(reply.head, "text/event-stream");
     let messages = messages(&reply);
     assert_eq!(
         messages[0]["params"],
