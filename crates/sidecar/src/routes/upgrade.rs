@@ -3,31 +3,22 @@
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use pillion_core::tool::ErrorCode;
 
-use super::error::{DENIED, RouteError, Status, UNAVAILABLE};
+use super::error::{DENIED, UNAVAILABLE, UPGRADE_REQUIRED, route_error};
 use crate::app::App;
 
-/// Why a connection is not upgraded.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UpgradeError {
-    #[error("Only a process that connects over the Unix socket can {action}")]
-    NotUnixSocket { action: &'static str },
-    #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
-    MissingHeaders { protocol: &'static str },
-    #[error("This sidecar is shutting down")]
-    Draining,
-    #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
-    TooManyClients,
-}
-
-impl RouteError for UpgradeError {
-    fn status(&self) -> Status {
-        match self {
-            Self::NotUnixSocket { .. } => DENIED,
-            Self::MissingHeaders { .. } => (StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput),
-            Self::Draining | Self::TooManyClients => UNAVAILABLE,
-        }
+route_error! {
+    /// Why a connection is not upgraded.
+    #[derive(Debug, thiserror::Error)]
+    pub(super) enum UpgradeError {
+        #[error("Only a process that connects over the Unix socket can {action}")]
+        NotUnixSocket { action: &'static str } => DENIED,
+        #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
+        MissingHeaders { protocol: &'static str } => UPGRADE_REQUIRED,
+        #[error("This sidecar is shutting down")]
+        Draining => UNAVAILABLE,
+        #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
+        TooManyClients => UNAVAILABLE,
     }
 }
 
@@ -41,18 +32,18 @@ pub(super) fn check(
     if !is_requested(headers, protocol) {
         return Err(UpgradeError::MissingHeaders { protocol });
     }
-    match app.process().is_draining() {
-        true => Err(UpgradeError::Draining),
-        false => Ok(()),
+    if app.process().is_draining() {
+        return Err(UpgradeError::Draining);
     }
+    Ok(())
 }
 
 /// Checks that one more client may upgrade its connection.
 pub(super) fn check_limit(app: &App) -> Result<(), UpgradeError> {
-    match app.process().clients.len() >= app.http().max_connections.get() {
-        true => Err(UpgradeError::TooManyClients),
-        false => Ok(()),
+    if app.process().clients.len() >= app.http().max_connections.get() {
+        return Err(UpgradeError::TooManyClients);
     }
+    Ok(())
 }
 
 /// Returns whether a request asks to upgrade its connection to `protocol`.
