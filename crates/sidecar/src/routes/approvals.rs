@@ -7,25 +7,18 @@ pub(super) mod show;
 use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_wire::ApprovalEntry;
 
-use crate::routes::error::{CONFLICT, NOT_FOUND, RouteError, Status};
+use crate::routes::error::{CONFLICT, NOT_FOUND, route_error};
 use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Why an approval is not shown or decided.
-#[derive(Debug, thiserror::Error)]
-enum ApprovalError {
-    #[error("There is no approval with this ID")]
-    Unknown,
-    #[error("{reason}")]
-    Conflict { reason: String },
-}
-
-impl RouteError for ApprovalError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Unknown => NOT_FOUND,
-            Self::Conflict { .. } => CONFLICT,
-        }
+route_error! {
+    /// Why an approval is not shown or decided.
+    #[derive(Debug, thiserror::Error)]
+    enum ApprovalError {
+        #[error("There is no approval with this ID")]
+        Unknown => NOT_FOUND,
+        #[error("{reason}")]
+        Conflict { reason: String } => CONFLICT,
     }
 }
 

@@ -3,53 +3,39 @@ use std::time::Duration;
 use axum::body::{Bytes, HttpBody};
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_LENGTH;
 use pillion_core::compute::{self, MAX_INLINE_BYTES};
 use pillion_core::json_error_text;
 use pillion_core::json_values::{self, TooManyValues};
-use pillion_core::tool::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use utoipa::openapi::schema::{AdditionalProperties, ArrayItems};
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, OneOfBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{INVALID_INPUT, RequestError, TIMEOUT, TOO_LARGE, route_error};
 use super::request_memory::RequestMemory;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 
-/// Why a request body is rejected.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum BodyError {
-    #[error("Malformed JSON: {}", json_error_text(.0))]
-    MalformedJson(#[source] serde_json::Error),
-    #[error("The request body is invalid: {0}")]
-    Invalid(#[source] serde_json::Error),
-    #[error("The body must be a JSON object with the tool's arguments")]
-    NotAnObject,
-    #[error("The body is longer than {limit_bytes} bytes")]
-    TooLong { limit_bytes: usize },
-    #[error("The body has {0}")]
-    TooManyValues(#[source] TooManyValues),
-    #[error("The body did not arrive within {:.1}s", after.as_secs_f64())]
-    TooSlow { after: Duration },
-    #[error("The request body is incomplete: the connection broke")]
-    Broken(#[source] BytesRejection),
-}
-
-impl RouteError for BodyError {
-    fn status(&self) -> Status {
-        match self {
-            Self::MalformedJson(_) | Self::Invalid(_) | Self::NotAnObject | Self::Broken(_) => {
-                INVALID_INPUT
-            }
-            Self::TooLong { .. } | Self::TooManyValues(_) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidInput)
-            }
-            Self::TooSlow { .. } => (StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout),
-        }
+route_error! {
+    /// Why a request body is rejected.
+    #[derive(Debug, thiserror::Error)]
+    pub(super) enum BodyError {
+        #[error("Malformed JSON: {}", json_error_text(.0))]
+        MalformedJson(#[source] serde_json::Error) => INVALID_INPUT,
+        #[error("The request body is invalid: {0}")]
+        Invalid(#[source] serde_json::Error) => INVALID_INPUT,
+        #[error("The body must be a JSON object with the tool's arguments")]
+        NotAnObject => INVALID_INPUT,
+        #[error("The body is longer than {limit_bytes} bytes")]
+        TooLong { limit_bytes: usize } => TOO_LARGE,
+        #[error("The body has {0}")]
+        TooManyValues(#[source] TooManyValues) => TOO_LARGE,
+        #[error("The body did not arrive within {:.1}s", after.as_secs_f64())]
+        TooSlow { after: Duration } => TIMEOUT,
+        #[error("The request body is incomplete: the connection broke")]
+        Broken(#[source] BytesRejection) => INVALID_INPUT,
     }
 }
 

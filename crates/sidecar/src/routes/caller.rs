@@ -6,7 +6,7 @@ use pillion_core::tool::{ApprovalRequestOptions, CallContext, ResultMemory};
 use pillion_wire::{APPROVAL_HEADER, APPROVAL_WAIT_HEADER, CHANNEL_HEADER, USER_HEADER};
 use serde::Deserialize;
 
-use super::error::{DENIED, INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{DENIED, INVALID_INPUT, RequestError, route_error};
 use super::parameters::{Parameters, parsed};
 use crate::app::App;
 use pillion_config::ElicitFrom;
@@ -20,24 +20,17 @@ const MAX_BYTES: usize = 256;
 /// The expected value of `wait_ms`, for error messages.
 const EXPECTED_WAIT: &str = "a number of milliseconds, 0 or more";
 
-/// Why the headers that name the caller are rejected.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum CallerError {
-    #[error("The header {header} must be UTF-8 of at most {limit_bytes} bytes")]
-    InvalidHeader {
-        header: &'static str,
-        limit_bytes: usize,
-    },
-    #[error("The access token is for a different user than the one in the header x-pillion-user")]
-    OtherUser,
-}
-
-impl RouteError for CallerError {
-    fn status(&self) -> Status {
-        match self {
-            Self::InvalidHeader { .. } => INVALID_INPUT,
-            Self::OtherUser => DENIED,
-        }
+route_error! {
+    /// Why the headers that name the caller are rejected.
+    #[derive(Debug, thiserror::Error)]
+    pub(super) enum CallerError {
+        #[error("The header {header} must be UTF-8 of at most {limit_bytes} bytes")]
+        InvalidHeader {
+            header: &'static str,
+            limit_bytes: usize,
+        } => INVALID_INPUT,
+        #[error("The access token is for a different user than the one in the header x-pillion-user")]
+        OtherUser => DENIED,
     }
 }
 

@@ -19,12 +19,11 @@ use pillion_gateway::problem::Problem;
 
 impl RouteError for ChatRefusal {
     fn status(&self) -> Status {
-        self.translate()
+        self.translate().into()
     }
 
     fn problem(&self) -> Problem {
-        let (status, code) = self.status();
-        let problem = Problem::new(status, code, self.to_string());
+        let problem = self.status().problem(self.to_string());
         match self.called() {
             Some(code) => problem.called(code),
             None => problem,

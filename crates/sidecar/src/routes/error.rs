@@ -1,5 +1,5 @@
-//! What the errors of all routes have in common. Each route module has its own error, with its
-//! status and error code beside it.
+//! What the errors of all routes have in common. Each route module declares its own error with
+//! `route_error!`, which has the status beside each message.
 
 use std::fmt::Display;
 
@@ -10,31 +10,117 @@ use pillion_core::tool::ErrorCode;
 use pillion_gateway::problem::Problem;
 
 /// The HTTP status and the error code of an error.
-pub(super) type Status = (StatusCode, ErrorCode);
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Status {
+    http: StatusCode,
+    code: ErrorCode,
+    /// Whether the client may repeat the request after a second.
+    is_temporary: bool,
+}
 
-pub(super) const INVALID_INPUT: Status = (StatusCode::BAD_REQUEST, ErrorCode::InvalidInput);
-pub(super) const DENIED: Status = (StatusCode::FORBIDDEN, ErrorCode::Denied);
-pub(super) const NOT_FOUND: Status = (StatusCode::NOT_FOUND, ErrorCode::NotFound);
-pub(super) const CONFLICT: Status = (StatusCode::CONFLICT, ErrorCode::InvalidInput);
-pub(super) const RATE_LIMITED: Status = (StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited);
-pub(super) const UNAVAILABLE: Status = (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable);
+pub(super) const INVALID_INPUT: Status =
+    Status::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidInput);
+pub(super) const DENIED: Status = Status::new(StatusCode::FORBIDDEN, ErrorCode::Denied);
+pub(super) const NOT_FOUND: Status = Status::new(StatusCode::NOT_FOUND, ErrorCode::NotFound);
+pub(super) const METHOD_NOT_ALLOWED: Status =
+    Status::new(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidInput);
+pub(super) const TIMEOUT: Status = Status::new(StatusCode::REQUEST_TIMEOUT, ErrorCode::Timeout);
+pub(super) const CONFLICT: Status = Status::new(StatusCode::CONFLICT, ErrorCode::InvalidInput);
+pub(super) const IN_PROGRESS: Status =
+    Status::temporary(StatusCode::CONFLICT, ErrorCode::Unavailable);
+pub(super) const TOO_LARGE: Status =
+    Status::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidInput);
+pub(super) const UNPROCESSABLE: Status =
+    Status::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidInput);
+pub(super) const UPGRADE_REQUIRED: Status =
+    Status::new(StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput);
+pub(super) const RATE_LIMITED: Status =
+    Status::temporary(StatusCode::TOO_MANY_REQUESTS, ErrorCode::RateLimited);
+const INTERNAL_ERROR: Status =
+    Status::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError);
+pub(super) const UNAVAILABLE: Status =
+    Status::new(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Unavailable);
+
+impl Status {
+    const fn new(http: StatusCode, code: ErrorCode) -> Self {
+        Self {
+            http,
+            code,
+            is_temporary: false,
+        }
+    }
+
+    const fn temporary(http: StatusCode, code: ErrorCode) -> Self {
+        Self {
+            is_temporary: true,
+            ..Self::new(http, code)
+        }
+    }
+
+    /// Returns the body of a response with this status.
+    pub(super) fn problem(self, message: String) -> Problem {
+        Problem::new(self.http, self.code, message)
+    }
+}
+
+impl From<(StatusCode, ErrorCode)> for Status {
+    fn from((http, code): (StatusCode, ErrorCode)) -> Self {
+        Self::new(http, code)
+    }
+}
 
 /// The error of one kind of routes. `?` converts the error to a [`RequestError`].
 pub(super) trait RouteError: Display {
-    /// Returns the HTTP status and the error code.
+    /// Returns the status and the error code.
     fn status(&self) -> Status;
 
     /// Returns the body of the response.
     fn problem(&self) -> Problem {
-        let (status, code) = self.status();
-        Problem::new(status, code, self.to_string())
-    }
-
-    /// Returns whether the client may repeat the request after a second.
-    fn is_temporary(&self) -> bool {
-        false
+        self.status().problem(self.to_string())
     }
 }
+
+/// Declares an error whose variants, or which itself, each have a [`Status`] after `=>`. The caller
+/// derives `thiserror::Error`: derived here, its local variables would be invisible to the arguments
+/// of the messages.
+macro_rules! route_error {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $name:ident {
+            $(
+                $(#[$variant_meta:meta])*
+                $variant:ident $(($($tuple:tt)*))? $({$($fields:tt)*})? => $status:expr,
+            )+
+        }
+    ) => {
+        $(#[$meta])*
+        $visibility enum $name {
+            $($(#[$variant_meta])* $variant $(($($tuple)*))? $({$($fields)*})?,)+
+        }
+
+        impl $crate::routes::error::RouteError for $name {
+            fn status(&self) -> $crate::routes::error::Status {
+                match self {
+                    $(Self::$variant { .. } => $status,)+
+                }
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        $visibility:vis struct $name:ident $(($($tuple:tt)*))? => $status:expr
+    ) => {
+        $(#[$meta])*
+        $visibility struct $name $(($($tuple)*))?;
+
+        impl $crate::routes::error::RouteError for $name {
+            fn status(&self) -> $crate::routes::error::Status {
+                $status
+            }
+        }
+    };
+}
+pub(super) use route_error;
 
 /// Why a request was rejected before a tool ran: the response that a [`RouteError`] was converted
 /// to.
@@ -47,8 +133,7 @@ pub(super) struct RequestError {
 impl RequestError {
     /// Returns the error for a parameter that is not `expected`.
     pub(super) fn parameter(name: &'static str, expected: impl Into<String>) -> Self {
-        let expected = expected.into();
-        InvalidParameter { name, expected }.into()
+        InvalidParameter(name, expected.into()).into()
     }
 
     /// Returns the error for a parameter that is none of `words`.
@@ -62,7 +147,7 @@ impl<E: RouteError> From<E> for RequestError {
     fn from(error: E) -> Self {
         Self {
             problem: Box::new(error.problem()),
-            is_temporary: error.is_temporary(),
+            is_temporary: error.status().is_temporary,
         }
     }
 }
@@ -78,27 +163,16 @@ impl IntoResponse for RequestError {
     }
 }
 
-/// A member of the query or the body, or a header, does not have the expected value.
-#[derive(Debug, thiserror::Error)]
-#[error("The parameter '{name}' must be {expected}")]
-struct InvalidParameter {
-    name: &'static str,
-    expected: String,
+route_error! {
+    /// A member of the query or the body, or a header, does not have the expected value.
+    #[derive(Debug, thiserror::Error)]
+    #[error("The parameter '{0}' must be {1}")]
+    struct InvalidParameter(&'static str, String) => INVALID_INPUT
 }
 
-impl RouteError for InvalidParameter {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
-}
-
-/// A handler failed in a way that the client can do nothing about. The log has the reason.
-#[derive(Debug, thiserror::Error)]
-#[error("The sidecar failed unexpectedly")]
-pub(super) struct InternalError;
-
-impl RouteError for InternalError {
-    fn status(&self) -> Status {
-        (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::InternalError)
-    }
+route_error! {
+    /// A handler failed in a way that the client can do nothing about. The log has the reason.
+    #[derive(Debug, thiserror::Error)]
+    #[error("The sidecar failed unexpectedly")]
+    pub(super) struct InternalError => INTERNAL_ERROR
 }

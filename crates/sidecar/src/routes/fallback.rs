@@ -2,31 +2,21 @@
 
 use std::any::Any;
 
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use axum::response::{IntoResponse, Response};
-use pillion_core::tool::ErrorCode;
 
 use super::body::Body;
-use super::error::{InternalError, NOT_FOUND, RequestError, RouteError, Status};
+use super::error::{InternalError, METHOD_NOT_ALLOWED, NOT_FOUND, RequestError, route_error};
 use pillion_gateway::client_text::truncate_input;
 
-/// Why no route handles a request.
-#[derive(Debug, thiserror::Error)]
-enum FallbackError {
-    #[error("There is no route {}{}", truncate_input(path), base_url_hint(path))]
-    UnknownRoute { path: String },
-    #[error("The method {method} is not allowed for this route")]
-    MethodNotAllowed { method: Method },
-}
-
-impl RouteError for FallbackError {
-    fn status(&self) -> Status {
-        match self {
-            Self::UnknownRoute { .. } => NOT_FOUND,
-            Self::MethodNotAllowed { .. } => {
-                (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::InvalidInput)
-            }
-        }
+route_error! {
+    /// Why no route handles a request.
+    #[derive(Debug, thiserror::Error)]
+    enum FallbackError {
+        #[error("There is no route {}{}", truncate_input(path), base_url_hint(path))]
+        UnknownRoute { path: String } => NOT_FOUND,
+        #[error("The method {method} is not allowed for this route")]
+        MethodNotAllowed { method: Method } => METHOD_NOT_ALLOWED,
     }
 }
 

@@ -13,23 +13,19 @@ use serde_json::{Map, Value};
 
 use super::body::{AnyJson, Object};
 use super::caller::Caller;
-use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{INVALID_INPUT, RequestError, route_error};
 use super::parameters::Parameters;
 
-/// Why a conversion is rejected.
-#[derive(Debug, thiserror::Error)]
-enum FormatError {
-    #[error(transparent)]
-    Provider(#[from] UnknownProvider),
-    #[error(transparent)]
-    Definition(#[from] DefinitionError),
-    #[error(transparent)]
-    Response(#[from] ProviderError),
-}
-
-impl RouteError for FormatError {
-    fn status(&self) -> Status {
-        INVALID_INPUT
+route_error! {
+    /// Why a conversion is rejected.
+    #[derive(Debug, thiserror::Error)]
+    enum FormatError {
+        #[error(transparent)]
+        Provider(#[from] UnknownProvider) => INVALID_INPUT,
+        #[error(transparent)]
+        Definition(#[from] DefinitionError) => INVALID_INPUT,
+        #[error(transparent)]
+        Response(#[from] ProviderError) => INVALID_INPUT,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::io::BufReader;
 
 use super::body::Body;
 use super::caller::Caller;
-use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{INVALID_INPUT, RequestError, route_error};
 use super::parameters::Parameters;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
@@ -27,15 +27,11 @@ pub(super) struct McpQuery {
     model: Option<String>,
 }
 
-/// The query names a model that is not configured.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct UnknownModel(String);
-
-impl RouteError for UnknownModel {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
+route_error! {
+    /// The query names a model that is not configured.
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct UnknownModel(String) => INVALID_INPUT
 }
 
 /// Handles a message of a client.

@@ -11,25 +11,21 @@ use pillion_wire::{
     PackEntry, PackList, StoredItemEntry, StoredItemKind, StoredItemList, StoredItemRemoved, route,
 };
 
-use super::error::{InternalError, NOT_FOUND, RequestError, RouteError, Status};
+use super::error::{InternalError, NOT_FOUND, RequestError, route_error};
 use super::page::PageQuery;
 use super::parameters::Parameters;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::visibility::Visibility;
 
-/// Why the stored entries of a pack are not listed or removed.
-#[derive(Debug, thiserror::Error)]
-enum PackError {
-    #[error("There is no such pack, or the pack stores no entries of this kind")]
-    UnknownKind,
-    #[error("The pack stores no entry with this name")]
-    UnknownItem,
-}
-
-impl RouteError for PackError {
-    fn status(&self) -> Status {
-        NOT_FOUND
+route_error! {
+    /// Why the stored entries of a pack are not listed or removed.
+    #[derive(Debug, thiserror::Error)]
+    enum PackError {
+        #[error("There is no such pack, or the pack stores no entries of this kind")]
+        UnknownKind => NOT_FOUND,
+        #[error("The pack stores no entry with this name")]
+        UnknownItem => NOT_FOUND,
     }
 }
 

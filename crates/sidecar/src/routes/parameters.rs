@@ -6,18 +6,14 @@ use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{INVALID_INPUT, RequestError, route_error};
 use crate::app::App;
 
-/// The query of a URI cannot be parsed.
-#[derive(Debug, thiserror::Error)]
-#[error("The query is malformed: {0}")]
-pub(super) struct MalformedQuery(String);
-
-impl RouteError for MalformedQuery {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
+route_error! {
+    /// The query of a URI cannot be parsed.
+    #[derive(Debug, thiserror::Error)]
+    #[error("The query is malformed: {0}")]
+    pub(super) struct MalformedQuery(String) => INVALID_INPUT
 }
 
 /// The query of a request. Its fields are strings, which [`parsed`] converts, so that each error

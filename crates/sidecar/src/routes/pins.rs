@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::{Body, BodyError};
-use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
 use super::parameters::{Parameters, parsed};
 use super::store::store_of;
 use super::tagged::EntityTags;
@@ -20,21 +20,14 @@ use pillion_gateway::access::AccessGrant;
 use pillion_gateway::pins;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Why a pin is not shown or accepted.
-#[derive(Debug, thiserror::Error)]
-enum PinError {
-    #[error("There is no pin for this tool")]
-    Unknown,
-    #[error("{reason}")]
-    Conflict { reason: String },
-}
-
-impl RouteError for PinError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Unknown => NOT_FOUND,
-            Self::Conflict { .. } => CONFLICT,
-        }
+route_error! {
+    /// Why a pin is not shown or accepted.
+    #[derive(Debug, thiserror::Error)]
+    enum PinError {
+        #[error("There is no pin for this tool")]
+        Unknown => NOT_FOUND,
+        #[error("{reason}")]
+        Conflict { reason: String } => CONFLICT,
     }
 }
 

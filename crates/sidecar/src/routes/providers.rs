@@ -8,7 +8,7 @@ use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
 use super::body::Object;
-use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
 use super::vault_keys::{self, list_keys, store_key};
 use crate::app::App;
 use pillion_config::ProviderSection;
@@ -16,21 +16,14 @@ use pillion_gateway::client_text::truncate_input;
 use pillion_gateway::credentials::CredentialError;
 use pillion_gateway::models::key_in;
 
-/// Why the API key of a provider is not changed.
-#[derive(Debug, thiserror::Error)]
-enum ProviderKeyError {
-    #[error("There is no provider '{name}': the configuration has {}", listed(.known))]
-    Unknown { name: String, known: Vec<String> },
-    #[error("The provider's key comes from {}", variable::shown(.0))]
-    KeyInVariable(String),
-}
-
-impl RouteError for ProviderKeyError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Unknown { .. } => NOT_FOUND,
-            Self::KeyInVariable(_) => CONFLICT,
-        }
+route_error! {
+    /// Why the API key of a provider is not changed.
+    #[derive(Debug, thiserror::Error)]
+    enum ProviderKeyError {
+        #[error("There is no provider '{name}': the configuration has {}", listed(.known))]
+        Unknown { name: String, known: Vec<String> } => NOT_FOUND,
+        #[error("The provider's key comes from {}", variable::shown(.0))]
+        KeyInVariable(String) => CONFLICT,
     }
 }
 

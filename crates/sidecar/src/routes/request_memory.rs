@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use pillion_core::compute;
 use pillion_core::json_values::{MAX_VALUES, count_with_strings, count_with_texts};
 
-use super::error::{RATE_LIMITED, RouteError, Status};
+use super::error::{RATE_LIMITED, route_error};
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory};
@@ -24,22 +24,14 @@ use pillion_gateway::accounts::{Charge, PrincipalAccounts, Usage, values_memory}
 const FREE_BYTES: usize = 4 * 1024;
 const FREE_VALUES: usize = 1_000;
 
-/// The running requests of a principal use all the memory that it may use.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "The running requests of this caller have too many JSON values together: try again later, or \
-     send smaller requests"
-)]
-pub(super) struct TooManyRunningValues;
-
-impl RouteError for TooManyRunningValues {
-    fn status(&self) -> Status {
-        RATE_LIMITED
-    }
-
-    fn is_temporary(&self) -> bool {
-        true
-    }
+route_error! {
+    /// The running requests of a principal use all the memory that it may use.
+    #[derive(Debug, thiserror::Error)]
+    #[error(
+        "The running requests of this caller have too many JSON values together: try again later, or \
+         send smaller requests"
+    )]
+    pub(super) struct TooManyRunningValues => RATE_LIMITED
 }
 
 /// What a request has been charged for its body. The gate adds it to requests with long bodies.

@@ -16,28 +16,21 @@ use axum::response::{IntoResponse, Response};
 use pillion_wire::route;
 
 use super::caller::Caller;
-use super::error::{NOT_FOUND, RequestError, RouteError, Status, UNAVAILABLE};
+use super::error::{NOT_FOUND, RequestError, UNAVAILABLE, route_error};
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 
-/// Why a stored result is not returned.
-#[derive(Debug, thiserror::Error)]
-enum ResultError {
-    #[error(
-        "There is no stored result with this ID: it has expired, belongs to another user, or never \
-         existed"
-    )]
-    Unknown,
-    #[error("The stored result cannot be read")]
-    Unreadable,
-}
-
-impl RouteError for ResultError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Unknown => NOT_FOUND,
-            Self::Unreadable => UNAVAILABLE,
-        }
+route_error! {
+    /// Why a stored result is not returned.
+    #[derive(Debug, thiserror::Error)]
+    enum ResultError {
+        #[error(
+            "There is no stored result with this ID: it has expired, belongs to another user, or never \
+             existed"
+        )]
+        Unknown => NOT_FOUND,
+        #[error("The stored result cannot be read")]
+        Unreadable => UNAVAILABLE,
     }
 }
 

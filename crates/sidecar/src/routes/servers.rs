@@ -29,7 +29,7 @@ use pillion_gateway::upstream;
 
 impl RouteError for ServerError {
     fn status(&self) -> Status {
-        self.translate()
+        self.translate().into()
     }
 }
 

@@ -4,32 +4,27 @@ use std::sync::Arc;
 
 use pillion_core::store::{Store, StoreError, StoreErrorKind};
 
-use super::error::{RouteError, Status, UNAVAILABLE};
+use super::error::{RouteError, Status, UNAVAILABLE, route_error};
 use crate::app::App;
 use pillion_gateway::problem::{Problem, status_of_store};
 
-/// The sidecar has no store.
-#[derive(Debug, thiserror::Error)]
-#[error("This sidecar has no store")]
-pub(super) struct NoStore;
-
-impl RouteError for NoStore {
-    fn status(&self) -> Status {
-        UNAVAILABLE
-    }
+route_error! {
+    /// The sidecar has no store.
+    #[derive(Debug, thiserror::Error)]
+    #[error("This sidecar has no store")]
+    pub(super) struct NoStore => UNAVAILABLE
 }
 
 impl RouteError for StoreError {
     fn status(&self) -> Status {
-        (status_of_store(self), self.code())
+        (status_of_store(self), self.code()).into()
     }
 
     fn problem(&self) -> Problem {
         if self.kind() != StoreErrorKind::Invalid {
             tracing::warn!(error = %self, "A request failed because of the store");
         }
-        let (status, code) = self.status();
-        Problem::new(status, code, self.to_string())
+        self.status().problem(self.to_string())
     }
 }
 

@@ -10,22 +10,18 @@ use axum::response::Response;
 use pillion_core::pack::{StreamListener, StreamMessage};
 use pillion_wire::{StreamEntry, StreamList, route};
 
-use super::error::{NOT_FOUND, RequestError, RouteError, Status};
+use super::error::{NOT_FOUND, RequestError, route_error};
 use super::event_stream;
 use super::tagged::EntityTags;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
 use pillion_gateway::visibility::Visibility;
 
-/// No visible stream has the name.
-#[derive(Debug, thiserror::Error)]
-#[error("There is no event stream with this name")]
-struct UnknownStream;
-
-impl RouteError for UnknownStream {
-    fn status(&self) -> Status {
-        NOT_FOUND
-    }
+route_error! {
+    /// No visible stream has the name.
+    #[derive(Debug, thiserror::Error)]
+    #[error("There is no event stream with this name")]
+    struct UnknownStream => NOT_FOUND
 }
 
 /// Lists the event streams of packs.

@@ -7,7 +7,7 @@ use pillion_core::store::SecretKind;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
 use super::body::Object;
-use super::error::{CONFLICT, NOT_FOUND, RequestError, RouteError, Status};
+use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
 use super::vault_keys::{list_keys, remove_key, store_key, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
@@ -20,29 +20,22 @@ const KEYED_SERVICES: [(&str, &str); 2] = [
     ("web_search", "google, brave"),
 ];
 
-/// Why the API key of a tool's service is not changed.
-#[derive(Debug, thiserror::Error)]
-enum ToolKeyError {
-    #[error("There is no built-in tool with this name whose service needs an API key")]
-    UnknownTool,
-    #[error(
-        "The tool {tool} has no provider that needs an API key: set tools.{tool}.provider \
-         ({providers})"
-    )]
-    NoKeyedProvider {
-        tool: &'static str,
-        providers: &'static str,
-    },
-    #[error("The tool's key comes from an environment variable")]
-    KeyInVariable,
-}
-
-impl RouteError for ToolKeyError {
-    fn status(&self) -> Status {
-        match self {
-            Self::UnknownTool | Self::NoKeyedProvider { .. } => NOT_FOUND,
-            Self::KeyInVariable => CONFLICT,
-        }
+route_error! {
+    /// Why the API key of a tool's service is not changed.
+    #[derive(Debug, thiserror::Error)]
+    enum ToolKeyError {
+        #[error("There is no built-in tool with this name whose service needs an API key")]
+        UnknownTool => NOT_FOUND,
+        #[error(
+            "The tool {tool} has no provider that needs an API key: set tools.{tool}.provider \
+             ({providers})"
+        )]
+        NoKeyedProvider {
+            tool: &'static str,
+            providers: &'static str,
+        } => NOT_FOUND,
+        #[error("The tool's key comes from an environment variable")]
+        KeyInVariable => CONFLICT,
     }
 }
 

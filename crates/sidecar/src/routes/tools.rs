@@ -44,8 +44,7 @@ impl RouteError for ToolPathError {
     }
 
     fn problem(&self) -> Problem {
-        let (status, code) = self.status();
-        let problem = Problem::new(status, code, self.to_string());
+        let problem = self.status().problem(self.to_string());
         match self {
             Self::InvalidName => problem,
             Self::Unknown(failure) => problem.about(failure),

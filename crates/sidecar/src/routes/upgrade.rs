@@ -7,31 +7,21 @@ use axum::response::{IntoResponse, Response};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 
-use pillion_core::tool::ErrorCode;
-
-use super::error::{DENIED, RouteError, Status, UNAVAILABLE};
+use super::error::{DENIED, UNAVAILABLE, UPGRADE_REQUIRED, route_error};
 use crate::app::App;
 
-/// Why a connection is not upgraded.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum UpgradeError {
-    #[error("Only a process that connects over the Unix socket can {action}")]
-    NotUnixSocket { action: &'static str },
-    #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
-    MissingHeaders { protocol: &'static str },
-    #[error("This sidecar is shutting down")]
-    Draining,
-    #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
-    TooManyClients,
-}
-
-impl RouteError for UpgradeError {
-    fn status(&self) -> Status {
-        match self {
-            Self::NotUnixSocket { .. } => DENIED,
-            Self::MissingHeaders { .. } => (StatusCode::UPGRADE_REQUIRED, ErrorCode::InvalidInput),
-            Self::Draining | Self::TooManyClients => UNAVAILABLE,
-        }
+route_error! {
+    /// Why a connection is not upgraded.
+    #[derive(Debug, thiserror::Error)]
+    pub(super) enum UpgradeError {
+        #[error("Only a process that connects over the Unix socket can {action}")]
+        NotUnixSocket { action: &'static str } => DENIED,
+        #[error("This route needs the headers Connection: Upgrade and Upgrade: {protocol}")]
+        MissingHeaders { protocol: &'static str } => UPGRADE_REQUIRED,
+        #[error("This sidecar is shutting down")]
+        Draining => UNAVAILABLE,
+        #[error("Too many clients have upgraded their connections: the limit is http.max_connections")]
+        TooManyClients => UNAVAILABLE,
     }
 }
 

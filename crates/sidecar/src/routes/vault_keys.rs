@@ -16,7 +16,7 @@ const MAX_KEY_BYTES: usize = 4096;
 
 impl RouteError for CredentialError {
     fn status(&self) -> Status {
-        self.translate()
+        self.translate().into()
     }
 }
 

@@ -7,7 +7,7 @@ use pillion_wire::{WorkerEntry, WorkerList, route};
 
 use super::body::Body;
 use super::error::{
-    CONFLICT, DENIED, INVALID_INPUT, RequestError, RouteError, Status, UNAVAILABLE,
+    CONFLICT, DENIED, INVALID_INPUT, RequestError, RouteError, Status, UNAVAILABLE, route_error,
 };
 use super::tagged::EntityTags;
 use super::upgrade::{Upgrade, UpgradeError};
@@ -21,15 +21,11 @@ const PROTOCOL: &str = "pillion-worker";
 /// The response header with the worker's ID.
 const WORKER_ID_HEADER: &str = "pillion-worker";
 
-/// The request body is not the registration of a worker.
-#[derive(Debug, thiserror::Error)]
-#[error("The request body is not a valid registration of a worker: {0}")]
-struct InvalidRegistration(#[source] serde_json::Error);
-
-impl RouteError for InvalidRegistration {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
+route_error! {
+    /// The request body is not the registration of a worker.
+    #[derive(Debug, thiserror::Error)]
+    #[error("The request body is not a valid registration of a worker: {0}")]
+    struct InvalidRegistration(#[source] serde_json::Error) => INVALID_INPUT
 }
 
 impl RouteError for WorkerRefusal {

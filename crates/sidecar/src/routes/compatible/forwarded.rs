@@ -1,24 +1,20 @@
 use pillion_providers::Provider;
 use serde_json::{Map, Value};
 
-use crate::routes::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use crate::routes::error::{INVALID_INPUT, RequestError, route_error};
 use pillion_gateway::models::Model;
 
 /// Maximum length of a field's name in an error, in characters.
 const MAX_NAME_CHARS: usize = 100;
 
-/// The request has a field that is not forwarded to the model's provider.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "The parameter '{0}' is not forwarded to the model's provider, which might run tools because of \
-     it: omit it, or list it in extra_parameters of the provider's [[providers]] entry"
-)]
-struct UnknownParameter(String);
-
-impl RouteError for UnknownParameter {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
+route_error! {
+    /// The request has a field that is not forwarded to the model's provider.
+    #[derive(Debug, thiserror::Error)]
+    #[error(
+        "The parameter '{0}' is not forwarded to the model's provider, which might run tools because \
+         of it: omit it, or list it in extra_parameters of the provider's [[providers]] entry"
+    )]
+    struct UnknownParameter(String) => INVALID_INPUT
 }
 
 /// Why the fields are rejected that clients are known to send, by name.

@@ -29,7 +29,7 @@ impl RouteError for ReadError {
             ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
             _ => StatusCode::BAD_GATEWAY,
         };
-        (status, self.0.code)
+        (status, self.0.code).into()
     }
 }
 

@@ -6,19 +6,15 @@ use pillion_wire::{ToolCallResponse, route};
 
 use super::{ServerIds, entry};
 use crate::app::App;
-use crate::routes::error::{NOT_FOUND, RequestError, RouteError, Status};
+use crate::routes::error::{NOT_FOUND, RequestError, route_error};
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
-/// No visible call has the ID.
-#[derive(Debug, thiserror::Error)]
-#[error("There is no recorded call with this ID")]
-struct UnknownCall;
-
-impl RouteError for UnknownCall {
-    fn status(&self) -> Status {
-        NOT_FOUND
-    }
+route_error! {
+    /// No visible call has the ID.
+    #[derive(Debug, thiserror::Error)]
+    #[error("There is no recorded call with this ID")]
+    struct UnknownCall => NOT_FOUND
 }
 
 /// Shows one recorded call.

@@ -11,20 +11,16 @@ use super::run::{Form, run};
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
-use crate::routes::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use crate::routes::error::{INVALID_INPUT, RequestError, route_error};
 
-/// Why a batch is rejected.
-#[derive(Debug, thiserror::Error)]
-enum BatchError {
-    #[error("The request body is not a valid batch: {0}")]
-    Invalid(#[source] serde_json::Error),
-    #[error("The batch has {calls} calls; the limit is {limit}")]
-    TooManyCalls { calls: usize, limit: usize },
-}
-
-impl RouteError for BatchError {
-    fn status(&self) -> Status {
-        INVALID_INPUT
+route_error! {
+    /// Why a batch is rejected.
+    #[derive(Debug, thiserror::Error)]
+    enum BatchError {
+        #[error("The request body is not a valid batch: {0}")]
+        Invalid(#[source] serde_json::Error) => INVALID_INPUT,
+        #[error("The batch has {calls} calls; the limit is {limit}")]
+        TooManyCalls { calls: usize, limit: usize } => INVALID_INPUT,
     }
 }
 

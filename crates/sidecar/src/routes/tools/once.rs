@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::OptionalFromRequestParts;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
@@ -27,7 +26,8 @@ use super::run::{Form, batch_response};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{
-    INVALID_INPUT, InternalError, RATE_LIMITED, RequestError, RouteError, Status,
+    IN_PROGRESS, INVALID_INPUT, InternalError, RATE_LIMITED, RequestError, UNPROCESSABLE,
+    route_error,
 };
 use crate::routes::store::NoStore;
 use pillion_gateway::accounts::json_memory;
@@ -36,36 +36,23 @@ use pillion_gateway::idempotency::{Claim, ClaimedKey, scope};
 /// Maximum length of a key as sent, in bytes.
 const MAX_KEY_BYTES: usize = 255;
 
-/// Why a request with an idempotency key is rejected.
-#[derive(Debug, thiserror::Error)]
-enum IdempotencyKeyError {
-    #[error("The header idempotency-key must be 1 to 255 visible ASCII characters, quoted or not")]
-    Invalid,
-    #[error(
-        "This Idempotency-Key was used for a different request: send a new key with a new request"
-    )]
-    OtherRequest,
-    #[error("The request with this Idempotency-Key is still running")]
-    InProgress,
-    #[error(
-        "Too many requests of this caller are still running after their clients disconnected: try \
-         again later"
-    )]
-    TooManyDetached,
-}
-
-impl RouteError for IdempotencyKeyError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Invalid => INVALID_INPUT,
-            Self::OtherRequest => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::InvalidInput),
-            Self::InProgress => (StatusCode::CONFLICT, ErrorCode::Unavailable),
-            Self::TooManyDetached => RATE_LIMITED,
-        }
-    }
-
-    fn is_temporary(&self) -> bool {
-        matches!(self, Self::InProgress | Self::TooManyDetached)
+route_error! {
+    /// Why a request with an idempotency key is rejected.
+    #[derive(Debug, thiserror::Error)]
+    enum IdempotencyKeyError {
+        #[error("The header idempotency-key must be 1 to 255 visible ASCII characters, quoted or not")]
+        Invalid => INVALID_INPUT,
+        #[error(
+            "This Idempotency-Key was used for a different request: send a new key with a new request"
+        )]
+        OtherRequest => UNPROCESSABLE,
+        #[error("The request with this Idempotency-Key is still running")]
+        InProgress => IN_PROGRESS,
+        #[error(
+            "Too many requests of this caller are still running after their clients disconnected: try \
+             again later"
+        )]
+        TooManyDetached => RATE_LIMITED,
     }
 }
 
