@@ -25,8 +25,6 @@ mod shared_store;
 #[path = "chat/terminal.rs"]
 mod terminal;
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -440,15 +438,10 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
     let response = chat(socket, "", &json!({"message": "First"}));
     let id = response["id"].as_str().unwrap();
     let body = r#"{"message": "Second"}"#;
-    let request = format!(
-        "POST /api/v1/chat/{id} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut connection = UnixStream::connect(socket).unwrap();
-    connection.write_all(request.as_bytes()).unwrap();
+    let target = format!("/api/v1/chat/{id}");
+    let connection = http::begin(socket, "POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
     drop(connection);
-    let target = format!("/api/v1/chat/{id}");
     let mut response = Value::Null;
     eventually("the chat is free again", || {
         let reply = http::post(socket, &target, "{}");

@@ -1,82 +1,15 @@
 //! Server-sent events of the sidecar (F3 to F5).
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
+use crate::event_stream::EventStream;
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually, pillion};
-
-/// A listener.
-struct Listener {
-    lines: BufReader<UnixStream>,
-}
-
-#[derive(Debug)]
-struct EventRecorder {
-    id: String,
-    kind: String,
-    data: Value,
-}
-
-impl Listener {
-    fn open(socket: &Path, query: &str, headers: &str) -> Self {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let timeout = Some(Duration::from_secs(20));
-        stream.set_read_timeout(timeout).unwrap();
-        // HTTP/1.0, so the body has no chunks.
-        let request = format!("GET /api/v1/events{query} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream);
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        assert_contains!(line, " 200 ");
-        Self { lines }
-    }
-
-    /// Listens from now on. Returns the id of the first event.
-    fn now(socket: &Path, query: &str) -> (Self, String) {
-        let mut listener = Self::open(socket, query, "");
-        let hello = listener.next().unwrap();
-        assert_eq!(hello.kind, "ready", "{hello:?}");
-        (listener, hello.id)
-    }
-
-    fn after(socket: &Path, id: &str) -> Self {
-        Self::open(socket, "", &format!("last-event-id: {id}\r\n"))
-    }
-
-    /// Returns the next event, or `None` at the end.
-    fn next(&mut self) -> Option<EventRecorder> {
-        let (mut id, mut kind) = (String::new(), String::new());
-        loop {
-            let mut line = String::new();
-            if self.lines.read_line(&mut line).unwrap() == 0 {
-                return None;
-            }
-            let line = line.trim_end();
-            if let Some(text) = line.strip_prefix("id: ") {
-                text.clone_into(&mut id);
-            } else if let Some(text) = line.strip_prefix("event: ") {
-                text.clone_into(&mut kind);
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                let data = serde_json::from_str(data).unwrap();
-                return Some(EventRecorder { id, kind, data });
-            }
-        }
-    }
-
-    fn expect(&mut self, kind: &str) -> EventRecorder {
-        let received = self.next().unwrap();
-        assert_eq!(received.kind, kind, "{received:?}");
-        received
-    }
-}
 
 fn calculate(socket: &Path) {
     let caller = Caller::default().user("alice");
@@ -89,7 +22,7 @@ fn calculate(socket: &Path) {
 #[test]
 fn f4_start_and_end_of_calls_are_events() {
     let daemon = Daemon::start();
-    let (mut listener, _) = Listener::now(&daemon.socket, "");
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "");
     calculate(&daemon.socket);
     let begun = listener.expect("call.pending").data;
     assert_eq!(begun["tool"], "calculator");
@@ -116,7 +49,7 @@ fn f4_each_status_of_a_call_is_an_event() {
         "[tools.calculator]\nrequire_approval = \"always\"\n[tools.roll_dice]\nrate_limit = { per_minute = 1 }\n",
         &[],
     );
-    let (mut listener, _) = Listener::now(&daemon.socket, "?types=call");
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=call");
     let mut statuses = |tool: &str, body: &str| {
         http::post(
             &daemon.socket,
@@ -168,11 +101,9 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
     let daemon = Daemon::with_config(&config, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     server.set_mood(Mood::Asleep);
-    let (mut listener, _) = Listener::now(&daemon.socket, "?types=call");
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let request =
-        "POST /api/v1/tools/execute/far_echo HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
-    caller.write_all(request.as_bytes()).unwrap();
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=call");
+    let target = "/api/v1/tools/execute/far_echo";
+    let caller = http::begin(&daemon.socket, "POST", target, "", "{}");
     let begun = listener.expect("call.pending").data;
     listener.expect("call.started");
     drop(caller);
@@ -197,7 +128,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     );
     let daemon = Daemon::with_config(&config, &[]);
     let client = Client::new(&daemon.socket);
-    let (mut listener, _) = Listener::now(&daemon.socket, "?types=server,tools");
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=server,tools");
     client.list_tools(None).unwrap();
     for status in ["connecting", "connected"] {
         let received = listener.expect("server.status").data;
@@ -238,7 +169,8 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
 #[test]
 fn g3_approvals_and_reloads_are_events() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
-    let (mut listener, _) = Listener::now(&daemon.socket, "?types=approval,configuration.reloaded");
+    let (mut listener, _) =
+        EventStream::from_now(&daemon.socket, "?types=approval,configuration.reloaded");
     calculate(&daemon.socket);
     let approval = listener.expect("approval.requested").data;
     assert_eq!(approval["status"], "pending");
@@ -266,12 +198,12 @@ fn g3_approvals_and_reloads_are_events() {
 #[test]
 fn a_listener_resumes_after_its_last_event_id() {
     let daemon = Daemon::start();
-    let (mut listener, start) = Listener::now(&daemon.socket, "");
+    let (mut listener, start) = EventStream::from_now(&daemon.socket, "");
     calculate(&daemon.socket);
     let first = listener.expect("call.pending");
     drop(listener);
     calculate(&daemon.socket);
-    let mut listener = Listener::after(&daemon.socket, &first.id);
+    let mut listener = EventStream::after(&daemon.socket, &first.id);
     listener.expect("call.started");
     let ended = listener.expect("call.ended");
     assert_eq!(ended.data["call_id"], first.data["call_id"]);
@@ -280,17 +212,17 @@ fn a_listener_resumes_after_its_last_event_id() {
         first.data["call_id"]
     );
     // Also for a listener that had received no event.
-    let mut listener = Listener::after(&daemon.socket, &start);
+    let mut listener = EventStream::after(&daemon.socket, &start);
     assert_eq!(listener.expect("call.pending").id, first.id);
 }
 
 #[test]
 fn lost_events_are_reported() {
     let mut daemon = Daemon::start();
-    let (_listener, start) = Listener::now(&daemon.socket, "");
+    let (_listener, start) = EventStream::from_now(&daemon.socket, "");
     daemon.kill();
     let daemon = daemon.again();
-    let mut listener = Listener::after(&daemon.socket, &start);
+    let mut listener = EventStream::after(&daemon.socket, &start);
     assert_eq!(listener.expect("reset").data["reason"], "unknown");
     calculate(&daemon.socket);
     listener.expect("call.pending");
@@ -299,9 +231,7 @@ fn lost_events_are_reported() {
 #[test]
 fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
     let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n", &[]);
-    let mut silent = UnixStream::connect(&daemon.socket).unwrap();
-    let request = "GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n";
-    silent.write_all(request.as_bytes()).unwrap();
+    let _silent = http::begin(&daemon.socket, "GET", "/api/v1/events", "", "");
     let client = Client::new(&daemon.socket);
     let caller = Caller::default().user("u".repeat(256));
     let call = || {
@@ -317,7 +247,7 @@ fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
         }
         connections() == 1
     });
-    let (mut listener, _) = Listener::now(&daemon.socket, "");
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "");
     call();
     listener.expect("call.pending");
 }
@@ -331,7 +261,7 @@ fn unknown_types_are_rejected_and_streams_end_with_the_sidecar() {
             400
         );
     }
-    let (mut listener, _) = Listener::now(&daemon.socket, "");
+    let (mut listener, _) = EventStream::from_now(&daemon.socket, "");
     daemon.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(listener.next().is_none());
     assert!(daemon.wait().success());

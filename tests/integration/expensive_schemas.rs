@@ -74,18 +74,13 @@ pub fn resident(socket: &Path) -> u64 {
 }
 
 fn call(socket: &Path, tool: &str, arguments: &Value) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    http::post(socket, &path, arguments.to_string()).json()["result"].clone()
+    http::execute(socket, tool, arguments)["result"].clone()
 }
 
 /// Sends a request that may take long in a debug build.
 fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
-         content-length: {length}\r\n\r\n{body}"
-    );
-    let response = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
+    let timeout = Duration::from_secs(120);
+    let response = http::send_within(socket, method, path, "", body.as_bytes(), timeout);
     assert_eq!(response.status, 200, "{path}");
     response.json()
 }

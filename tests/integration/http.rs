@@ -1,9 +1,15 @@
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
+
+/// The maximum wait for the next bytes of a response.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Like [`TIMEOUT`], over TCP.
+pub const TCP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A raw response.
 #[derive(Debug)]
@@ -15,22 +21,42 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// Returns the body as text.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
     }
 }
 
+/// Returns a request. `line` is a method and a target; each header ends in a line break.
+fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!("{line} HTTP/1.1\r\ncontent-length: {length}\r\n{headers}\r\n");
+    [head.as_bytes(), body].concat()
+}
+
 /// Sends one request on a separate connection. The client crate is not used, so that requests can
 /// be malformed.
 pub fn send(socket: &Path, method: &str, target: &str, headers: &str, body: &[u8]) -> Reply {
-    let length = body.len();
-    let head = format!(
-        "{method} {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
-    );
-    let mut request = head.into_bytes();
-    request.extend_from_slice(body);
-    exchange(socket, &request)
+    send_within(socket, method, target, headers, body, TIMEOUT)
+}
+
+/// Like [`send`], with a maximum wait for the next bytes.
+pub fn send_within(
+    socket: &Path,
+    method: &str,
+    target: &str,
+    headers: &str,
+    body: &[u8],
+    timeout: Duration,
+) -> Reply {
+    let headers = format!("host: x\r\nconnection: close\r\n{headers}");
+    let request = request(&format!("{method} {target}"), &headers, body);
+    exchange_within(socket, &request, timeout)
 }
 
 pub fn get(socket: &Path, target: &str) -> Reply {
@@ -41,15 +67,72 @@ pub fn post(socket: &Path, target: &str, body: impl AsRef<[u8]>) -> Reply {
     send(socket, "POST", target, "", body.as_ref())
 }
 
-/// Sends bytes and reads until the peer closes the connection.
-pub fn exchange(socket: &Path, request: &[u8]) -> Reply {
-    exchange_within(socket, request, Duration::from_secs(20))
+/// Runs a tool over REST. Returns the body of the response.
+pub fn execute(socket: &Path, tool: &str, arguments: &Value) -> Value {
+    let target = format!("/api/v1/tools/execute/{tool}");
+    post(socket, &target, arguments.to_string()).json()
 }
 
-/// Like [`exchange`], with a maximum wait for the next bytes.
-pub fn exchange_within(socket: &Path, request: &[u8], wait: Duration) -> Reply {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(wait)).unwrap();
+/// Connects to the socket, with a maximum wait for the next bytes.
+pub fn connect(socket: &Path) -> UnixStream {
+    let stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream
+}
+
+/// Sends one request on a separate connection, which stays open. Does not wait for the response.
+pub fn begin(
+    socket: &Path,
+    method: &str,
+    target: &str,
+    headers: &str,
+    body: impl AsRef<[u8]>,
+) -> UnixStream {
+    let mut stream = connect(socket);
+    let headers = format!("host: x\r\n{headers}");
+    let request = request(&format!("{method} {target}"), &headers, body.as_ref());
+    stream.write_all(&request).unwrap();
+    stream
+}
+
+/// Sends bytes and reads until the peer closes the connection.
+pub fn exchange(socket: &Path, request: &[u8]) -> Reply {
+    exchange_within(socket, request, TIMEOUT)
+}
+
+fn exchange_within(socket: &Path, request: &[u8], timeout: Duration) -> Reply {
+    let stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(timeout)).unwrap();
+    exchange_on(stream, request)
+}
+
+/// Returns an address of this machine that no process listens on.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// Sends one request over TCP. `line` is a method and a target; the headers include `host`.
+pub fn send_over_tcp(address: SocketAddr, line: &str, headers: &str, body: &str) -> Reply {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TCP_TIMEOUT)).unwrap();
+    let headers = format!("connection: close\r\n{headers}");
+    exchange_on(stream, &request(line, &headers, body.as_bytes()))
+}
+
+/// Sends one request with a token over TCP, with further headers.
+pub fn send_with_token(
+    address: SocketAddr,
+    token: &str,
+    line: &str,
+    headers: &str,
+    body: &str,
+) -> Reply {
+    let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
+    send_over_tcp(address, line, &headers, body)
+}
+
+fn exchange_on(mut stream: impl Read + Write, request: &[u8]) -> Reply {
     // The peer may respond and close before it has read everything.
     drop(stream.write_all(request));
     let mut bytes = Vec::new();

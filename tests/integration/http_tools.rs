@@ -1,7 +1,7 @@
 //! HTTP endpoints and OpenAPI operations as tools, with the API and the OpenAPI document of another
 //! sidecar.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
@@ -20,9 +20,7 @@ struct Api {
 
 impl Api {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        drop(listener);
+        let address = http::free_address();
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n");
         let tokens = format!("other execute {TOKEN}");
         let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
@@ -137,10 +135,8 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     reload(&daemon, &declared("result_at = \"/result/text\""));
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
     reload(&daemon, &declared("timeout_ms = 0"));
-    let error = http::get(&daemon.socket, "/readyz").json()["last_reload"]["error"]
-        .clone()
-        .as_str()
-        .unwrap();
+    let ready = http::get(&daemon.socket, "/readyz").json();
+    let error = ready["last_reload"]["error"].as_str().unwrap();
     assert_contains!(error, "http_tools[0].timeout_ms: ");
     reload(&daemon, "# No settings.\n");
     let gone = http::post(

@@ -74,18 +74,14 @@ fn daemon(hostile: &str) -> Daemon {
         format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n")
     });
     let daemon = Daemon::with_config(&servers.concat(), &[]);
-    let called = http::post(&daemon.socket, "/api/v1/tools/execute/well_echo", "{}").json();
+    let called = http::execute(&daemon.socket, "well_echo", &json!({}));
     assert_json!(called["result"]["success"], true);
     daemon
 }
 
 fn send(socket: &Path, verb: &str, path: &str, headers: &str, body: &str) -> http::Reply {
-    let length = body.len();
-    let request = format!(
-        "{verb} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\
-         {headers}\r\n{body}"
-    );
-    http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120))
+    let timeout = Duration::from_secs(120);
+    http::send_within(socket, verb, path, headers, body.as_bytes(), timeout)
 }
 
 fn ask(socket: &Path, session: &Session<'_>, method: &str, params: &Value) -> Value {

@@ -1,13 +1,12 @@
 //! `Idempotency-Key`: a repeated request runs once, whatever happens in between.
 
-use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use crate::http::{Reply, send};
+use crate::http::{self, Reply, send};
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
@@ -178,9 +177,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let request = format!("POST {ECHO} HTTP/1.1\r\nhost: x\r\n{key}content-length: 2\r\n\r\n{{}}");
-    caller.write_all(request.as_bytes()).unwrap();
+    let caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
     eventually("the call runs", || server.count("tools/call") == 1);
     let next = daemon.successor();
     let during = post(&next.socket, ECHO, key, &json!({}));
@@ -201,7 +198,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     let id = after.json()["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
     eventually("the call log has the outcome", || {
-        let call = crate::http::get(&next.socket, &target).json();
+        let call = http::get(&next.socket, &target).json();
         call["call"]["status"] == "interrupted"
     });
 }
@@ -220,7 +217,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         eventually("the first runs", || server.count("tools/call") == 1);
         let sum = json!({"expression": "6 * 7"});
         let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
-        let status = || crate::http::get(&daemon.socket, "/api/v1/status").json();
+        let status = || http::get(&daemon.socket, "/api/v1/status").json();
         eventually("the second waits", || status()["calls"]["queued"] == 1);
         let mut next = daemon.successor();
         let call = post(&next.socket, CALCULATOR, "", &sum);
@@ -239,7 +236,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         }
         let count = |status: &str| {
             let target = format!("/api/v1/tool-calls/?status={status}");
-            let calls = crate::http::get(&last.socket, &target).json();
+            let calls = http::get(&last.socket, &target).json();
             calls["calls"].as_array().unwrap().len()
         };
         assert_eq!([count("running"), count("interrupted")], [1, 0]);
@@ -262,15 +259,8 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
     eventually("the place is taken", || server.count("tools/call") == 1);
     // The next call waits, and its caller disconnects.
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let body = json!({"expression": "6 * 7"}).to_string();
-    let request = format!(
-        "POST {CALCULATOR} HTTP/1.1\r\nhost: x\r\nidempotency-key: k\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    caller.write_all(request.as_bytes()).unwrap();
-    let queued =
-        || crate::http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
+    let caller = begin(&daemon, CALCULATOR, "k", &json!({"expression": "6 * 7"}));
+    let queued = || http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
     eventually("it waits", || queued() == 1);
     drop(caller);
     before.join().unwrap();
@@ -292,11 +282,8 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
 
 /// Sends a request with a key, and disconnects as soon as `is_sent` returns true.
 fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut() -> bool) {
-    let mut caller = UnixStream::connect(socket).unwrap();
-    let request = format!(
-        "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\ncontent-length: 2\r\n\r\n{{}}"
-    );
-    caller.write_all(request.as_bytes()).unwrap();
+    let key = format!("idempotency-key: {key}\r\n");
+    let _caller = http::begin(socket, "POST", target, &key, "{}");
     eventually("the request is there", is_sent);
 }
 
@@ -363,7 +350,7 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         assert_json!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["response_stored"], false);
         let record = result["metadata"]["record_id"].as_str().unwrap();
-        let call = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        let call = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(call.json()["call"]["status"], "success");
         // Stored responses count after a restart, too.
         daemon.kill();
@@ -371,7 +358,7 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         assert_eq!(send(&daemon, "d").status, 200);
         last = send(&daemon, "d");
     }
-    let calls = crate::http::get(&daemon.socket, "/api/v1/tool-calls").json();
+    let calls = http::get(&daemon.socket, "/api/v1/tool-calls").json();
     assert_eq!(calls["calls"].as_array().unwrap().len(), 4, "{calls}");
 }
 
@@ -384,20 +371,15 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
     );
     discover(&daemon);
     server.set_mood(Mood::Asleep);
-    let begin = |target: &'static str, key: &'static str, body: Value| {
-        let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-        let body = body.to_string();
-        let request = format!(
-            "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        caller.write_all(request.as_bytes()).unwrap();
-        caller
-    };
-    let _running = begin(ECHO, "ran", json!({}));
+    let _running = begin(&daemon, ECHO, "ran", &json!({}));
     eventually("the first runs", || server.count("tools/call") == 1);
-    let _waiting = begin(CALCULATOR, "waited", json!({"expression": "6 * 7"}));
-    let status = || crate::http::get(&daemon.socket, "/api/v1/status").json();
+    let _waiting = begin(
+        &daemon,
+        CALCULATOR,
+        "waited",
+        &json!({"expression": "6 * 7"}),
+    );
+    let status = || http::get(&daemon.socket, "/api/v1/status").json();
     eventually("the second waits", || status()["calls"]["queued"] == 1);
     daemon.kill();
     server.set_mood(Mood::Well);
@@ -421,7 +403,7 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["metadata"]["interrupted"], true);
         // The record has the same outcome.
         let record = result["metadata"]["record_id"].as_str().unwrap();
-        let record = crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        let record = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
         assert_eq!(record.json()["call"]["status"], "interrupted");
     }
     assert_eq!(server.count("tools/call"), 1);
@@ -454,7 +436,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         daemon.kill();
         let daemon = daemon.again();
         eventually("the record is removed", || {
-            let calls = crate::http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
+            let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
             calls.json()["calls"].as_array().is_some_and(Vec::is_empty)
         });
         let reply = post(&daemon.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
@@ -467,15 +449,8 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
 
 /// Sends a request with a key and does not wait for the response.
 fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let body = body.to_string();
-    let request = format!(
-        "POST {target} HTTP/1.1\r\nhost: x\r\nidempotency-key: {key}\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    caller.write_all(request.as_bytes()).unwrap();
-    caller
+    let key = format!("idempotency-key: {key}\r\n");
+    http::begin(&daemon.socket, "POST", target, &key, body.to_string())
 }
 
 #[test]
@@ -521,7 +496,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
     let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
-    let call = crate::http::get(&daemon.socket, &target).json();
+    let call = http::get(&daemon.socket, &target).json();
     assert_json!(call["call"]["status"], "success");
     assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
 }
@@ -551,12 +526,7 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
         {"id": "2", "name": "far_echo", "arguments": {}},
         {"id": "3", "name": "calculator", "arguments": {"expression": "1"}},
     ]});
-    let mut caller = UnixStream::connect(&daemon.socket).unwrap();
-    let body = batch.to_string();
-    let length = body.len();
-    let request =
-        format!("POST {BATCH} HTTP/1.1\r\nhost: x\r\n{key}content-length: {length}\r\n\r\n{body}");
-    caller.write_all(request.as_bytes()).unwrap();
+    let _caller = begin(&daemon, BATCH, "b", &batch);
     eventually("the second runs", || server.count("tools/call") == 1);
     let during = post(&daemon.socket, BATCH, key, &batch);
     assert_eq!(during.status, 409);
@@ -577,7 +547,7 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
             assert_eq!(result["error_code"], "unavailable", "{response}");
             let record = result["metadata"]["record_id"]
                 .as_str()
-                .map(|id| crate::http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
+                .map(|id| http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
             let known = record.map(|record| record.json()["call"]["status"].clone());
             assert_eq!(known, status.map(Value::from), "{response}");
             let is_interrupted = result["metadata"].get("interrupted").is_some();

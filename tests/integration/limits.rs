@@ -7,7 +7,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
-use crate::http::get;
+use crate::http::{self, get};
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
 
@@ -257,12 +257,12 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     assert_contains!(whole.head, "content-type: application/json");
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
     assert_eq!(stored_result["bytes"], whole.body.len());
-    let part = crate::http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
+    let part = http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
     assert_contains!(part.head, &range);
     let beyond = "range: bytes=9999999-\r\n";
-    let beyond = crate::http::send(&daemon.socket, "GET", url, beyond, b"");
+    let beyond = http::send(&daemon.socket, "GET", url, beyond, b"");
     assert_eq!(beyond.status, 416);
     let unknown = get(
         &daemon.socket,
@@ -310,46 +310,26 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
 #[test]
 fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     let tokens = "one execute 0123456789abcdefghij;two execute abcdefghij0123456789;boss admin zyxwvutsrqponmlkjihg";
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = port.local_addr().unwrap();
-    drop(port);
+    let address = http::free_address();
     let toml = format!(
         "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
          [executor]\nmax_result_bytes = 10\n"
     );
     let daemon = Daemon::with_config(&toml, &[("TOKENS", tokens)]);
-    let send = |method: &str, path: &str, token: &str, user: &str, body: &str| {
-        use std::io::{Read, Write};
-        let mut stream = std::net::TcpStream::connect(address).unwrap();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
-             authorization: Bearer {token}\r\nx-pillion-user: {user}\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).unwrap();
-        response
+    let send = |line: &str, token: &str, user: &str, body: &str| {
+        let headers = format!("x-pillion-user: {user}\r\n");
+        http::send_with_token(address, token, line, &headers, body)
     };
     let (one, two) = ("0123456789abcdefghij", "abcdefghij0123456789");
-    let execute = "/api/v1/tools/execute/calculator";
-    let response = send(
-        "POST",
-        execute,
-        one,
-        "alice",
-        r#"{"expression": "111111 * 111111"}"#,
-    );
-    let body = response.split_once("\r\n\r\n").unwrap().1;
-    let response: serde_json::Value = serde_json::from_str(body).unwrap();
-    let url = response["result"]["metadata"]["stored_result"]["url"]
-        .as_str()
-        .unwrap();
-    let status = |token, user| send("GET", url, token, user, "")[9..12].to_owned();
-    assert_eq!(status(one, "alice"), "200");
-    assert_eq!(status(one, "bob"), "404");
-    assert_eq!(status(two, "alice"), "404");
-    assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), "200");
+    let execute = "POST /api/v1/tools/execute/calculator";
+    let arguments = r#"{"expression": "111111 * 111111"}"#;
+    let response = send(execute, one, "alice", arguments).json();
+    let url = response["result"]["metadata"]["stored_result"]["url"].as_str();
+    let read = format!("GET {}", url.unwrap());
+    let status = |token, user| send(&read, token, user, "").status;
+    assert_eq!(status(one, "alice"), 200);
+    assert_eq!(status(one, "bob"), 404);
+    assert_eq!(status(two, "alice"), 404);
+    assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), 200);
     drop(daemon);
 }

@@ -22,6 +22,7 @@ mod composed_tools;
 mod config;
 mod core_dumps;
 mod crowd;
+mod event_stream;
 mod events;
 mod executors;
 mod expensive_schemas;

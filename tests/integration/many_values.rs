@@ -59,16 +59,15 @@ fn reply(request: &Value, kind: &str, values: usize, is_stream: bool) -> Hostile
 fn ask(daemon: &Daemon, method: &str, params: &str) -> Value {
     let session = Session::open(&daemon.socket, "2025-06-18", json!({}));
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-    let request = format!(
-        "POST /mcp HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n{}\r\n{body}",
-        body.len(),
-        session.headers
-    );
-    let wait = Duration::from_secs(120);
-    last(&http::exchange_within(
-        &daemon.socket,
-        request.as_bytes(),
-        wait,
+    let (socket, headers) = (&daemon.socket, &session.headers);
+    let timeout = Duration::from_secs(120);
+    last(&http::send_within(
+        socket,
+        "POST",
+        "/mcp",
+        headers,
+        body.as_bytes(),
+        timeout,
     ))
 }
 
@@ -102,7 +101,7 @@ fn a_result_with_too_many_values_is_an_error_before_it_is_parsed() {
         assert!(waited < MAX_WAIT, "{kind}: {waited:?}");
         let growth = resident(&daemon.socket).saturating_sub(before);
         assert!(growth < MAX_GROWTH, "{kind}: {growth} bytes");
-        let called = http::post(&daemon.socket, "/api/v1/tools/execute/echo", "{}").json();
+        let called = http::execute(&daemon.socket, "echo", &json!({}));
         assert_json!(called["result"]["error_code"], "internal_error");
     }
 }

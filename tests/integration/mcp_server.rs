@@ -191,7 +191,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             Mood::Well if request["id"].is_null() => respond(&mut writer, "202 Accepted", "")?,
             Mood::Well => {
                 let listed = tools.to_string();
-                let mut response = respond(&method, &request["params"], &tools);
+                let mut response = rpc_response(&method, &request["params"], &tools);
                 response["jsonrpc"] = json!("2.0");
                 response["id"] = request["id"].clone();
                 if let (Some(Some(who)), "tools/call") = (who, method.as_str()) {
@@ -211,7 +211,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
     }
 }
 
-fn respond(method: &str, params: &Value, tools: &Value) -> Value {
+fn rpc_response(method: &str, params: &Value, tools: &Value) -> Value {
     match method {
         "initialize" => json!({"result": {
             "protocolVersion": "2025-06-18",

@@ -6,14 +6,11 @@
     reason = "parameters are written where they are used"
 )]
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
 use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use crate::chat;
+use crate::event_stream::EventStream;
 use crate::http::{get, post, send};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::reload::reload;
@@ -45,44 +42,6 @@ fn read(daemon: &Daemon, uri: &str) -> Value {
     assert_eq!(contents["uri"], uri, "{response}");
     assert_eq!(contents["mimeType"], "application/json");
     serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
-}
-
-/// A stream of a pack.
-struct Events(BufReader<UnixStream>);
-
-impl Events {
-    fn open(daemon: &Daemon, name: &str, headers: &str) -> Self {
-        let mut stream = UnixStream::connect(&daemon.socket).unwrap();
-        let timeout = Some(Duration::from_secs(20));
-        stream.set_read_timeout(timeout).unwrap();
-        // HTTP/1.0, so the body has no chunks.
-        let head = format!("GET /api/v1/streams/{name} HTTP/1.0\r\nhost: x\r\n{headers}\r\n");
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream);
-        let mut status = String::new();
-        lines.read_line(&mut status).unwrap();
-        assert_contains!(status, " 200 ");
-        Self(lines)
-    }
-
-    /// Returns the id, kind and data of the next event, or `None` at the end.
-    fn next(&mut self) -> Option<(String, String, Value)> {
-        let (mut id, mut kind) = (String::new(), String::new());
-        loop {
-            let mut line = String::new();
-            if self.0.read_line(&mut line).unwrap() == 0 {
-                return None;
-            }
-            match line.trim_end().split_once(": ") {
-                Some(("id", text)) => text.clone_into(&mut id),
-                Some(("event", text)) => text.clone_into(&mut kind),
-                Some(("data", text)) => {
-                    return Some((id, kind, serde_json::from_str(text).unwrap()));
-                }
-                _ => {}
-            }
-        }
-    }
 }
 
 #[test]
@@ -164,10 +123,8 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     );
     let latest = resources[1]["description"].as_str().unwrap();
     assert!(latest.ends_with(": Aria: line 20"), "{latest}");
-    let templates =
-        ask(&daemon.socket, "resources/templates/list", json!({}))["result"]["resourceTemplates"]
-            .as_array()
-            .unwrap();
+    let listed = ask(&daemon.socket, "resources/templates/list", json!({}));
+    let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
     assert_eq!(
         templates[0]["uriTemplate"],
         "transcript://scene/{id}{?limit}"
@@ -262,35 +219,28 @@ fn k2_streams_resume_and_end_with_the_sidecar() {
         (json!("orchestrator"), json!("events://orchestrator"))
     );
     assert_eq!(named(1), (json!("app"), json!("logs://app")));
-    let mut events = Events::open(&daemon, "orchestrator", "");
-    let (position, kind, _) = events.next().unwrap();
-    assert_eq!(kind, "ready");
+    let open = |last_id: Option<&str>| {
+        let header = |id| format!("last-event-id: {id}\r\n");
+        let headers = last_id.map_or_else(String::new, header);
+        EventStream::open(&daemon.socket, "/api/v1/streams/orchestrator", &headers)
+    };
+    let mut events = open(None);
+    let ready = events.expect("ready");
     let act = |message: &str| {
         let action = json!({"scene_id": "cave", "player_msg": message});
         execute(&daemon, "orchestrate_action", action);
     };
     act("one");
     act("two");
-    let (first, kind, data) = events.next().unwrap();
-    assert_eq!(kind, "defense.rejected");
-    assert_eq!(data["scene_id"], "cave");
-    assert_eq!(data["type"], kind);
-    assert_eq!(data["extra"], json!({"reason": "llm_unconfigured"}));
-    let mut again = Events::open(
-        &daemon,
-        "orchestrator",
-        &format!("last-event-id: {position}\r\n"),
-    );
-    assert_eq!(again.next().unwrap().0, first);
-    let mut rest = Events::open(
-        &daemon,
-        "orchestrator",
-        &format!("last-event-id: {first}\r\n"),
-    );
-    assert_eq!(rest.next(), events.next());
-    let mut lost = Events::open(&daemon, "orchestrator", "last-event-id: other-1\r\n");
-    assert_eq!(lost.next().unwrap().1, "reset");
-    assert_eq!(lost.next().unwrap().0, first);
+    let first = events.expect("defense.rejected");
+    assert_eq!(first.data["scene_id"], "cave");
+    assert_eq!(first.data["type"], first.kind);
+    assert_eq!(first.data["extra"], json!({"reason": "llm_unconfigured"}));
+    assert_eq!(open(Some(&ready.id)).next().unwrap().id, first.id);
+    assert_eq!(open(Some(&first.id)).next(), events.next());
+    let mut lost = open(Some("other-1"));
+    lost.expect("reset");
+    assert_eq!(lost.next().unwrap().id, first.id);
     let shown = read(&daemon, "events://orchestrator");
     assert_eq!(shown["events"].as_array().unwrap().len(), 2);
     let logged = read(&daemon, "logs://app");
@@ -493,7 +443,8 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     say(&daemon, "attic", "Hello");
     daemon.kill();
     let daemon = daemon.again();
-    let names: Vec<_> = get(&daemon.socket, scenes).json()["items"]
+    let page = get(&daemon.socket, scenes).json();
+    let names: Vec<_> = page["items"]
         .as_array()
         .unwrap()
         .iter()

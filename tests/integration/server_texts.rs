@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -163,10 +162,7 @@ const TEXT_SOURCES: [TextSource; 20] = [
 
 /// The events that arrive within two seconds, each with its size, and the id of the first.
 fn events(socket: &Path, last_id: Option<&str>, work: impl FnOnce()) -> (Vec<String>, String) {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut stream = http::connect(socket);
     let last_id = last_id
         .map(|id| format!("last-event-id: {id}\r\n"))
         .unwrap_or_default();
@@ -220,12 +216,8 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
                 "/api/v1/servers",
                 "/readyz",
             ] {
-                let response = http::exchange_within(
-                    socket,
-                    format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-                        .as_bytes(),
-                    Duration::from_secs(120),
-                );
+                let timeout = Duration::from_secs(120);
+                let response = http::send_within(socket, "GET", path, "", b"", timeout);
                 let size = response.body.len();
                 let max = TEXT_SOURCES.len() * MAX_BYTES_OF_SERVER + 64 * 1024;
                 assert!(size < max, "{path}: {size} bytes");

@@ -71,10 +71,7 @@ fn sigterm_lets_a_request_in_flight_finish() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
     // The request is in flight once its head was sent: here, the body follows after the signal.
-    let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut stream = crate::http::connect(&daemon.socket);
     let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut go_on = [0; 25];

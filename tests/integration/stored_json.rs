@@ -29,10 +29,9 @@ fn daemon(calls: usize, bytes: usize, settings: &str) -> Daemon {
 fn pages(socket: &Path, path: &str, member: &str) -> Vec<Vec<Value>> {
     let (mut pages, mut query) = (Vec::new(), String::new());
     loop {
-        let request = format!(
-            "GET {path}?limit=1000{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        );
-        let reply = http::exchange_within(socket, request.as_bytes(), Duration::from_secs(120));
+        let target = format!("{path}?limit=1000{query}");
+        let timeout = Duration::from_secs(120);
+        let reply = http::send_within(socket, "GET", &target, "", b"", timeout);
         assert_eq!(reply.status, 200);
         let response = reply.json();
         pages.push(response[member].as_array().unwrap().clone());

@@ -73,10 +73,7 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
 fn a_call_in_flight_finishes_in_its_original_sidecar() {
     use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    let mut stream = std::os::unix::net::UnixStream::connect(&daemon.socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
+    let mut stream = http::connect(&daemon.socket);
     let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut go_on = [0; 25];

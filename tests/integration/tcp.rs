@@ -12,12 +12,13 @@ mod slow_readers;
 mod stopped;
 mod workers;
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::http::{self, TCP_TIMEOUT, free_address};
 use crate::program::{self, Daemon, eventually};
 use crate::routes::mcp::{ACCEPT, stateless};
 
@@ -57,26 +58,14 @@ impl Server {
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(120)))
-            .unwrap();
+        stream.set_read_timeout(Some(TCP_TIMEOUT)).unwrap();
         stream
     }
 
     /// Sends one request with these header lines. Returns status, head and body.
     fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
-        let mut stream = self.connect();
-        let length = body.len();
-        let text = format!(
-            "{request} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-        );
-        stream.write_all(text.as_bytes()).unwrap();
-        let mut response = Vec::new();
-        drop(stream.read_to_end(&mut response));
-        let response = String::from_utf8(response).unwrap();
-        let (head, body) = response.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_lowercase(), body.to_owned())
+        let reply = http::send_over_tcp(self.address, request, headers, body);
+        (reply.status, reply.head.clone(), reply.text())
     }
 
     /// Like [`send`](Self::send), with this token and the host of this machine.
@@ -94,11 +83,6 @@ fn tokens() -> String {
          admin admin {ADMIN}; other admin {OTHER_ADMIN} tools=calculator; \
          approver approve {APPROVER}; aide approve {HER_APPROVER} user=alice"
     )
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 #[test]

@@ -284,9 +284,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
 
 #[test]
 fn m1_a_dead_collector_is_logged_once_and_delays_nothing() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", closed.local_addr().unwrap());
-    drop(closed);
+    let url = format!("http://{}", http::free_address());
     let mut daemon = traced(&server(), &url, &[("OTEL_BSP_MAX_QUEUE_SIZE", "16")]);
     for _ in 0..100 {
         assert_eq!(call(&daemon, "get_time", "01").status, 200);

@@ -4,17 +4,10 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::http::connect;
 use crate::program::Daemon;
 
 const MIB: usize = 1024 * 1024;
-
-fn connect(daemon: &Daemon) -> UnixStream {
-    let stream = UnixStream::connect(&daemon.socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    stream
-}
 
 /// Sends the whole request, then reads the response.
 fn respond(mut stream: UnixStream, request: &[u8]) -> String {
@@ -44,7 +37,7 @@ fn l1_a_client_that_sends_an_oversized_body_gets_the_error() {
         b"\r\n0\r\n\r\n".to_vec(),
     ];
     for request in [announced, chunked.concat()] {
-        let response = respond(connect(&daemon), &request);
+        let response = respond(connect(&daemon.socket), &request);
         assert_starts_with!(response, "HTTP/1.1 413");
         assert_contains!(response, "\"error_code\":\"invalid_input\"");
     }
@@ -58,9 +51,9 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
             "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
             "y".repeat(length)
         );
-        let at_once = respond(connect(&daemon), head.as_bytes());
+        let at_once = respond(connect(&daemon.socket), head.as_bytes());
         assert!(at_once.starts_with("HTTP/1.1 431"), "{length}: {at_once}");
-        let mut stream = connect(&daemon);
+        let mut stream = connect(&daemon.socket);
         let (first, rest) = head.as_bytes().split_at(4_000);
         stream.write_all(first).unwrap();
         std::thread::sleep(Duration::from_millis(50));
@@ -74,7 +67,10 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
         "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
         "y".repeat(8_000)
     );
-    assert_starts_with!(respond(connect(&daemon), fits.as_bytes()), "HTTP/1.1 200");
+    assert_starts_with!(
+        respond(connect(&daemon.socket), fits.as_bytes()),
+        "HTTP/1.1 200"
+    );
 }
 
 #[test]
@@ -83,7 +79,7 @@ fn l1_a_uri_that_is_too_long_is_rejected() {
     let ask = |length: usize| {
         let path = "x".repeat(length);
         let head = format!("GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        respond(connect(&daemon), head.as_bytes())
+        respond(connect(&daemon.socket), head.as_bytes())
     };
     assert_starts_with!(ask(70_000), "HTTP/1.1 414");
     assert_starts_with!(ask(60_000), "HTTP/1.1 404");

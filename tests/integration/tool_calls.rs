@@ -158,8 +158,9 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         assert_eq!(client.status().unwrap().store_error, None);
     }
     drop(sidecar);
-    let store = directory.path().join("pillion.db").to_str().unwrap();
-    let daemon = Daemon::with_config("", &[("PILLION__STORE__LOCATION", store)]);
+    let store = directory.path().join("pillion.db");
+    let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
+    let daemon = Daemon::with_config("", &[variable]);
     let client = Client::builder(&daemon.socket).build();
     for id in recorded {
         let shown = String::from_utf8(client.raw().tool_call(&id).unwrap()).unwrap();

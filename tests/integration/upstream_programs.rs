@@ -65,11 +65,8 @@ fn family(daemon: &Daemon) -> Vec<u64> {
 
 /// Returns how many calls the server's process has received, this one included.
 fn calls_seen(daemon: &Daemon) -> usize {
-    let seen = call(daemon, "seen")["data"]["seen"]
-        .clone()
-        .as_array()
-        .unwrap()
-        .iter();
+    let result = call(daemon, "seen");
+    let seen = result["data"]["seen"].as_array().unwrap().iter();
     seen.filter(|method| *method == "tools/call").count()
 }
 

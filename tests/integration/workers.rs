@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::event_stream::EventStream;
 use crate::http;
 use crate::program::{Daemon, eventually, run, stdout};
 
@@ -143,9 +144,8 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let tools = mcp(&daemon.socket, "tools/list", "", &request)["result"]["tools"]
-        .as_array()
-        .unwrap();
+    let response = mcp(&daemon.socket, "tools/list", "", &request);
+    let tools = response["result"]["tools"].as_array().unwrap();
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
@@ -278,19 +278,10 @@ fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
 }
 
 /// Returns the names in the next `tools.changed` event of a stream.
-fn next_change(events: &mut impl BufRead) -> [Value; 3] {
-    loop {
-        let mut line = String::new();
-        assert_ne!(events.read_line(&mut line).unwrap(), 0);
-        let data: Option<Value> = line
-            .strip_prefix("data: ")
-            .map(str::trim_end)
-            .map(|data| serde_json::from_str(data).unwrap());
-        if let Some(data) = data.filter(|data| data.get("added").is_some()) {
-            assert_eq!(data["server"], Value::Null);
-            return ["added", "changed", "removed"].map(|key| data[key].clone());
-        }
-    }
+fn next_change(events: &mut EventStream) -> [Value; 3] {
+    let data = events.next().unwrap().data;
+    assert_eq!(data["server"], Value::Null);
+    ["added", "changed", "removed"].map(|key| data[key].clone())
 }
 
 #[test]
@@ -318,18 +309,7 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
 #[test]
 fn f5_added_and_removed_tools_of_workers_are_announced() {
     let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n", &[]);
-    let mut events = UnixStream::connect(&daemon.socket).unwrap();
-    let timeout = Some(Duration::from_secs(20));
-    events.set_read_timeout(timeout).unwrap();
-    let request = "GET /api/v1/events?types=tools HTTP/1.0\r\nhost: x\r\n\r\n";
-    events.write_all(request.as_bytes()).unwrap();
-    let mut events = BufReader::new(events);
-    while {
-        let mut line = String::new();
-        events.read_line(&mut line).unwrap();
-        !line.contains("ready")
-    } {}
-
+    let (mut events, _) = EventStream::from_now(&daemon.socket, "?types=tools");
     let worker = Worker::connect(&daemon.socket, &greet());
     assert_eq!(
         next_change(&mut events),

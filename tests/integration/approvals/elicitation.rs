@@ -1,13 +1,13 @@
 //! Calls over `/mcp` that need approval.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use super::{ALWAYS, approval_id, calculate, decide};
 use crate::http;
+use crate::http::{free_address, send_with_token};
 use crate::program::{Daemon, pillion};
 use crate::routes::mcp::{Session, last, stateless};
 
@@ -157,56 +157,28 @@ fn g3_the_first_decision_counts() {
     assert_eq!(status(&daemon, &newest(&daemon))["status"], "denied");
 }
 
-/// Sends one request over TCP with a token. Returns the status and the body.
-fn over_tcp(
-    address: SocketAddr,
-    token: &str,
-    request: &str,
-    headers: &str,
-    body: &str,
-) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let length = body.len();
-    let text = format!(
-        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut response = String::new();
-    drop(stream.read_to_string(&mut response));
-    let (head, body) = response.split_once("\r\n\r\n").unwrap();
-    (
-        head.split(' ').nth(1).unwrap().parse().unwrap(),
-        body.to_owned(),
-    )
-}
-
 #[test]
 fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let (runner, boss) = ("runner-runner-runner-1", "boss-boss-boss-boss-1");
     let tokens = format!("ci execute {runner}; boss approve {boss}");
     let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{ALWAYS}");
     let daemon = Daemon::with_config(&config, &[("TOKENS", &tokens)]);
-    let (_, body) = over_tcp(
-        address,
-        runner,
-        "POST /api/v1/tools/execute/calculator",
-        "",
-        "{\"expression\": \"6 * 7\"}",
-    );
-    let response: Value = serde_json::from_str(&body).unwrap();
-    let id = approval_id(&response["result"]);
+    let send = |token: &str, line: &str, headers: &str, body: &str| {
+        send_with_token(address, token, line, headers, body)
+    };
+    let execute = "POST /api/v1/tools/execute/calculator";
+    let called = send(runner, execute, "", r#"{"expression": "6 * 7"}"#);
+    let id = approval_id(&called.json()["result"]);
     let approve = format!("POST /api/v1/approvals/{id}/approve");
-    assert_eq!(over_tcp(address, runner, &approve, "", "").0, 403);
+    assert_eq!(send(runner, &approve, "", "").status, 403);
     let (headers, request) = stateless("tools/call", call("1"), json!({"elicitation": {}}));
-    let ask = |token: &str| over_tcp(address, token, "POST /mcp", &headers, &request.to_string()).1;
+    let ask = |token: &str| send(token, "POST /mcp", &headers, &request.to_string()).text();
     assert!(ask(runner).contains("approval_required"));
     assert!(ask(boss).contains("input_required"));
-    let (code, body) = over_tcp(address, boss, &approve, "", "");
-    assert_eq!(code, 200, "{body}");
-    assert_contains!(body, "\"decided_by\":\"token:boss\"");
+    let approved = send(boss, &approve, "", "");
+    assert_eq!(approved.status, 200, "{approved:?}");
+    assert_contains!(approved.text(), "\"decided_by\":\"token:boss\"");
     let result = calculate(&daemon.socket, "mallory", "6 * 7", "");
     approval_id(&result);
 }

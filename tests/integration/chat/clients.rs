@@ -1,7 +1,6 @@
 //! The official clients of OpenAI and Anthropic, in `tests/peers/chat`.
 
 use std::collections::HashSet;
-use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse, Peer};
 use serde_json::Value;
 
 use super::config;
+use crate::http;
 use crate::program::{Daemon, stderr, stdout};
 
 const TOKEN: &str = "everything-everything-1";
@@ -47,10 +47,7 @@ async fn speaks(client: &str) {
         return;
     };
     let llm = model().await;
-    let address = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let address = http::free_address();
     let more = format!(
         "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
          [tools.get_time]\nrequire_approval = \"always\"\n"

@@ -1,7 +1,6 @@
 //! The OpenAI-compatible chat completions API with the sidecar's tools.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::Read;
 use std::time::Duration;
 
 use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
@@ -288,13 +287,8 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
     }
     assert_eq!(stored_chats(&daemon), json!([]));
     // A slow response starts early, so that proxies keep the connection open.
-    let mut slow = UnixStream::connect(&daemon.socket).unwrap();
     let body = json!({"messages": [{"role": "user", "content": "Hi"}], "stream": true}).to_string();
-    let head = format!(
-        "POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    slow.write_all((head + &body).as_bytes()).unwrap();
+    let mut slow = http::begin(&daemon.socket, "POST", PATH, "", body);
     slow.set_read_timeout(Some(MINUTE / 2)).unwrap();
     let mut begun = String::new();
     while !begun.contains(r#""role":"assistant""#) {

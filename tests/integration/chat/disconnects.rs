@@ -1,13 +1,12 @@
 //! Clients that disconnect before the response.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use super::config;
+use crate::http::begin;
 use crate::program::{Daemon, eventually};
 
 /// Returns requests for an answer, in every interface.
@@ -35,13 +34,7 @@ async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for stream in [false, true] {
         for (path, body) in requests(stream) {
-            let body = body.to_string();
-            let request = format!(
-                "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            let mut connection = UnixStream::connect(&daemon.socket).unwrap();
-            connection.write_all(request.as_bytes()).unwrap();
+            let connection = begin(&daemon.socket, "POST", path, "", body.to_string());
             eventually("the model receives a request", || llm.in_progress() == 1);
             drop(connection);
             eventually("the request to the provider ends", || {

@@ -1,7 +1,5 @@
 //! Chats of several processes in one store.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
@@ -73,12 +71,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
     let body = r#"{"message": "Still there?"}"#;
-    let length = body.len();
-    let head = format!("POST {target} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
-    let mut connection = UnixStream::connect(&daemon.socket).unwrap();
-    connection
-        .write_all(format!("{head}{body}").as_bytes())
-        .unwrap();
+    let _connection = http::begin(&daemon.socket, "POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
     daemon.kill();
     let daemon = daemon.again();

@@ -41,8 +41,8 @@ fn add(command: &Command, page: &mut String) {
         .map(str::trim_end)
         .filter(|line| !line.starts_with(EXIT_CODES))
         .collect();
-    let help = lines.join("\n").trim_end();
-    write!(page, "\n## {name}\n\n```text\n{help}\n```\n").unwrap();
+    let text = lines.join("\n");
+    write!(page, "\n## {name}\n\n```text\n{}\n```\n", text.trim_end()).unwrap();
     for below in subcommands(command) {
         add(below, page);
     }

@@ -1,12 +1,11 @@
 //! `pillion tokens`, and the access that tokens grant (L3).
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Output;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::http::{free_address, send_with_token};
 use crate::program::{Daemon, eventually, pillion, stderr, stdout};
 
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -33,29 +32,11 @@ fn well(daemon: &Daemon, arguments: &[&str]) -> String {
 
 /// Returns the status of a request with that token.
 fn status(address: SocketAddr, token: &str, request: &str) -> u16 {
-    let response = respond(address, token, request);
-    response.split(' ').nth(1).unwrap().parse().unwrap()
-}
-
-/// Returns the complete response to a request with that token.
-fn respond(address: SocketAddr, token: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
-        .unwrap();
-    let text = format!(
-        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: 0\r\n\r\n"
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    response
+    send_with_token(address, token, request, "", "").status
 }
 
 fn daemon() -> (Daemon, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let toml =
         format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[log]\nfilter = \"trace\"\n");
     (Daemon::with_config(&toml, &[]), address)
@@ -139,14 +120,15 @@ fn l3_a_token_may_have_a_list_of_tools() {
     assert_eq!(words(1), json!(of_few));
     assert!(well(&daemon, &["list"]).contains(&of_few.join(" ")));
     let sees = |token: &str| {
-        let list = respond(address, token, LIST);
+        let list = send_with_token(address, token, LIST, "", "").text();
         ["calculator", "get_time", "roll_dice"].map(|name| list.contains(&format!("{name:?}")))
     };
     assert_eq!(sees(&all), [true; 3]);
     assert_eq!(sees(&few), [true, true, false]);
     let ran = |token: &str, name: &str| {
         let request = format!("POST /api/v1/tools/execute/{name}");
-        !respond(address, token, &request).contains(&format!("Tool '{name}' not found"))
+        let response = send_with_token(address, token, &request, "", "").text();
+        !response.contains(&format!("Tool '{name}' not found"))
     };
     assert_eq!([ran(&all, "roll_dice"), ran(&few, "get_time")], [true; 2]);
     assert!(!ran(&few, "roll_dice"));
@@ -162,9 +144,7 @@ fn l3_a_token_may_have_a_list_of_tools() {
 
 #[test]
 fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = free_address();
     let listed = "listed-listed-listed-listed";
     let toml = format!(
         "[tcp]\nlisten = \"{address}\"\ntokens_store = true\ntokens_env = \"TOKENS\"\n\

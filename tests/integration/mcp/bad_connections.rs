@@ -161,10 +161,8 @@ async fn a_silent_server_times_out_over_every_transport() {
 
 #[tokio::test]
 async fn a_refused_port_is_an_error_over_every_transport() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let origin = format!("http://{}", crate::http::free_address());
     let url = format!("{origin}/mcp?key=hunter2");
-    drop(listener);
     let transports = dialects().map(|(_, transport)| transport);
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
         let client = client(&url, transport);
@@ -202,9 +200,7 @@ async fn a_host_without_an_address_is_an_error() {
 
 #[tokio::test]
 async fn a_server_that_starts_later_is_reached() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = crate::http::free_address();
     let client = client(&format!("http://{address}/mcp"), TransportKind::PostSse);
     roll(&client).await.unwrap_err();
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();

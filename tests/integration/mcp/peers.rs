@@ -23,12 +23,13 @@ fn text(result: &Value) -> &str {
 }
 
 async fn names(client: &McpClient) -> Vec<String> {
-    let tools = client.list_tools().await.unwrap().iter().map(|tool| {
+    let listed = client.list_tools().await.unwrap();
+    let names = listed.iter().map(|tool| {
         let tool: Value = serde_json::from_str(tool.get()).unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object");
         tool["name"].as_str().unwrap().to_owned()
     });
-    tools.collect()
+    names.collect()
 }
 
 /// Makes twenty calls of `tool`, at most five concurrently; each has to return its own answer.

@@ -198,10 +198,7 @@ fn a_chunk_that_breaks_off() {
 fn a_silent_client_is_disconnected() {
     let sidecar = Sidecar::with_config("[http]\nidle_timeout_ms = 200");
     for start in [&b""[..], b"GET /healthz HTTP/1.1\r\nhost:"] {
-        let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let mut stream = http::connect(&sidecar.socket);
         stream.write_all(start).unwrap();
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
@@ -218,10 +215,7 @@ fn a_request_that_is_not_http() {
         b"hello\r\n\r\n",
         &[0; 4096],
     ] {
-        let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let mut stream = http::connect(&sidecar.socket);
         stream.write_all(bytes).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut response = Vec::new();

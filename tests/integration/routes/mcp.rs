@@ -20,14 +20,13 @@ mod stateless;
 mod tools;
 mod without_session;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http::{Reply, send};
+use crate::http::{Reply, begin, send};
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
@@ -143,15 +142,8 @@ pub struct Stream {
 
 impl Stream {
     pub fn open(socket: &Path, verb: &str, headers: &str, body: &str) -> Self {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let timeout = Some(Duration::from_secs(20));
-        stream.set_read_timeout(timeout).unwrap();
-        let length = body.len();
-        let head = format!(
-            "{verb} /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream);
+        let headers = format!("connection: close\r\n{headers}");
+        let mut lines = BufReader::new(begin(socket, verb, "/mcp", &headers, body));
         let mut status = String::new();
         lines.read_line(&mut status).unwrap();
         assert_starts_with!(status, "HTTP/1.1 200");

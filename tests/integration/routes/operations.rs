@@ -51,12 +51,9 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
 
 #[test]
 fn m1_a_cancelled_call_is_not_in_flight() {
-    use std::io::Write;
     let sidecar = Sidecar::start();
-    let mut stream = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
-    let head = "POST /api/v1/tools/execute/sleep HTTP/1.1\r\nhost: x\r\ncontent-length: 13\r\n\r\n";
-    stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(b"{\"ms\": 25000}").unwrap();
+    let target = "/api/v1/tools/execute/sleep";
+    let stream = http::begin(&sidecar.socket, "POST", target, "", r#"{"ms": 25000}"#);
     sidecar.wait_for_sleeps(1);
     assert!(lines(&sidecar).contains("pillion_tool_calls_in_flight 1"));
     drop(stream);

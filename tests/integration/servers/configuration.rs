@@ -376,11 +376,8 @@ async fn e6_protocol_version_and_handshake_can_be_set() {
             ask(&daemon, "POST", &format!("/{name}/connect"), &json!({})).status,
             200
         );
-        let methods = server
-            .requests
-            .all()
-            .iter()
-            .map(|request| request.rpc_method());
+        let requests = server.requests.all();
+        let methods = requests.iter().map(|request| request.rpc_method());
         methods
             .filter(|method| !method.is_empty())
             .collect::<Vec<_>>()

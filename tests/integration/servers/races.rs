@@ -16,10 +16,7 @@ struct Held(UnixStream);
 
 impl Held {
     fn begin(daemon: &Daemon) -> Self {
-        let mut stream = UnixStream::connect(&daemon.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        let mut stream = http::connect(&daemon.socket);
         let head = "POST /api/v1/tools/execute/nothing_of_that_name HTTP/1.1\r\nhost: x\r\n\
                     connection: close\r\ncontent-length: 2\r\n\r\n{";
         stream.write_all(head.as_bytes()).unwrap();

@@ -1,7 +1,7 @@
 //! Servers that are called with the credentials of users (L1).
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use pillion_testkit::Peer;
@@ -62,10 +62,8 @@ fn take(daemon: &Daemon, user: &str) {
 }
 
 fn users(daemon: &Daemon) -> Vec<String> {
-    let list = ask(daemon, "GET", "/far/credentials", &Value::Null).json()["credentials"]
-        .as_array()
-        .unwrap()
-        .iter();
+    let response = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
+    let list = response["credentials"].as_array().unwrap().iter();
     list.map(|entry| entry["user"].as_str().unwrap().to_owned())
         .collect()
 }
@@ -547,9 +545,7 @@ fn g3_an_approval_is_valid_for_one_credential() {
 
 /// Starts a daemon with these tokens. Returns the daemon and its TCP address.
 fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daemon, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let address = http::free_address();
     let config = format!(
         "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}",
         key(directory.path()).display()
@@ -557,7 +553,7 @@ fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daem
     (Daemon::with_config(&config, &[("TOKENS", tokens)]), address)
 }
 
-/// Sends a request with a token. Returns the status and the whole response.
+/// Sends a request with a token. Returns the status and the body.
 fn send(
     address: SocketAddr,
     token: &str,
@@ -565,24 +561,14 @@ fn send(
     user: Option<&str>,
     body: &str,
 ) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let user = user_header(user);
-    let length = body.len();
-    let text = format!(
-        "{request} HTTP/1.1\r\nconnection: close\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-length: {length}\r\n{user}\r\n{body}"
-    );
-    stream.write_all(text.as_bytes()).unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let status = response.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, response)
+    let reply = http::send_with_token(address, token, request, &user_header(user), body);
+    (reply.status, reply.text())
 }
 
 /// Returns the JSON that a token reads there.
 fn read(address: SocketAddr, token: &str, path: &str) -> (u16, Value) {
-    let (status, response) = send(address, token, &format!("GET {path}"), None, "");
-    let (_, body) = response.split_once("\r\n\r\n").unwrap();
-    (status, serde_json::from_str(body).unwrap())
+    let (status, body) = send(address, token, &format!("GET {path}"), None, "");
+    (status, serde_json::from_str(&body).unwrap())
 }
 
 const PLAIN: &str = "plain-plain-plain-plain";

@@ -109,9 +109,8 @@ fn l3_a_token_without_a_tool_of_a_pack_has_no_resources_or_streams_of_the_pack()
             ("resources/list", "resources"),
             ("resources/templates/list", "resourceTemplates"),
         ] {
-            let listed = ask(token, method, json!({}))["result"][key]
-                .as_array()
-                .unwrap();
+            let response = ask(token, method, json!({}));
+            let listed = response["result"][key].as_array().unwrap();
             assert_eq!(!listed.is_empty(), is_there, "{method} {listed:?}");
         }
         for uri in ["logs://app", "metrics://counters", "events://orchestrator"] {

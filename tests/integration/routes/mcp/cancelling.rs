@@ -1,11 +1,10 @@
-use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::{Session, stateless};
+use crate::http;
 use crate::program::eventually;
 use crate::sidecar::Sidecar;
 
@@ -14,12 +13,7 @@ fn since_2026_07_28_a_disconnect_cancels() {
     let sidecar = Sidecar::start();
     let sleep = json!({"name": "sleep", "arguments": {"ms": 25_000}});
     let (headers, body) = stateless("tools/call", sleep, json!({}));
-    let body = body.to_string();
-    let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
-    let length = body.len();
-    let request =
-        format!("POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
-    stream.write_all(request.as_bytes()).unwrap();
+    let stream = http::begin(&sidecar.socket, "POST", "/mcp", &headers, body.to_string());
     sidecar.wait_for_sleeps(1);
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 0);
     drop(stream);
@@ -48,18 +42,13 @@ fn before_2026_07_28_only_a_notification_cancels() {
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
 
     let body = call("two").to_string();
-    let length = body.len();
-    let mut stream = UnixStream::connect(&sidecar.socket).unwrap();
-    let headers = &session.headers;
-    let request =
-        format!("POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n{headers}\r\n{body}");
-    stream.write_all(request.as_bytes()).unwrap();
+    let stream = http::begin(&sidecar.socket, "POST", "/mcp", &session.headers, body);
     sidecar.wait_for_sleeps(2);
     drop(stream);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
     // The end of the session ends its requests.
-    let ended = crate::http::send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"");
+    let ended = http::send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"");
     assert_eq!(ended.status, 200);
     eventually("the call is given up", || {
         sidecar.sleeps_ended.load(Ordering::SeqCst) == 2

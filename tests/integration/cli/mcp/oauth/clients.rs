@@ -80,8 +80,9 @@ fn configuration(server: &FakeOAuth) -> NamedTempFile {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_configuration_of_a_server_may_contain_its_client() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let file = configuration(&server).path().to_str().unwrap();
-    let arguments = ["call", "--server", "dice", "roll", "--config", file];
+    let file = configuration(&server);
+    let path = file.path().to_str().unwrap();
+    let arguments = ["call", "--server", "dice", "roll", "--config", path];
     // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
     let reported = stderr(&output);
