@@ -391,7 +391,7 @@ struct ClosedSidecar {
 impl ClosedSidecar {
     fn start() -> Self {
         let daemon = Daemon::with_config(CLOSED, &[]);
-        let config = daemon.directory().join("pillion.toml");
+        let config = daemon.config_path();
         Self { daemon, config }
     }
 

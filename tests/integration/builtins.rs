@@ -232,7 +232,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     };
     without(&daemon);
     let socket = daemon.socket.to_str().unwrap();
-    let keys = || stdout(&run(&["tools", "keys", "--socket", socket], &[]));
+    let keys = || stdout(&daemon.run(&["tools", "keys"]));
     assert_contains!(keys(), "web_search  brave    none");
 
     let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket])
@@ -250,7 +250,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     assert_contains!(keys(), "web_search  brave    vault");
 
     // A provider without keys has another error than an unknown tool.
-    let set_key = |tool: &str| stderr(&run(&["tools", "set-key", tool, "--socket", socket], &[]));
+    let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
     assert!(set_key("nope").contains("no built-in tool with this name"));
     assert_contains!(
         set_key("get_weather"),
@@ -261,23 +261,18 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     without(&daemon);
     assert_eq!(server.requests.all().len(), 1);
     reload(&daemon, &config("brave"));
-    let removed = run(
-        &["tools", "remove-key", "web_search", "--socket", socket],
-        &[],
-    );
+    let removed = daemon.run(&["tools", "remove-key", "web_search"]);
     assert!(removed.status.success(), "{removed:?}");
     without(&daemon);
     assert_eq!(
-        run(
-            &["tools", "remove-key", "get_time", "--socket", socket],
-            &[]
-        )
-        .status
-        .code(),
+        daemon
+            .run(&["tools", "remove-key", "get_time"])
+            .status
+            .code(),
         Some(1)
     );
     assert!(!daemon.log().contains(KEY));
-    let store = std::fs::read(daemon.directory().join("pillion.db")).unwrap();
+    let store = std::fs::read(daemon.store_path()).unwrap();
     assert!(
         !store
             .windows(KEY.len())

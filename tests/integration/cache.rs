@@ -5,7 +5,7 @@ use pillion_wire::ExecuteResponse;
 use serde_json::{Value, json};
 
 use crate::http::get;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, server_entry};
 use crate::program::Daemon;
 use crate::routes::mcp::ask;
 
@@ -15,11 +15,7 @@ fn server() -> McpServer {
 }
 
 fn start(server: &McpServer, more: &str) -> Daemon {
-    let toml = format!(
-        "{more}\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-         transport = \"streamable_http\"\n",
-        server.url
-    );
+    let toml = server_entry("far", &server.url, more);
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     daemon

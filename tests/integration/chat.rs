@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 
 use crate::approvals::decide;
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, server_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
@@ -357,10 +357,7 @@ async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
         LlmResponse::text("Done."),
     ])
     .await;
-    let servers = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-        server.url
-    );
+    let servers = server_entry("far", &server.url, "");
     let sees_servers = "function_calling = true, mcp = true";
     let config = config(&llm, &servers).replace("function_calling = true", sees_servers);
     let daemon = Daemon::with_config(&config, &[]);
@@ -388,8 +385,7 @@ async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
     );
     let daemon = Daemon::with_config(&config(&llm, &more), &[]);
     let line_of = |model: &str, tool: &str| {
-        let socket = daemon.socket.to_str().unwrap();
-        let output = run(&["models", "show", model, "--socket", socket], &[]);
+        let output = daemon.run(&["models", "show", model]);
         let table = stdout(&output);
         let line = table
             .lines()
@@ -553,10 +549,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
         rest.split_whitespace().next().unwrap().to_owned()
     };
     let (approval, id) = (word_after("approvals approve "), word_after("--resume "));
-    let approved = run(
-        &["approvals", "approve", &approval, "--socket", socket],
-        &[],
-    );
+    let approved = daemon.run(&["approvals", "approve", &approval]);
     assert!(approved.status.success(), "{approved:?}");
     let output = run(&["chat", "--socket", socket, "--resume", &id], &[]);
     assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");

@@ -135,7 +135,7 @@ fn f4_calls_have_the_time_of_the_clock_and_are_listed_once() {
 
 #[test]
 fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let clock = Clock::new();
     let daemon = clock.daemon(&format!(
         "[tools.calculator]\nrate_limit = {{ per_hour = 2 }}\n[tools.far_echo]\ntimeout_ms = 1500\n\

@@ -161,7 +161,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
 
 #[test]
 fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let toml = format!(
         "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
          [[composed_tools]]\nname = \"twice\"\ndescription = \"Asks a server twice\"\n\
@@ -207,7 +207,7 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
 
 #[test]
 fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let toml = format!(
         "[tools.chain]\ntimeout_ms = 500\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::event_stream::EventStream;
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{Daemon, eventually, pillion};
 
 fn calculate(socket: &Path) {
@@ -93,11 +93,8 @@ fn f4_each_status_of_a_call_is_an_event() {
 
 #[test]
 fn f4_the_event_of_a_cancelled_call_has_its_id() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let config = detected_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&config, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     server.set_mood(Mood::Asleep);
@@ -184,11 +181,7 @@ fn g3_approvals_and_reloads_are_events() {
     assert_eq!(decided["id"], id);
     assert_eq!(decided["reason"], "no");
     assert!(decided["decided_by"].as_str().unwrap().starts_with("uid:"));
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let file = daemon.config_path();
     std::fs::write(&file, "nonsense").unwrap();
     daemon.signal(nix::sys::signal::Signal::SIGHUP);
     let received = listener.expect("configuration.reloaded").data;

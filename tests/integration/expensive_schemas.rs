@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::workers::Worker;
 
@@ -88,10 +88,7 @@ fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
 fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
     let entries = servers.iter().map(|(label, server)| {
         let url = &server.url;
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n\
-             transport = \"streamable_http\"\n\n"
-        )
+        server_entry(label, url, "")
     });
     let settings = "[mcp]\ndiscovery_timeout_ms = 120000\n";
     let daemon = Daemon::with_config(&(settings.to_owned() + &entries.collect::<String>()), &[]);
@@ -110,7 +107,7 @@ fn a_list_of_expensive_schemas_delays_no_other_request() {
         listed.push(tool("costly", &expensive(20)));
         listed.push(tool("sibling", &json!({"type": "object"})));
         let evil = McpServer::start(json!(listed));
-        let well = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+        let well = McpServer::echo();
         let daemon = daemon(&[("evil", &evil), ("well", &well)]);
         let socket = &daemon.socket;
         assert_eq!(call(socket, "well_echo", &json!({}))["success"], true);

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::routes::mcp::{Session, last};
 
@@ -70,9 +71,8 @@ fn server(method: &'static str, body: &str) -> String {
 
 fn daemon(hostile: &str) -> Daemon {
     let well = hostile_server::start(HostileReply::well);
-    let servers = [("evil", hostile), ("well", &well)].map(|(label, url)| {
-        format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n")
-    });
+    let servers =
+        [("evil", hostile), ("well", &well)].map(|(label, url)| server_entry(label, url, ""));
     let daemon = Daemon::with_config(&servers.concat(), &[]);
     let called = http::execute(&daemon.socket, "well_echo", &json!({}));
     assert_json!(called["result"]["success"], true);

@@ -7,7 +7,7 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply, send};
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
@@ -23,15 +23,11 @@ fn is_replayed(reply: &Reply) -> bool {
     reply.head.contains("idempotency-replayed: true")
 }
 
-fn server() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
-
 fn config(server: &McpServer, timeout_ms: u32) -> String {
-    format!(
-        "[executor]\ntimeout_ms = {timeout_ms}\n\
-         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-        server.url
+    server_entry(
+        "far",
+        &server.url,
+        &format!("[executor]\ntimeout_ms = {timeout_ms}"),
     )
 }
 
@@ -42,7 +38,7 @@ fn discover(daemon: &Daemon) {
 
 #[test]
 fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
     let arguments = json!({"a": 1, "b": 2});
@@ -123,7 +119,7 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
 
 #[test]
 fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
-    let server = server();
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&config(&server, 3_000), &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
@@ -146,7 +142,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
 
 #[test]
 fn an_expired_key_does_not_run_twice_concurrently() {
-    let server = server();
+    let server = McpServer::echo();
     let toml = format!(
         "[http]\nidempotency_ttl_ms = 50\n{}",
         config(&server, 2_000)
@@ -172,7 +168,7 @@ fn an_expired_key_does_not_run_twice_concurrently() {
 
 #[test]
 fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 60_000), &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
@@ -206,7 +202,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
 #[test]
 fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
     for options in [&[][..], &["--take-over"]] {
-        let server = server();
+        let server = McpServer::echo();
         let daemon = Daemon::with_config(
             &config(&server, 60_000),
             &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
@@ -250,7 +246,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
 
 #[test]
 fn a_call_with_a_key_continues_after_its_caller_disconnects() {
-    let server = server();
+    let server = McpServer::echo();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
     let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
     discover(&daemon);
@@ -289,7 +285,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 
 #[test]
 fn requests_that_continue_after_a_disconnect_are_limited() {
-    let server = server();
+    let server = McpServer::echo();
     let toml = format!("[http]\nmax_detached = 1\n{}", config(&server, 10_000));
     let daemon = Daemon::with_config(&toml, &[]);
     discover(&daemon);
@@ -364,7 +360,7 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
 
 #[test]
 fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(
         &config(&server, 30_000),
         &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
@@ -418,7 +414,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         ("max_calls = 2", 4),
         ("max_calls = 2\nmax_bytes = 100", 4),
     ] {
-        let server = server();
+        let server = McpServer::echo();
         let toml = format!("[call_log]\n{limit}\n{}", config(&server, 30_000));
         let mut daemon = Daemon::with_config(&toml, &[]);
         discover(&daemon);
@@ -455,7 +451,7 @@ fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
 
 #[test]
 fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
     let key = "idempotency-key: b\r\n";
@@ -516,7 +512,7 @@ fn an_empty_batch_with_a_key_has_an_empty_response() {
 
 #[test]
 fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
@@ -582,7 +578,7 @@ fn invalid_keys_and_keys_without_a_store_are_rejected() {
 fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     const CALLERS: usize = 4;
     const KEYS: usize = 30;
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
     discover(&daemon);
     let socket = daemon.socket.clone();

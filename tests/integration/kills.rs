@@ -168,7 +168,7 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
     let mut random = StdRng::seed_from_u64(seed);
     let toml = "[executor]\ntimeout_ms = 20000\n[tools.roll_dice]\nrequire_approval = \"always\"\n[approvals]\nmax_pending = 100000\n";
     let mut daemon = Daemon::with_config(toml, &[]);
-    let store = daemon.directory().join("pillion.db");
+    let store = daemon.store_path();
     let mut acknowledged = Acknowledged::default();
     let mut tokens = Vec::new();
     for round in 0..rounds {

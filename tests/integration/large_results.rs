@@ -7,6 +7,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::{Daemon, pillion, stderr, stdout};
 use crate::routes::mcp::{Session, ask};
 
@@ -52,13 +53,7 @@ async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
         .on("tools/call", move |_| Reply::raw_result(&response))
         .start();
     // Results are offloaded to files only if configured.
-    let daemon = Daemon::with_config(
-        &format!(
-            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        ),
-        &[],
-    );
+    let daemon = Daemon::with_config(&server_entry("far", &server.url, ""), &[]);
     // REST embeds the result in its own response, with the same values in the same order.
     let rest = http::post(&daemon.socket, "/api/v1/tools/execute/far_roll", "{}");
     assert_eq!(rest.status, 200);

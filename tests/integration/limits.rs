@@ -8,7 +8,7 @@ use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::http::{self, get};
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 
 fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
@@ -77,12 +77,8 @@ fn c7_limit_counts_survive_a_takeover() {
 
 #[test]
 fn c7_the_limit_of_a_server_survives_a_crash() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
-         rate_limit = {{ per_day = 1 }}\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = server_entry("far", &server.url, "rate_limit = { per_day = 1 }");
     let mut daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     assert!(call(&daemon.socket, "far_echo", "alice").success);
@@ -100,9 +96,7 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     let (far, near) = (McpServer::start(tools.clone()), McpServer::start(tools));
     let server = |label: &str, server: &McpServer| {
         let url = &server.url;
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
-        )
+        server_entry(label, url, "")
     };
     let toml = format!(
         "[executor]\ntimeout_ms = 15000\n{}max_concurrent = 2\n{}",
@@ -147,11 +141,7 @@ fn endless() -> Value {
 #[test]
 fn c3_endless_argument_checks_delay_no_other_call() {
     let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
-    let toml = format!(
-        "[executor]\ntimeout_ms = 8000\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-         transport = \"streamable_http\"\n",
-        server.url
-    );
+    let toml = server_entry("far", &server.url, "[executor]\ntimeout_ms = 8000");
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     let socket = &daemon.socket;
@@ -182,7 +172,7 @@ fn c3_endless_argument_checks_delay_no_other_call() {
 
 #[test]
 fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let toml = format!(
         "[executor]\nmax_concurrent_total = 1\nmax_queued = 2\ntimeout_ms = 3000\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
@@ -223,12 +213,8 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
 
 /// Starts a server whose `echo` returns its arguments, and a sidecar with these settings.
 fn echoing(settings: &str) -> (McpServer, Daemon) {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "{settings}\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-         transport = \"streamable_http\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = server_entry("far", &server.url, settings);
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     (server, daemon)

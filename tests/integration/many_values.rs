@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::routes::mcp::{Session, last};
 
@@ -73,10 +74,7 @@ fn ask(daemon: &Daemon, method: &str, params: &str) -> Value {
 
 fn daemon(kind: &'static str, values: usize, is_stream: bool) -> Daemon {
     let url = hostile_server::start(move |request| reply(request, kind, values, is_stream));
-    let server = format!(
-        "[[mcp_servers]]\nlabel = \"evil\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n\
-         tool_prefix = \"\"\n"
-    );
+    let server = server_entry("evil", &url, "tool_prefix = \"\"");
     Daemon::with_config(&server, &[])
 }
 

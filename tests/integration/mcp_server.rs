@@ -44,6 +44,11 @@ pub enum Mood {
 }
 
 impl McpServer {
+    /// Starts a server with a tool `echo` that accepts any arguments.
+    pub fn echo() -> Self {
+        Self::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
+    }
+
     pub fn start(tools: Value) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -297,4 +302,19 @@ fn respond(writer: &mut TcpStream, status: &str, body: &str) -> Option<()> {
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
     )
     .ok()
+}
+
+/// Returns the configuration of a server that speaks Streamable HTTP. `more` has further settings of
+/// the server, and then other sections.
+pub fn server_entry(label: &str, url: &str, more: &str) -> String {
+    detected_entry(
+        label,
+        url,
+        &format!("transport = \"streamable_http\"\n{more}"),
+    )
+}
+
+/// Like [`server_entry`], for a server whose transport is detected.
+pub fn detected_entry(label: &str, url: &str, more: &str) -> String {
+    format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
 }

@@ -6,7 +6,7 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::routes::mcp::{ask, stateless};
 use crate::sidecar::Sidecar;
@@ -25,10 +25,7 @@ fn tools_of(names: &[&str]) -> Value {
 
 fn entry(label: &str, server: &McpServer, more: &str) -> String {
     let url = &server.url;
-    format!(
-        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n\
-         transport = \"streamable_http\"\n{more}\n"
-    )
+    server_entry(label, url, more)
 }
 
 /// Returns the tools of servers as pairs of name and label.

@@ -85,8 +85,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     );
     assert_eq!(batch.json()["results"][0]["error_code"], "denied");
 
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["servers", "tools", "far", "--socket", socket], &[]);
+    let output = daemon.run(&["servers", "tools", "far"]);
     assert_contains!(stdout(&output), "far_new");
     assert_contains!(
         stderr(&output),

@@ -60,6 +60,13 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Returns the standard error of a command that has to exit with this code.
+pub fn failure(output: &Output, code: i32) -> String {
+    let error = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{error}");
+    error
+}
+
 /// Waits until a condition holds, at most two minutes: other programs may need the processors.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -161,6 +168,30 @@ impl Daemon {
     /// Returns the directory of the configuration and of `pillion.db`.
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    pub fn config_path(&self) -> PathBuf {
+        self.directory().join("pillion.toml")
+    }
+
+    pub fn store_path(&self) -> PathBuf {
+        self.directory().join("pillion.db")
+    }
+
+    /// Returns a command with the socket, configuration and store of this daemon in its environment.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = pillion(arguments);
+        command
+            .env("PILLION_SOCKET", &self.socket)
+            .env("PILLION_CONFIG", self.config_path())
+            .env("PILLION__STORE__LOCATION", self.store_path());
+        command
+    }
+
+    /// Runs a command with the option `--socket` until it exits.
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        let socket = ["--socket", self.socket.to_str().unwrap()];
+        run(&[arguments, &socket].concat(), &[])
     }
 
     pub fn log(&self) -> String {

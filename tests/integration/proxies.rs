@@ -28,7 +28,7 @@ fn proxy() -> (String, Arc<AtomicUsize>) {
 
 #[test]
 fn l2_requests_to_this_machine_bypass_proxies() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let by_name = server.url.replace("127.0.0.1", "localhost");
     assert_ne!(by_name, server.url);
     let (proxy, connections) = proxy();

@@ -6,25 +6,16 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::workers::Worker;
 
 fn file(daemon: &Daemon) -> PathBuf {
-    daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml")
+    daemon.config_path()
 }
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {
-    let entry = |(label, server): &(&str, &McpServer)| {
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\n",
-            server.url
-        )
-    };
+    let entry = |(label, server): &(&str, &McpServer)| detected_entry(label, &server.url, "");
     servers.iter().map(entry).collect()
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::detected_entry;
 use crate::program::Daemon;
 
 /// Maximum size of what one server adds to a listing, in bytes. A text of 4 KiB has at most six
@@ -196,7 +197,7 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
                 let text = format!("{count} {}", long.repeat(1_500_000 / long.len()));
                 reply(request, &text)
             });
-            format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n")
+            detected_entry(label, &url, "")
         });
         let toml = format!("[mcp]\nretry_after_ms = 1\n{}", servers.collect::<String>());
         let daemon = Daemon::with_config(&toml, &[]);
@@ -265,10 +266,7 @@ fn a_change_of_many_tools_is_one_short_event() {
         let result = json!({"tools": tools});
         rpc_if(request, "tools/list", &format!(r#""result":{result}"#))
     });
-    let daemon = Daemon::with_config(
-        &format!("[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n"),
-        &[],
-    );
+    let daemon = Daemon::with_config(&detected_entry("far", &url, ""), &[]);
     let (lines, _) = events(&daemon.socket, None, || {
         assert_eq!(http::get(&daemon.socket, "/api/v1/tools/").status, 200);
     });

@@ -13,14 +13,9 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
-use crate::mcp_server::McpServer;
 use crate::program::Daemon;
 
 const SERVERS: &str = "/api/v1/servers";
-
-fn echo() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
 
 fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
     let body = if body.is_null() {

@@ -9,7 +9,7 @@ use pillion_testkit::{FakeLlm, LlmResponse, Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
 use crate::http::{Reply, get, post, send};
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::store_file::lock;
 
@@ -20,10 +20,6 @@ const TIMEOUT: Duration = Duration::from_millis(500);
 const ALLOWANCE: Duration = Duration::from_millis(1_000 + 700);
 
 const ECHO: &str = "/api/v1/tools/execute/far_echo";
-
-fn server() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
 
 fn config(server: &McpServer, more: &str) -> String {
     format!(
@@ -172,7 +168,7 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
             let relay = PostgresRelay::to(&postgres);
             scope.spawn(move || {
                 let _inside = handle.enter();
-                let server = server();
+                let server = McpServer::echo();
                 let responses = std::iter::repeat_n(LlmResponse::text("Hello."), 100);
                 let llm = handle.block_on(FakeLlm::start(responses));
                 let toml = crate::chat::config(&llm, &config(&server, case.config));
@@ -190,7 +186,7 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
 
 #[test]
 fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
-    let server = server();
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&config(&server, ""), &[]);
     get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);
@@ -230,7 +226,7 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
 
 #[test]
 fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
-    let server = server();
+    let server = McpServer::echo();
     let mut daemon = Daemon::with_config(&config(&server, ""), &[]);
     get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);
@@ -252,17 +248,12 @@ fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
 
 #[test]
 fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeout() {
-    let server = server();
+    let server = McpServer::echo();
     server.set_mood(Mood::Asleep);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let llm = runtime.block_on(FakeLlm::start([LlmResponse::text("Hello.")]));
-    let far = |timeouts: &str| {
-        format!(
-            "{timeouts}[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        )
-    };
+    let far = |timeouts: &str| server_entry("far", &server.url, timeouts);
     let lists = far("[mcp]\ndiscovery_timeout_ms = 2000\nretry_after_ms = 0\n");
     let daemon = Daemon::with_config(&lists, &[]);
     thread::scope(|scope| {

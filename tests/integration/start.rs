@@ -58,7 +58,7 @@ fn c7_a_start_does_not_wait_for_the_count_of_recorded_calls_and_limits_hold() {
         .build();
     runtime
         .unwrap()
-        .block_on(record(&daemon.directory().join("pillion.db"), number));
+        .block_on(record(&daemon.store_path(), number));
 
     let start = Instant::now();
     let daemon = daemon.again();

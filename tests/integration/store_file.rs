@@ -21,7 +21,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon)["success"], true);
     assert_eq!(http::get(&daemon.socket, "/readyz").status, 200);
-    let file = daemon.directory().join("pillion.db");
+    let file = daemon.store_path();
     let moved = daemon.directory().join("moved.db");
     fs::rename(&file, &moved).unwrap();
     let rejected = calculate(&daemon);

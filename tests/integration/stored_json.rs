@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::hostile_server::{self, HostileReply};
 use crate::http;
+use crate::mcp_server::detected_entry;
 use crate::program::Daemon;
 
 const MIB: u64 = 1024 * 1024;
@@ -14,7 +15,7 @@ const MIB: u64 = 1024 * 1024;
 /// Starts a daemon that has run `calls` calls with `bytes` bytes of empty arrays.
 fn daemon(calls: usize, bytes: usize, settings: &str) -> Daemon {
     let url = hostile_server::start(HostileReply::well);
-    let server = format!("[[mcp_servers]]\nlabel = \"s\"\nurl = \"{url}\"\n");
+    let server = detected_entry("s", &url, "");
     let daemon = Daemon::with_config(&format!("{settings}{server}"), &[]);
     let arrays = vec!["[]"; bytes / 3].join(",");
     for nth in 0..calls {

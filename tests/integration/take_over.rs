@@ -9,7 +9,7 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{self, Daemon, Guarded, eventually, pillion};
 
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
@@ -95,11 +95,8 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
 
 #[test]
 fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntimeout_ms = 3000\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "timeout_ms = 3000");
     let daemon = Daemon::with_config(&toml, &[]);
     let client = Client::new(&daemon.socket);
     client.list_tools(None).unwrap();

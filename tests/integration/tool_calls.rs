@@ -11,7 +11,7 @@ use pillion_testkit::{Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -74,11 +74,8 @@ fn f4_recorded_calls_survive_a_restart() {
 
 #[test]
 fn f4_a_running_call_is_interrupted_after_a_crash() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
-        server.url
-    );
+    let server = McpServer::echo();
+    let config = server_entry("far", &server.url, "");
     let mut daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
     client.list_tools(None).unwrap();
@@ -171,10 +168,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
 #[test]
 fn f4_an_error_of_the_server_finishes_the_record() {
     let server = McpServer::start(json!([{"name": "refused", "inputSchema": {"type": "object"}}]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"",
-        server.url
-    );
+    let config = server_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
     let response = client.execute("far_refused", &json!({}), &Caller::default());

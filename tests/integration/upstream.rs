@@ -7,7 +7,7 @@ use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::routes::mcp::ask;
 use crate::sidecar::Sidecar;
@@ -32,10 +32,7 @@ fn config(label: &str, server: &McpServer, more: &str) -> String {
 }
 
 fn entry(label: &str, server: &McpServer, more: &str) -> String {
-    format!(
-        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n{more}\n",
-        server.url
-    )
+    server_entry(label, &server.url, more)
 }
 
 fn list(sidecar: &Sidecar) -> ToolList {

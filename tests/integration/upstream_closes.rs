@@ -9,13 +9,12 @@ use pillion_testkit::{CloseKind, CloseTime, ClosingRules, ClosingServer};
 use serde_json::json;
 
 use crate::http;
+use crate::mcp_server::detected_entry;
 use crate::sidecar::Sidecar;
 
 fn start(server: &ClosingServer) -> Sidecar {
     let url = &server.url;
-    Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n"
-    ))
+    Sidecar::with_config(&detected_entry("far", url, ""))
 }
 
 /// Calls the tool; returns the code and the text of the error.

@@ -9,7 +9,7 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Repl
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::eventually;
 use crate::routes::mcp::ask;
 use crate::sidecar::Sidecar;
@@ -55,12 +55,12 @@ fn text(value: &Value) -> String {
 }
 
 fn entry(label: &str, url: &str, more: &str) -> String {
-    format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\n{more}\n")
+    detected_entry(label, url, more)
 }
 
 /// Returns a working server and its part of the configuration.
 fn sibling() -> (McpServer, String) {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let entry = entry("well", &server.url, "transport = \"streamable_http\"");
     (server, entry)
 }

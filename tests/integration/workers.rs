@@ -124,10 +124,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     });
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
     assert_json!(response["result"]["text"], "Hello, Ann");
-    let listed = run(
-        &["workers", "--socket", daemon.socket.to_str().unwrap()],
-        &[],
-    );
+    let listed = daemon.run(&["workers"]);
     let pid = std::process::id().to_string();
     let listed = stdout(&listed);
     let rows: Vec<Vec<_>> = listed

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{ALWAYS, approval_id, calculate, decide, show};
 use crate::http::{self, Reply};
+use crate::mcp_server::detected_entry;
 use crate::program::{Daemon, run, stderr, stdout};
 use crate::routes::mcp::Session;
 
@@ -87,10 +88,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
             "properties": {"to": {"type": "string", "maxLength": 5}, "password": {"type": "string"}},
         },
     }]));
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\nrequire_approval = \"always\"\n",
-        server.url
-    );
+    let config = detected_entry("far", &server.url, "require_approval = \"always\"");
     let daemon = Daemon::with_config(&config, &[]);
     let call = |arguments: &Value| {
         let target = "/api/v1/tools/execute/far_echo";
@@ -170,13 +168,8 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
 
 #[test]
 fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
-    let server = crate::mcp_server::McpServer::start(json!([{
-        "name": "echo", "inputSchema": {"type": "object"},
-    }]));
-    let config = format!(
-        "{ALWAYS}[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = crate::mcp_server::McpServer::echo();
+    let config = detected_entry("far", &server.url, ALWAYS);
     let daemon = Daemon::with_config(&config, &[]);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let calls = [

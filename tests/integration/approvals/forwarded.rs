@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::decide;
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::routes::mcp::Session;
 
@@ -29,11 +30,7 @@ fn bank() -> (FakeMcp, Arc<Mutex<Vec<Value>>>) {
 }
 
 fn start(bank: &FakeMcp) -> Daemon {
-    let config = format!(
-        "[[mcp_servers]]\nlabel = \"bank\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n\
-         require_approval = \"always\"\n",
-        bank.url
-    );
+    let config = server_entry("bank", &bank.url, "require_approval = \"always\"");
     Daemon::with_config(&config, &[])
 }
 

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{approval_id, calculate, decide};
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
 
 fn roll(daemon: &Daemon, tool: &str) -> Value {
@@ -28,9 +28,10 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
         {"name": "wipe", "inputSchema": {"type": "object"}},
     ]));
     let entry = |label: &str, approval: &str| {
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\nrequire_approval = \"{approval}\"\n",
-            server.url
+        detected_entry(
+            label,
+            &server.url,
+            &format!("require_approval = \"{approval}\""),
         )
     };
     let config = format!(

@@ -51,8 +51,7 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
         error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
         "{response}"
     );
-    let socket = unset.socket.to_str().unwrap();
-    let listed = stdout(&run(&["providers", "list", "--socket", socket], &[]));
+    let listed = stdout(&unset.run(&["providers", "list"]));
     assert_contains!(listed, "LLM_KEY, not set");
 }
 
@@ -74,7 +73,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     assert!(set.wait().unwrap().success());
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
-    let store = std::fs::read(daemon.directory().join("pillion.db")).unwrap();
+    let store = std::fs::read(daemon.store_path()).unwrap();
     let needle = KEY.as_bytes();
     assert!(!store.windows(needle.len()).any(|window| window == needle));
 
@@ -83,10 +82,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     assert_json!(response["status"], "failed");
     assert!(!response.to_string().contains(KEY), "{response}");
     assert!(!daemon.log().contains(KEY));
-    let removed = run(
-        &["providers", "remove-key", "fake", "--socket", socket],
-        &[],
-    );
+    let removed = daemon.run(&["providers", "remove-key", "fake"]);
     assert!(removed.status.success(), "{removed:?}");
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), "");

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{approve_all, chat, config};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 
 /// Returns a stream of these chunks, as the body of a response.
@@ -142,10 +143,7 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
             LlmResponse::text("Done."),
         ];
         let llm = FakeLlm::with_responses(dialect, responses).await;
-        let more = format!(
-            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        );
+        let more = server_entry("far", &server.url, "");
         let toml = config(&llm, &more)
             .replace("max_retries", &format!("api = \"{api}\"\nmax_retries"))
             .replacen(

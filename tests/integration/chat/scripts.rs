@@ -4,7 +4,7 @@ use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::Value;
 
 use super::{calculator, config};
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, failure, run, stderr, stdout};
 
 const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
 
@@ -55,9 +55,7 @@ async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_out
 async fn g3_h7_the_commands_that_a_pending_chat_prints_can_be_run() {
     let (_llm, daemon) = daemon().await;
     tokio::task::block_in_place(|| {
-        let output = pillion(&daemon, &["chat", "Go"]);
-        assert_eq!(output.status.code(), Some(1));
-        let printed = stderr(&output);
+        let printed = failure(&pillion(&daemon, &["chat", "Go"]), 1);
         let commands: Vec<Vec<&str>> = printed
             .lines()
             .filter_map(|line| line.strip_prefix("  pillion "))

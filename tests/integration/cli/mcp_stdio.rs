@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::program::{eventually, pillion, pillion_path, run, stderr, stdout};
+use crate::program::{eventually, failure, pillion, pillion_path, run, stderr, stdout};
 
 /// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
@@ -267,9 +267,7 @@ fn it_ends_at_a_signal() {
 
 #[test]
 fn h2_the_model_has_to_be_configured() {
-    let output = exchange(&["--model", "nope"], &[]);
-    assert_eq!(output.status.code(), Some(2));
-    let reported = stderr(&output);
+    let reported = failure(&exchange(&["--model", "nope"], &[]), 2);
     assert_eq!(
         reported.lines().last(),
         Some("pillion: Unknown model: nope")

@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::http;
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, failure, run, stderr, stdout};
 
 fn after_some_calls() -> Daemon {
     let daemon = Daemon::start();
@@ -21,8 +21,7 @@ fn after_some_calls() -> Daemon {
 #[test]
 fn status_prints_a_table_or_json() {
     let daemon = after_some_calls();
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["status", "--socket", socket], &[]);
+    let output = daemon.run(&["status"]);
     let text = stdout(&output);
     assert_starts_with!(text, "pillion ");
     assert_contains!(text, "calls: 2 finished, 1 failed, 0 in flight");
@@ -32,7 +31,7 @@ fn status_prints_a_table_or_json() {
         .unwrap();
     let words: Vec<_> = row.split_whitespace().collect();
     assert_eq!(words[1..3], ["2", "1"], "{text}");
-    let output = run(&["status", "--json", "--socket", socket], &[]);
+    let output = daemon.run(&["status", "--json"]);
     let status: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(status["calls"]["total"], 2);
     assert_eq!(status["status"], "ready");
@@ -58,9 +57,10 @@ fn calls_are_listed_since_some_time_ago() {
 
 #[test]
 fn status_without_a_sidecar_reports_that_none_runs() {
-    let output = run(&["status", "--socket", "/nowhere/s"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_contains!(stderr(&output), "/nowhere/s");
+    assert_contains!(
+        failure(&run(&["status", "--socket", "/nowhere/s"], &[]), 1),
+        "/nowhere/s"
+    );
 }
 
 #[test]
@@ -81,15 +81,12 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
 #[test]
 fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
     let daemon = Daemon::start();
-    let socket = daemon.socket.to_str().unwrap();
     for (what, error) in [
         ("calls", "There is no recorded call with this ID"),
         ("approvals", "There is no approval with this ID"),
     ] {
-        let output = run(&[what, "show", "nope", "--socket", socket], &[]);
-        assert_eq!(output.status.code(), Some(1));
         assert_eq!(
-            stderr(&output),
+            failure(&daemon.run(&[what, "show", "nope"]), 1),
             format!("pillion: {error}: 'nope' (not_found); `pillion {what} list` shows all ids\n")
         );
     }
@@ -97,14 +94,12 @@ fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
 
 #[test]
 fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
-    let output = run(&["events", "--socket", "/nowhere/s"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_contains!(stderr(&output), "not running");
+    assert_contains!(
+        failure(&run(&["events", "--socket", "/nowhere/s"], &[]), 1),
+        "not running"
+    );
     let daemon = Daemon::start();
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["events", "--types", "nope", "--socket", socket], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = stderr(&output);
+    let error = failure(&daemon.run(&["events", "--types", "nope"]), 1);
     assert_contains!(error, "(invalid_input)");
     assert_lacks!(error, '{');
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{self, Daemon, run, stderr, stdout};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
+use crate::program::{self, Daemon, failure, run, stderr, stdout};
 
 #[test]
 fn b3_startup_logs_the_number_of_tools() {
@@ -33,10 +33,7 @@ fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected(
 fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
     let daemon = Daemon::with_config(toml, &[]);
-    let status = run(
-        &["status", "--socket", daemon.socket.to_str().unwrap()],
-        &[],
-    );
+    let status = daemon.run(&["status"]);
     assert_contains!(
         stdout(&status),
         ": ready; discovery of MCP tools not finished, up "
@@ -89,11 +86,8 @@ fn m1_each_log_line_is_json_with_request_and_tool() {
 
 #[test]
 fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&toml, &[("LOG_LEVEL", "debug")]);
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
@@ -135,7 +129,7 @@ fn logs_can_be_text() {
 #[test]
 fn a_second_sidecar_is_rejected() {
     let daemon = Daemon::start();
-    let output = run(&["serve", "--socket", daemon.socket.to_str().unwrap()], &[]);
+    let output = daemon.run(&["serve"]);
     assert_eq!(output.status.code(), Some(1));
     let message = format!(
         "pillion: another process already serves {}",
@@ -194,11 +188,8 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
 #[test]
 fn n1_the_calculators_timeout_can_be_set() {
     // Another call holds the only slot, so the calculator times out before it runs.
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "");
     let variables = [
         ("MCP_CALCULATOR_TIMEOUT", "0.25"),
         ("MCP_MAX_CONCURRENT_TOOLS", "1"),
@@ -225,9 +216,10 @@ fn n1_the_calculators_timeout_can_be_set() {
     drop(daemon);
     sleeps.join().unwrap_err();
 
-    let output = run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_contains!(stderr(&output), "MCP_CALCULATOR_TIMEOUT");
+    assert_contains!(
+        failure(&run(&["serve"], &[("MCP_CALCULATOR_TIMEOUT", "never")]), 2),
+        "MCP_CALCULATOR_TIMEOUT"
+    );
 }
 
 #[test]

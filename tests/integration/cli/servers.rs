@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout};
 use pillion_testkit::root_or_skip;
 
 fn config(daemon: &Daemon) -> PathBuf {
@@ -477,12 +477,16 @@ fn f2_a_program_is_only_added_to_the_store_of_the_running_sidecar() {
     let daemon = Daemon::start();
     let elsewhere = tempfile::tempdir().unwrap();
     let other = elsewhere.path().join("other.db");
-    let output = pillion(&["servers", "add", "notes", "--command", "cat"])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env("PILLION__STORE__LOCATION", &other)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert_contains!(stderr(&output), "uses another store");
+    assert_contains!(
+        failure(
+            &pillion(&["servers", "add", "notes", "--command", "cat"])
+                .env("PILLION_SOCKET", &daemon.socket)
+                .env("PILLION__STORE__LOCATION", &other)
+                .output()
+                .unwrap(),
+            1
+        ),
+        "uses another store"
+    );
     assert!(!other.exists());
 }

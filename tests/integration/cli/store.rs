@@ -5,7 +5,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::http;
-use crate::program::{Daemon, pillion_path, run, stderr, stdout};
+use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout};
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
     let location = location.to_str().unwrap();
@@ -23,8 +23,7 @@ fn a_store_is_created_checked_and_copied() {
         directory.path().join("copy.db"),
     );
     let output = store(&["check"], &file);
-    assert_eq!(output.status.code(), Some(1));
-    assert_contains!(stderr(&output), "does not exist");
+    assert_contains!(failure(&output, 1), "does not exist");
     assert!(!file.exists(), "looking makes nothing");
 
     // Whatever the umask is, the files are accessible only to their user.
@@ -107,10 +106,7 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
         http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
     }
     let copy = daemon.directory().join("copy.db");
-    let output = store(
-        &["backup", copy.to_str().unwrap()],
-        &daemon.directory().join("pillion.db"),
-    );
+    let output = store(&["backup", copy.to_str().unwrap()], &daemon.store_path());
     assert!(output.status.success(), "{}", stderr(&output));
     let location = ("PILLION__STORE__LOCATION", copy.to_str().unwrap());
     let again = Daemon::with_config("", &[location]);

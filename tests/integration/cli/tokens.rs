@@ -6,14 +6,10 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::http::{free_address, send_with_token};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout};
 
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let config = daemon.config_path();
     pillion(&[&["tokens"], arguments].concat())
         .env("PILLION_CONFIG", &config)
         .env(
@@ -76,8 +72,7 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     let revoked: Value = serde_json::from_str(&revoked).unwrap();
     assert_eq!(revoked, json!({"name": "watch", "status": "revoked"}));
     // Neither the log nor the store contains a token.
-    let stored =
-        std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db")).unwrap();
+    let stored = std::fs::read(daemon.store_path()).unwrap();
     for token in [&reader, &runner, &admin] {
         assert!(token.starts_with("pln_") && token.len() > 40, "{token}");
         assert!(!daemon.log().contains(token.as_str()));
@@ -91,11 +86,7 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     assert_eq!(all(&admin), [200, 200, 200]);
     assert_eq!(status(address, &runner, LIST), 401);
     // A changed configuration does not affect stored tokens unless it disables them.
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let file = daemon.config_path();
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{text}[executor]\nmax_concurrent = 2\n")).unwrap();
     eventually("the file is taken up", || {
@@ -172,13 +163,11 @@ fn l3_a_stored_token_cannot_have_the_name_of_a_configured_token() {
     let file = daemon.directory().join("tokens");
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     std::fs::write(&file, format!("ci read sha256:{hash}\n")).unwrap();
-    let config = daemon.directory().join("pillion.toml");
+    let config = daemon.config_path();
     let toml = format!("[tcp]\ntokens_file = \"{}\"\n", file.display());
     std::fs::write(&config, toml).unwrap();
-    let output = run(&daemon, &["create", "ci", "--scope", "read"]);
-    assert_eq!(output.status.code(), Some(2));
     assert_contains!(
-        stderr(&output),
+        failure(&run(&daemon, &["create", "ci", "--scope", "read"]), 2),
         "the configuration already has a token named 'ci'"
     );
 }
@@ -239,6 +228,6 @@ fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
             assert!(made.status.success(), "{}", stderr(&made));
         }
     }
-    let output = create(&daemon.directory().join("pillion.db"));
+    let output = create(&daemon.store_path());
     assert!(output.status.success(), "{}", stderr(&output));
 }

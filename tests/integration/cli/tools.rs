@@ -3,7 +3,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, pillion, run, stderr, stdout};
+use crate::program::{Daemon, failure, pillion, run, stderr, stdout};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -125,14 +125,15 @@ fn call_prints_the_result() {
 #[test]
 fn endless_arguments_are_not_read_to_the_end() {
     let daemon = Daemon::start();
-    let output = pillion(&["tools", "call", "calculator", "-"])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .stdin(std::fs::File::open("/dev/zero").unwrap())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(
+            &pillion(&["tools", "call", "calculator", "-"])
+                .env("PILLION_SOCKET", &daemon.socket)
+                .stdin(std::fs::File::open("/dev/zero").unwrap())
+                .output()
+                .unwrap(),
+            2
+        ),
         "pillion: cannot read the arguments from standard input: it is larger than 67108864 bytes\n"
     );
 }
@@ -140,9 +141,7 @@ fn endless_arguments_are_not_read_to_the_end() {
 #[test]
 fn g3_a_call_that_needs_approval_prints_how_to_continue() {
     let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
-    let output = tools(&daemon, &["call", "get_time"]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = stderr(&output);
+    let error = failure(&tools(&daemon, &["call", "get_time"]), 1);
     assert_contains!(
         error,
         "\npillion: approve the call with `pillion approvals approve "
@@ -152,17 +151,19 @@ fn g3_a_call_that_needs_approval_prints_how_to_continue() {
 
 #[test]
 fn a_negative_number_is_a_value_of_its_option() {
-    let output = run(&["tools", "call", "get_time", "--wait", "-1"], &[]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_contains!(stderr(&output), "-1 is not in 0..=86400");
+    assert_contains!(
+        failure(&run(&["tools", "call", "get_time", "--wait", "-1"], &[]), 2),
+        "-1 is not in 0..=86400"
+    );
 }
 
 #[test]
 fn the_socket_is_not_required_where_a_variable_names_it() {
-    let output = run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]);
-    assert_eq!(output.status.code(), Some(2));
     assert_contains!(
-        stderr(&output),
+        failure(
+            &run(&["tools", "call"], &[("PILLION_SOCKET", "/nowhere/s")]),
+            2
+        ),
         "pillion tools call <NAME> [KEY=VALUE | JSON]...\n"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
@@ -205,10 +206,8 @@ fn call_types_pairs_by_the_parameters_of_the_tool() {
         stdout(&output),
         "{\"count\":7,\"text\":\"7\",\"tags\":[\"a\",\"b\"],\"any\":true}\n"
     );
-    let output = tools(&daemon, &["call", "show", "count=x"]);
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(&tools(&daemon, &["call", "show", "count=x"]), 2),
         "pillion: 'count' must be an integer, not 'x'\n"
     );
     let output = tools(&daemon, &["call", "nope", "a=1"]);
@@ -276,10 +275,11 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
 
 #[test]
 fn without_a_sidecar_the_path_is_named() {
-    let output = run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]);
-    assert_eq!(output.status.code(), Some(1));
     assert_eq!(
-        stderr(&output),
+        failure(
+            &run(&["tools", "--socket", "/nowhere/pillion.sock", "list"], &[]),
+            1
+        ),
         "pillion: The sidecar is not running: no process listens on /nowhere/pillion.sock \
         (unavailable); start it with `pillion serve`, or set its socket with --socket or \
         PILLION_SOCKET\n"

@@ -2,7 +2,7 @@ use pillion_client::Caller;
 use serde_json::json;
 
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::eventually;
 use crate::sidecar::Sidecar;
 
@@ -69,10 +69,7 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
 
     let server = McpServer::start(json!([]));
     server.set_mood(Mood::Ill);
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let toml = detected_entry("far", &server.url, "");
     let sidecar = Sidecar::with_config(&toml);
     let first = ready(&sidecar);
     assert_eq!(first.status, 503);
@@ -85,11 +82,8 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
 
 #[test]
 fn the_status_contains_calls_and_servers() {
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        server.url
-    );
+    let server = McpServer::echo();
+    let toml = detected_entry("far", &server.url, "");
     let sidecar = Sidecar::with_config(&toml);
     let client = sidecar.client();
     let before = client.status().unwrap();

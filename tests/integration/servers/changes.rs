@@ -5,14 +5,14 @@ use std::time::Duration;
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, names, servers, tools};
+use super::{add, ask, call, change, names, servers, tools};
 use crate::http;
-use crate::mcp_server::Mood;
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
 
 #[test]
 fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = Daemon::start();
     let id = add(&daemon, &json!({"name": "far", "url": far.url}))["id"].clone();
     assert!(call(&daemon, "far_echo"));
@@ -54,7 +54,7 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
 
 #[test]
 fn f1_put_replaces_and_patch_merges() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(
         &daemon,
@@ -82,7 +82,7 @@ fn f1_put_replaces_and_patch_merges() {
 
 #[test]
 fn f3_the_status_contains_the_state_and_the_last_response() {
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n", &[]);
     let added = add(
         &daemon,
@@ -125,7 +125,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
 
 #[test]
 fn f2_tools_of_one_server_or_its_error_are_listed() {
-    let (far, ill) = (echo(), echo());
+    let (far, ill) = (McpServer::echo(), McpServer::echo());
     ill.set_mood(Mood::Ill);
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
@@ -151,7 +151,7 @@ fn f2_tools_of_one_server_or_its_error_are_listed() {
 
 #[test]
 fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     let trial = ask(&daemon, "POST", "/test", &json!({"url": far.url})).json();
     assert_eq!(
@@ -182,7 +182,7 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
 
 #[test]
 fn f2_no_call_fails_while_servers_are_added_and_removed() {
-    let (far, other) = (echo(), echo());
+    let (far, other) = (McpServer::echo(), McpServer::echo());
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let socket = daemon.socket.clone();
@@ -214,15 +214,11 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
 
 #[test]
 fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(call(&daemon, "far_echo"));
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let file = daemon.config_path();
     std::fs::write(file, "[executor]\nmax_concurrent = 2\n").unwrap();
     eventually("the file is taken up", || {
         daemon.log().contains("Reloaded the configuration")
@@ -233,7 +229,7 @@ fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
 
 #[test]
 fn f2_a_successor_has_the_servers_of_its_predecessor() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     let next = daemon.successor();

@@ -1,8 +1,9 @@
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{add, ask, echo, names, rejection, servers};
+use super::{add, ask, names, rejection, servers};
 use crate::http;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -179,8 +180,8 @@ fn l1_other_machines_need_https_unless_the_operator_allows_http() {
 
 #[test]
 fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
-    let far = echo();
-    let file = format!("[[mcp_servers]]\nlabel = \"near\"\nurl = \"{}\"\n", far.url);
+    let far = McpServer::echo();
+    let file = detected_entry("near", &far.url, "");
     let daemon = Daemon::with_config(&file, &[]);
     add(&daemon, &json!({"name": "far", "url": far.url}));
     for name in ["far", "near"] {
@@ -219,24 +220,13 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
 
 #[test]
 fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     daemon.kill();
-    let file = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
-    let other = echo();
-    std::fs::write(
-        &file,
-        format!(
-            "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-            other.url
-        ),
-    )
-    .unwrap();
+    let file = daemon.config_path();
+    let other = McpServer::echo();
+    std::fs::write(&file, detected_entry("far", &other.url, "")).unwrap();
     let daemon = daemon.again();
     let listed = servers(&daemon);
     assert_eq!(listed[1]["status"], "error");

@@ -1,13 +1,13 @@
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, rejection, servers, tools};
-use crate::mcp_server::Mood;
+use super::{add, ask, call, change, rejection, servers, tools};
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
 #[test]
 fn f2_a_server_can_be_connected_before_the_first_call() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     let added = add(
         &daemon,
@@ -37,7 +37,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
 
 #[test]
 fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(call(&daemon, "far_echo"));
@@ -91,7 +91,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
 
 #[test]
 fn f2_a_disabled_server_is_neither_connected_nor_read() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(
         &daemon,

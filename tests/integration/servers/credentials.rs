@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, echo, rejection, servers};
+use super::{add, ask, call, change, rejection, servers};
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, pillion, stderr};
 
@@ -53,7 +53,7 @@ pub(super) fn holds(bytes: &[u8], needle: &str) -> bool {
 #[test]
 fn l1_a_credential_is_sent_only_to_its_server() {
     let directory = tempfile::tempdir().unwrap();
-    let far = echo();
+    let far = McpServer::echo();
     let mut daemon = with_vault(&key(directory.path()));
     let added = add(&daemon, &bearer(&far, TOKEN));
     assert_eq!(added["authentication"], json!({"type": "bearer"}));
@@ -108,7 +108,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
 
 #[test]
 fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     let (status, code, error) = rejection(&daemon, "POST", "", &bearer(&far, TOKEN));
     assert_eq!((status, code.as_str()), (403, "denied"));
@@ -125,18 +125,14 @@ fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
 #[test]
 fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     let directory = tempfile::tempdir().unwrap();
-    let far = echo();
+    let far = McpServer::echo();
     let key = key(directory.path());
     let mut daemon = with_vault(&key);
     add(&daemon, &bearer(&far, TOKEN));
     daemon.kill();
     std::fs::write(&key, [7; 32]).unwrap();
-    let store = daemon.socket.parent().unwrap().with_file_name("pillion.db");
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let store = daemon.store_path();
+    let config = daemon.config_path();
     let output = pillion(&["serve", "--config", config.to_str().unwrap()])
         .arg("--socket")
         .arg(&daemon.socket)
@@ -163,7 +159,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
 #[test]
 fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
     let directory = tempfile::tempdir().unwrap();
-    let (far, thief) = (echo(), echo());
+    let (far, thief) = (McpServer::echo(), McpServer::echo());
     let daemon = with_vault(&key(directory.path()));
     add(&daemon, &bearer(&far, TOKEN));
     let moved = json!({"url": thief.url});
@@ -191,7 +187,7 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
 #[test]
 fn l1_changed_and_removed_credentials_are_erased() {
     let directory = tempfile::tempdir().unwrap();
-    let far = echo();
+    let far = McpServer::echo();
     let key = key(directory.path());
     let daemon = with_vault(&key);
     add(&daemon, &bearer(&far, TOKEN));

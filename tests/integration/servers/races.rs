@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{add, ask, change, echo, tools};
+use super::{add, ask, change, tools};
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
@@ -36,7 +36,7 @@ impl Held {
 
 #[test]
 fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
-    let far = echo();
+    let far = McpServer::echo();
     let daemon = Daemon::start();
     add(
         &daemon,

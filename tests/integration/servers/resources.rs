@@ -1,13 +1,13 @@
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, echo, rejection};
-use crate::mcp_server::Mood;
+use super::{add, ask, rejection};
+use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
 #[test]
 fn f2_resources_of_one_server_are_listed_and_read() {
-    let (far, ill) = (echo(), echo());
+    let (far, ill) = (McpServer::echo(), McpServer::echo());
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     add(&daemon, &json!({"name": "ill", "url": ill.url}));

@@ -870,7 +870,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));
     // The change is loaded like every change of the file.
-    let file = daemon.directory().join("pillion.toml");
+    let file = daemon.config_path();
     std::fs::write(&file, config("shared")).unwrap();
     eventually("the file is taken up", || {
         daemon.log().contains("Reloaded the configuration")

@@ -181,11 +181,8 @@ fn l3_a_token_leaves_connections_for_other_tokens() {
 
 fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
     let output = pillion(&[&["tokens"], arguments].concat())
-        .env("PILLION_CONFIG", daemon.directory().join("pillion.toml"))
-        .env(
-            "PILLION__STORE__LOCATION",
-            daemon.directory().join("pillion.db"),
-        )
+        .env("PILLION_CONFIG", daemon.config_path())
+        .env("PILLION__STORE__LOCATION", daemon.store_path())
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", stderr(&output));

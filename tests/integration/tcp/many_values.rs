@@ -69,7 +69,7 @@ fn response(stream: &mut TcpStream) -> Option<String> {
 
 #[test]
 fn the_values_of_requests_that_wait_are_limited_for_each_principal() {
-    let far = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let far = McpServer::echo();
     // The list of its tools does not arrive, so that requests wait for it.
     far.set_mood(Mood::Asleep);
     let server = Server::start(&format!(

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{ADMIN, RUNNER, Server};
+use crate::mcp_server::server_entry;
 use crate::program::eventually;
 
 const MIB: usize = 1024 * 1024;
@@ -32,10 +33,7 @@ fn large_tool(bytes: usize) -> (Far, String) {
     let server = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/call", move |_| Reply::raw_result(&result))
         .start();
-    let toml = format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-        server.url
-    );
+    let toml = server_entry("far", &server.url, "");
     let far = Far {
         _server: server,
         _runtime: runtime,

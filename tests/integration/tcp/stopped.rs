@@ -12,6 +12,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::json;
 
 use super::{READER, RUNNER, Server};
+use crate::mcp_server::server_entry;
 use crate::program::{Daemon, eventually};
 use crate::workers::{Worker, greet};
 
@@ -129,10 +130,7 @@ fn c2_responses_that_arrive_while_the_sidecar_is_stopped_are_in_time() {
                 Reply::result(&result).after(Duration::from_millis(1_000))
             })
             .start();
-        let toml = format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
-            server.url
-        );
+        let toml = server_entry(label, &server.url, "");
         (server, toml)
     });
     let toml = servers.each_ref().map(|(_, toml)| toml.as_str()).concat();

@@ -5,7 +5,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::mcp;
-use crate::program::{pillion, stderr, stdout};
+use crate::program::{failure, pillion, stderr, stdout};
 
 /// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
@@ -60,10 +60,8 @@ async fn pairs_are_typed_by_the_tools_schema() {
         expected
     );
 
-    let output = mcp(&["call", &server.url, "roll", "times=often"]);
-    assert_eq!(output.status.code(), Some(2));
     assert_eq!(
-        stderr(&output),
+        failure(&mcp(&["call", &server.url, "roll", "times=often"]), 2),
         "pillion: 'times' must be an integer, not 'often' (invalid_input)\n"
     );
 }

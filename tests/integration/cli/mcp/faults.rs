@@ -4,7 +4,7 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
 use super::mcp;
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_times_out_is_cancelled_at_the_server() {
@@ -33,9 +33,7 @@ async fn a_server_without_mcp_is_reported_in_one_line() {
     ];
     for response in responses {
         let server = FaultServer::start(move |_| vec![response.clone()]).await;
-        let output = mcp(&["call", &server.url, "roll", "--timeout", "5"]);
-        assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
-        let reported = stderr(&output);
+        let reported = failure(&mcp(&["call", &server.url, "roll", "--timeout", "5"]), 1);
         assert_starts_with!(reported, &format!("pillion: {}: ", server.url));
         assert_eq!(
             (reported.lines().count(), reported.contains("hunter2")),

@@ -4,7 +4,7 @@ use pillion_testkit::fake_stdio;
 use serde_json::Value;
 
 use super::mcp_with;
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stderr, stdout};
 
 /// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
@@ -57,15 +57,11 @@ fn l1_a_program_sees_only_its_configured_environment() {
 
 #[test]
 fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
-    let output = with_fake(&["probe"], &["exit-at-once"]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
+    let reported = failure(&with_fake(&["probe"], &["exit-at-once"]), 1);
     assert_contains!(reported, "cannot find the configuration");
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
-    let output = mcp_with(&["probe", "--", "/nowhere/server"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
+    let reported = failure(&mcp_with(&["probe", "--", "/nowhere/server"], &[]), 1);
     assert_starts_with!(reported, "pillion: stdio:server: ");
     assert_contains!(
         reported,
@@ -84,9 +80,7 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
 
 #[test]
 fn an_echoing_program_is_not_taken_for_a_server() {
-    let output = mcp_with(&["probe", "--", "/bin/cat"], &[]);
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
+    let reported = failure(&mcp_with(&["probe", "--", "/bin/cat"], &[]), 1);
     assert_contains!(reported, "it is not an MCP server");
     assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
 }

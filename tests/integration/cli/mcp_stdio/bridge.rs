@@ -7,7 +7,7 @@ use std::thread;
 use super::*;
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::Daemon;
+use crate::program::{Daemon, failure};
 use crate::reload::reload;
 use crate::workers::{self, Worker};
 use pillion_testkit::root_or_skip;
@@ -41,7 +41,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     client.initialize(&json!({}));
     assert!(!client.tools().contains(&"echo".to_owned()));
     // Servers that are added later are available, too.
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let body = json!({"name": "memos", "url": server.url}).to_string();
     let added = http::post(&daemon.socket, "/api/v1/servers", body);
     assert_eq!(added.status, 201);
@@ -73,7 +73,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
 #[test]
 fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
-    let server = McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]));
+    let server = McpServer::echo();
     let body = json!({"name": "memos", "url": server.url}).to_string();
     assert_eq!(
         http::post(&daemon.socket, "/api/v1/servers", body).status,
@@ -258,13 +258,14 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     client.initialize(&json!({}));
     assert_eq!(client.tools(), ["calculator"]);
     client.end();
-    let output = pillion(&["mcp-stdio", "--model", "nope", "--socket"])
-        .arg(&daemon.socket)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let reported = stderr(&output);
+    let reported = failure(
+        &pillion(&["mcp-stdio", "--model", "nope", "--socket"])
+            .arg(&daemon.socket)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap(),
+        2,
+    );
     assert!(
         reported.ends_with("rejected the connection: Unknown model: nope\n"),
         "{reported}"
@@ -292,9 +293,8 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
             .unwrap()
     };
     let output = try_to(&["mcp-stdio"]);
-    assert_eq!(output.status.code(), Some(1));
     assert_contains!(
-        stderr(&output),
+        failure(&output, 1),
         "permission denied for the sidecar's socket"
     );
     assert!(output.stdout.is_empty());
@@ -320,16 +320,17 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
-    let output = Command::new(&copy)
-        .args(["mcp-stdio", "--socket"])
-        .arg(&daemon.socket)
-        .env_clear()
-        .stdin(Stdio::null())
-        .uid(UNPRIVILEGED_UID)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let reported = stderr(&output);
+    let reported = failure(
+        &Command::new(&copy)
+            .args(["mcp-stdio", "--socket"])
+            .arg(&daemon.socket)
+            .env_clear()
+            .stdin(Stdio::null())
+            .uid(UNPRIVILEGED_UID)
+            .output()
+            .unwrap(),
+        1,
+    );
     assert_contains!(
         reported,
         "rejected the connection: Permission denied: no rule of socket.allow_uids"

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
-use crate::program::Daemon;
+use crate::program::{Daemon, failure};
 
 struct StoreDirectory {
     directory: TempDir,
@@ -52,10 +52,8 @@ fn a_named_sidecar_that_does_not_run_is_an_error() {
     let socket = shared.directory.path().join("none.sock");
     let attempt = |command: &mut Command| {
         let command = command.env("PILLION__STORE__LOCATION", shared.store());
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(
-            stderr(&output),
+            failure(&command.stdin(Stdio::null()).output().unwrap(), 1),
             format!(
                 "pillion: no sidecar listens on {}; start the sidecar with `pillion serve`, or \
                 serve from this process with --standalone\n",
@@ -74,13 +72,9 @@ fn statuses(sidecar: &Daemon) -> Vec<Value> {
     calls.map(|call| call["status"].clone()).collect()
 }
 
-fn echo() -> McpServer {
-    McpServer::start(json!([{"name": "echo", "inputSchema": {"type": "object"}}]))
-}
-
 #[test]
 fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
-    let (shared, server) = (StoreDirectory::new(), echo());
+    let (shared, server) = (StoreDirectory::new(), McpServer::echo());
     shared.add(&server);
     let mut client = shared.client();
     assert!(client.tools().contains(&"echo".to_owned()));
@@ -94,7 +88,7 @@ fn f1_f4_stored_servers_are_used_and_calls_are_logged() {
 
 #[test]
 fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted() {
-    let (shared, server) = (StoreDirectory::new(), echo());
+    let (shared, server) = (StoreDirectory::new(), McpServer::echo());
     shared.add(&server);
     let mut long = shared.client();
     long.tools();
@@ -118,7 +112,7 @@ fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted()
 
 #[test]
 fn f4_calls_interrupted_by_the_exit_are_recorded() {
-    let (shared, server) = (StoreDirectory::new(), echo());
+    let (shared, server) = (StoreDirectory::new(), McpServer::echo());
     shared.add(&server);
     let mut client = shared.client();
     client.tools();

@@ -9,6 +9,7 @@ use std::thread;
 
 use pillion_testkit::Peer;
 
+use crate::mcp_server::detected_entry;
 use crate::program::{pillion_path, stderr, stdout};
 use crate::sidecar::Sidecar;
 
@@ -65,9 +66,7 @@ pub fn run(client: &str, arguments: &[&str]) -> Option<String> {
 
 fn with_peer(peer: &Peer) -> Sidecar {
     let url = &peer.url;
-    Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"memos\"\nurl = \"{url}\"\n"
-    ))
+    Sidecar::with_config(&detected_entry("memos", url, ""))
 }
 
 #[test]

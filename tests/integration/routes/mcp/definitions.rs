@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::clients::{bridge, run};
 use super::{Session, ask};
+use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -12,10 +13,7 @@ use crate::sidecar::Sidecar;
 const CLIENTS: [&str; 3] = ["lists-python1", "lists-python2", "lists-node"];
 
 fn config(url: &str) -> String {
-    format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n\
-         transport = \"streamable_http\"\ntool_prefix = \"\"\n"
-    )
+    server_entry("far", url, "tool_prefix = \"\"")
 }
 
 /// Starts a server whose lists have valid and invalid entries.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Session, Stream, ask, stateless};
 use crate::http;
+use crate::mcp_server::server_entry;
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
 
@@ -35,9 +36,7 @@ fn server() -> (FakeMcp, Arc<AtomicBool>) {
 
 fn sidecar(server: &FakeMcp) -> Sidecar {
     let url = &server.url;
-    Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
-    ))
+    Sidecar::with_config(&server_entry("far", url, ""))
 }
 
 fn push(server: &FakeMcp, notice: &Value) {

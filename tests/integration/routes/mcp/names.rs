@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 
 use super::{Session, ask};
 use crate::http::post;
+use crate::mcp_server::{detected_entry, server_entry};
 use crate::sidecar::Sidecar;
 
 /// Starts a server with these tools, and a prompt and a resource of each name.
@@ -48,9 +49,7 @@ fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
 
 fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
     let url = &server.url;
-    format!(
-        "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n{more}\n"
-    )
+    server_entry(label, url, more)
 }
 
 fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
@@ -246,8 +245,7 @@ async fn a_prompt_never_has_a_name_that_belongs_to_another_server() {
     let bad = server("bad", &["a_greet", "b_c_greet", "fine"]);
     let down = "http://127.0.0.1:9/";
     for order in [true, false] {
-        let of_down = ["a", "x_b_c"]
-            .map(|label| format!("[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{down}\"\n"));
+        let of_down = ["a", "x_b_c"].map(|label| detected_entry(label, &down, ""));
         let of_bad = entry("x", &bad, "");
         let toml = match order {
             true => of_bad + &of_down.concat(),

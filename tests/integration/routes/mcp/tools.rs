@@ -3,15 +3,13 @@ use serde_json::{Value, json};
 
 use super::{Session, ask, last, messages, stateless};
 use crate::http::send;
+use crate::mcp_server::server_entry;
 use crate::sidecar::Sidecar;
 
 const ODD: &str = r#"{"content":[{"type":"text","text":"","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":{"n":[1.0]},"isError":false,"_meta":{"z":1e2},"later":null}"#;
 
 fn config(url: &str) -> String {
-    format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\n\
-         transport = \"streamable_http\"\ntool_prefix = \"\"\n"
-    )
+    server_entry("far", url, "tool_prefix = \"\"")
 }
 
 fn call(name: &str, arguments: Value) -> Value {

@@ -2,7 +2,7 @@ use pillion_client::Caller;
 use pillion_client::wire::ToolResponse;
 
 use crate::http;
-use crate::mcp_server::McpServer;
+use crate::mcp_server::{McpServer, detected_entry};
 use crate::sidecar::Sidecar;
 use serde_json::json;
 
@@ -16,10 +16,7 @@ fn i4_a_tool_is_shown_like_in_the_list() {
     let far = McpServer::start(json!([
         {"name": "echo", "description": "hid\u{200b}den", "inputSchema": {"type": "object"}},
     ]));
-    let sidecar = Sidecar::with_config(&format!(
-        "[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
-        far.url
-    ));
+    let sidecar = Sidecar::with_config(&detected_entry("far", &far.url, ""));
     // The list was not requested before.
     assert!(!show(&sidecar, "far_echo").tool.warnings.is_empty());
     let list = sidecar.client().list_tools(None).unwrap();

@@ -14,11 +14,7 @@ use crate::program::{Daemon, eventually, pillion, stderr, stdout};
 use crate::reload::reload;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let config = daemon.config_path();
     let mut command = pillion(&["auth"]);
     command
         .args(arguments)
@@ -91,11 +87,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
 
 /// Returns the number of secrets in the vault.
 fn secrets(daemon: &Daemon) -> u64 {
-    let config = daemon
-        .socket
-        .parent()
-        .unwrap()
-        .with_file_name("pillion.toml");
+    let config = daemon.config_path();
     let output = pillion(&["vault", "rotate", "--config", config.to_str().unwrap()])
         .env("PILLION_SOCKET", &daemon.socket)
         .env(
@@ -309,7 +301,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     assert!(rolls(&daemon));
     let renewal = server.token_requests().last().cloned().unwrap();
     assert_eq!(renewal["grant_type"], "refresh_token");
-    let store = std::fs::read(daemon.socket.parent().unwrap().with_file_name("pillion.db"));
+    let store = std::fs::read(daemon.store_path());
     assert!(!String::from_utf8_lossy(&store.unwrap()).contains(SECRET));
     assert!(!daemon.log().contains(SECRET));
 
