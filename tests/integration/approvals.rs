@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, success};
 
 pub const ALWAYS: &str = "[approvals]\npolicy = \"always-ask\"\n";
 
@@ -309,10 +309,8 @@ fn the_beginning_of_an_id_names_a_pending_approval() {
     );
     let short = stderr(&approvals("approve", &ids[0][..7]));
     assert_contains!(short, &format!("'{}' (not_found)", &ids[0][..7]));
-    let denied = approvals("deny", &ids[0][..=common]);
-    assert!(denied.status.success(), "{}", stderr(&denied));
-    let approved = approvals("approve", &ids[1][..common]);
-    assert!(approved.status.success(), "{}", stderr(&approved));
+    success(&approvals("deny", &ids[0][..=common]));
+    success(&approvals("approve", &ids[1][..common]));
 }
 
 #[test]
@@ -370,8 +368,7 @@ fn g3_only_a_call_that_needs_an_approval_names_the_command_for_it() {
     assert_contains!(call(), "(approval_required)", "approve the call with");
     let approvals = http::get(&daemon.socket, "/api/v1/approvals").json();
     let id = approvals["approvals"][0]["id"].as_str().unwrap();
-    let denied = run(&["approvals", "--socket", socket, "deny", id], &[]);
-    assert!(denied.status.success(), "{}", stderr(&denied));
+    success(&run(&["approvals", "--socket", socket, "deny", id], &[]));
     let denied = call();
     assert_contains!(denied, "(denied)");
     assert_lacks!(denied, "approve the call with");

@@ -7,5 +7,5 @@ mod operations;
 mod serve;
 mod servers;
 mod store;
-mod tokens;
+pub mod tokens;
 mod tools;

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::program::{Daemon, run, stderr, stdout};
+use crate::program::{Daemon, run, stderr, stdout, success};
 
 /// Acknowledged changes by kind.
 #[derive(Default)]
@@ -184,8 +184,10 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
             if round % 4 == 0 {
                 let name = format!("t{round}");
                 let location = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
-                let made = run(&["tokens", "create", &name, "--scope", "read"], &location);
-                assert!(made.status.success(), "{}", stderr(&made));
+                success(&run(
+                    &["tokens", "create", &name, "--scope", "read"],
+                    &location,
+                ));
                 tokens.push(name);
             }
             thread::sleep(Duration::from_micros(random.random_range(2_000..250_000)));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, success};
 use crate::routes::mcp::{Session, ask};
 
 fn tool(description: &str) -> Value {
@@ -110,8 +110,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
     let hash = shown["pin"]["pending_hash"].as_str().unwrap();
     let wrong = pins(&daemon, &["accept", "far", "echo", "--hash", "0123"]);
     assert!(!wrong.status.success());
-    let accepted = pins(&daemon, &["accept", "far", "echo", "--hash", hash]);
-    assert!(accepted.status.success(), "{}", stderr(&accepted));
+    success(&pins(&daemon, &["accept", "far", "echo", "--hash", hash]));
     let response = call(&daemon);
     assert_json!(response["result"]["success"], true);
     assert!(is_listed(&daemon));
@@ -217,8 +216,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         assert!(changes.contains(&renamed), "{shown}");
     }
     assert!(daemon.log().contains("A pinned tool has another name"));
-    let accepted = pins(&daemon, &["accept", "far", "parrot2"]);
-    assert!(accepted.status.success(), "{}", stderr(&accepted));
+    success(&pins(&daemon, &["accept", "far", "parrot2"]));
     eventually("the tool is offered", || {
         names(&daemon).contains(&"far_parrot2".to_owned())
     });
@@ -262,8 +260,7 @@ fn new_tools_wait_until_they_are_accepted() {
     );
     let wrong = pins(&daemon, &["accept", "far", "forecast", "--hash", "0123"]);
     assert!(!wrong.status.success());
-    let accepted = pins(&daemon, &["accept", "far", "forecast"]);
-    assert!(accepted.status.success(), "{}", stderr(&accepted));
+    success(&pins(&daemon, &["accept", "far", "forecast"]));
     eventually("the tool is offered", || is_offered(&daemon));
     // A second new tool waits as well, until the rule no longer applies.
     server.set_tools(

@@ -60,6 +60,12 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Returns the standard output of a command that has to succeed.
+pub fn success(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    stdout(output)
+}
+
 /// Returns the standard error of a command that has to exit with this code.
 pub fn failure(output: &Output, code: i32) -> String {
     let error = stderr(output);

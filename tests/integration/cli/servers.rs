@@ -8,47 +8,24 @@ use serde_json::{Value, json};
 
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
-use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
 use pillion_testkit::root_or_skip;
-
-fn config(daemon: &Daemon) -> PathBuf {
-    let directory = daemon.socket.parent().unwrap();
-    directory.with_file_name("pillion.toml")
-}
 
 /// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
-    pillion(arguments)
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env("PILLION_CONFIG", config(daemon))
-        .env(
-            "PILLION__STORE__LOCATION",
-            config(daemon).with_file_name("pillion.db"),
-        )
+    let mut command = daemon.command(arguments);
+    command
         .env("FAR_TOKEN", "hunter2-hunter2")
         .output()
         .unwrap()
 }
 
 fn well(daemon: &Daemon, arguments: &[&str]) -> String {
-    let output = run(daemon, arguments);
-    assert!(
-        output.status.success(),
-        "{arguments:?}: {}",
-        stderr(&output)
-    );
-    stdout(&output)
+    success(&run(daemon, arguments))
 }
 
 fn badly(daemon: &Daemon, arguments: &[&str], code: i32) -> String {
-    let output = run(daemon, arguments);
-    assert_eq!(
-        output.status.code(),
-        Some(code),
-        "{arguments:?}: {}",
-        stdout(&output)
-    );
-    stderr(&output)
+    failure(&run(daemon, arguments), code)
 }
 
 fn echo() -> McpServer {
@@ -280,7 +257,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     assert_contains!(badly(&daemon, &["servers", "test", "near"], 1), "operator");
     well(&daemon, &["servers", "enable", "near"]);
     assert_contains!(well(&daemon, &["tools", "call", "near_roll"]), "15");
-    let store = std::fs::read(config(&daemon).with_file_name("pillion.db")).unwrap();
+    let store = std::fs::read(daemon.store_path()).unwrap();
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
     // The session ends with the program's entry, and so does the program.
     let id = pillion_client::Client::new(&daemon.socket)
@@ -312,7 +289,7 @@ fn the_store_of_another_user_or_in_memory_is_not_changed() {
         .unwrap();
     assert_contains!(stderr(&output), "in the sidecar's memory");
     if root_or_skip() {
-        let store = config(&daemon).with_file_name("pillion.db");
+        let store = daemon.store_path();
         std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
         assert_contains!(badly(&daemon, &add, 1), "belongs to another user", "12345");
     }

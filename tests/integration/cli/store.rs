@@ -5,7 +5,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::http;
-use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout};
+use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout, success};
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
     let location = location.to_str().unwrap();
@@ -106,8 +106,10 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
         http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
     }
     let copy = daemon.directory().join("copy.db");
-    let output = store(&["backup", copy.to_str().unwrap()], &daemon.store_path());
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&store(
+        &["backup", copy.to_str().unwrap()],
+        &daemon.store_path(),
+    ));
     let location = ("PILLION__STORE__LOCATION", copy.to_str().unwrap());
     let again = Daemon::with_config("", &[location]);
     let calls = http::get(&again.socket, "/api/v1/tool-calls/").json();

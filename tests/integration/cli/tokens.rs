@@ -6,24 +6,16 @@ use std::process::Output;
 use serde_json::{Value, json};
 
 use crate::http::{free_address, send_with_token};
-use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
 
-fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
-    let config = daemon.config_path();
-    pillion(&[&["tokens"], arguments].concat())
-        .env("PILLION_CONFIG", &config)
-        .env(
-            "PILLION__STORE__LOCATION",
-            config.with_file_name("pillion.db"),
-        )
-        .output()
-        .unwrap()
+/// Runs the command, which does not know the daemon's socket.
+pub fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
+    let mut command = daemon.command(&[&["tokens"], arguments].concat());
+    command.env_remove("PILLION_SOCKET").output().unwrap()
 }
 
 fn well(daemon: &Daemon, arguments: &[&str]) -> String {
-    let output = run(daemon, arguments);
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+    success(&run(daemon, arguments))
 }
 
 /// Returns the status of a request with that token.
@@ -221,13 +213,13 @@ fn l3_a_store_other_than_the_running_sidecars_is_not_written() {
         assert_eq!(stdout(&output), "");
         assert_contains!(stderr(&output), "uses another store");
         if !other.exists() {
-            let made = pillion(&["store", "migrate"])
-                .env("PILLION__STORE__LOCATION", &other)
-                .output()
-                .unwrap();
-            assert!(made.status.success(), "{}", stderr(&made));
+            success(
+                &pillion(&["store", "migrate"])
+                    .env("PILLION__STORE__LOCATION", &other)
+                    .output()
+                    .unwrap(),
+            );
         }
     }
-    let output = create(&daemon.store_path());
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&create(&daemon.store_path()));
 }

@@ -3,7 +3,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, failure, pillion, run, stderr, stdout};
+use crate::program::{Daemon, failure, pillion, run, stderr, stdout, success};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -111,8 +111,7 @@ fn call_prints_the_result() {
     );
     assert_eq!(stderr(&output), "");
 
-    let output = tools(&daemon, &["call", "get_time"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&tools(&daemon, &["call", "get_time"]));
 
     let output = tools(
         &daemon,
@@ -300,6 +299,5 @@ fn a_closed_pipe_is_not_a_failure() {
     .spawn()
     .unwrap();
     drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&child.wait_with_output().unwrap());
 }

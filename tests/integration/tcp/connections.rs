@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{READER, RUNNER, Server, free_address};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, pillion, stderr, stdout, success};
 use crate::routes::mcp::{ACCEPT, stateless};
 
 const TOOLS: &str = "GET /api/v1/tools/";
@@ -180,13 +180,9 @@ fn l3_a_token_leaves_connections_for_other_tokens() {
 }
 
 fn tokens(daemon: &Daemon, arguments: &[&str]) -> String {
-    let output = pillion(&[&["tokens"], arguments].concat())
-        .env("PILLION_CONFIG", daemon.config_path())
-        .env("PILLION__STORE__LOCATION", daemon.store_path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output).trim().to_owned()
+    success(&crate::cli::tokens::run(daemon, arguments))
+        .trim()
+        .to_owned()
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::io::Write;
 use pillion_testkit::{Dialect, FakeMcp};
 
 use super::{mcp, mcp_with};
-use crate::program::{failure, stderr, stdout};
+use crate::program::{failure, stderr, stdout, success};
 
 const SECRET: &str = "hunter2-hush";
 
@@ -47,8 +47,7 @@ async fn a_configured_server_is_selected_by_name() {
     .unwrap();
     let file = file.path().to_str().unwrap();
     let variables = [("TOKEN", SECRET), ("PILLION_CONFIG", file)];
-    let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&mcp_with(&["call", "--server", "dice", "roll"], &variables));
     let requests = server.requests.all();
     assert_eq!(
         requests[0].header("authorization"),
@@ -112,8 +111,7 @@ async fn only_the_variables_of_the_selected_server_matter() {
     )
     .unwrap();
     let variables = [("PILLION_CONFIG", file.path().to_str().unwrap())];
-    let output = mcp_with(&["call", "--server", "dice", "roll"], &variables);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&mcp_with(&["call", "--server", "dice", "roll"], &variables));
     // The variable is required for this server.
     assert_contains!(
         failure(

@@ -4,7 +4,7 @@ use pillion_testkit::fake_stdio;
 use serde_json::Value;
 
 use super::mcp_with;
-use crate::program::{failure, stderr, stdout};
+use crate::program::{failure, stderr, stdout, success};
 
 /// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
@@ -29,8 +29,7 @@ fn a_program_is_probed_listed_and_called() {
             .unwrap()
             .starts_with("stdio ")
     );
-    let output = with_fake(&["list", "tools"], &[]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&with_fake(&["list", "tools"], &[]));
     let output = with_fake(&["call", "roll", "dice=1d20", "--json"], &[]);
     let result: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(

@@ -10,21 +10,11 @@ use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::{Value, json};
 
 use super::{Running, SECRET, Shown, open};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout};
+use crate::program::{Daemon, eventually, pillion, stderr, stdout, success};
 use crate::reload::reload;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
-    let config = daemon.config_path();
-    let mut command = pillion(&["auth"]);
-    command
-        .args(arguments)
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env(
-            "PILLION__STORE__LOCATION",
-            config.with_file_name("pillion.db"),
-        )
-        .env("PILLION_CONFIG", config);
-    command
+    daemon.command(&[&["auth"], arguments].concat())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,15 +78,8 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
 /// Returns the number of secrets in the vault.
 fn secrets(daemon: &Daemon) -> u64 {
     let config = daemon.config_path();
-    let output = pillion(&["vault", "rotate", "--config", config.to_str().unwrap()])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .env(
-            "PILLION__STORE__LOCATION",
-            config.with_file_name("pillion.db"),
-        )
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
+    let rotate = ["vault", "rotate", "--config", config.to_str().unwrap()];
+    success(&daemon.command(&rotate).output().unwrap());
     let log = daemon.log();
     let rotated = log
         .lines()
@@ -121,8 +104,7 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let none = secrets(&daemon);
     let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
-    let output = running.output();
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&running.output());
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), none + 1);
     // Another server with the same URL remains, and has the same authorization.
@@ -156,8 +138,7 @@ async fn log_in(daemon: &Daemon, arguments: &[&str]) {
     let mut login = auth(daemon, &[&["login"], arguments].concat());
     let running = Running::spawn(&mut login, &[], Shown::OnStderr);
     open(running.page()).await;
-    let output = running.output();
-    assert!(output.status.success(), "{}", stderr(&output));
+    success(&running.output());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,9 +269,8 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
     let output = running.output();
-    assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(
-        stdout(&output),
+        success(&output),
         "far: authorized; the sidecar has the tokens\n"
     );
     assert!(rolls(&daemon));
