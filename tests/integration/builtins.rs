@@ -8,7 +8,7 @@ use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
-use crate::http::{self, get, post};
+use crate::http::{self, get};
 use crate::program::{Daemon, pillion, run, stderr, stdout};
 use crate::reload::reload;
 
@@ -26,8 +26,7 @@ fn names(daemon: &Daemon) -> Vec<String> {
 }
 
 fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    post(&daemon.socket, &path, arguments.to_string()).json()
+    http::execute(&daemon.socket, tool, arguments)
 }
 
 /// Starts a service that answers every request with this body.

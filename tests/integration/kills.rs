@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::program::{Daemon, run, stderr, stdout, success};
+use crate::program::{Daemon, run, stdout, success};
 
 /// Acknowledged changes by kind.
 #[derive(Default)]

@@ -24,8 +24,7 @@ fn enabled() -> Daemon {
 
 /// Makes a call over REST that has to succeed. Returns its data.
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    let response = post(&daemon.socket, &path, arguments.to_string()).json();
+    let response = crate::http::execute(&daemon.socket, tool, &arguments);
     assert_json!(response["result"]["success"], true);
     response["result"]["data"].clone()
 }

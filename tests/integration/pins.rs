@@ -40,7 +40,7 @@ fn is_listed(daemon: &Daemon) -> bool {
 
 /// Calls the tool. Returns the whole response.
 fn call(daemon: &Daemon) -> Value {
-    http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}").json()
+    http::execute(&daemon.socket, "far_echo", &json!({}))
 }
 
 fn pins(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -240,7 +240,7 @@ fn new_tools_wait_until_they_are_accepted() {
     daemon.kill();
     let daemon = daemon.again();
     assert!(is_listed(&daemon) && !is_offered(&daemon));
-    let rejected = http::post(&daemon.socket, "/api/v1/tools/execute/far_forecast", "{}").json();
+    let rejected = http::execute(&daemon.socket, "far_forecast", &json!({}));
     assert_json!(rejected["error_code"], "denied");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let params = json!({"name": "forecast", "arguments": {}});

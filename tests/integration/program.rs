@@ -1,4 +1,5 @@
 use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, LazyLock};
@@ -73,6 +74,14 @@ pub fn failure(output: &Output, code: i32) -> String {
     error
 }
 
+/// Writes a key to `vault.key` in the directory. Returns the section of the configuration.
+pub fn vault(directory: &Path) -> String {
+    let path = directory.join("vault.key");
+    std::fs::write(&path, [9; 32]).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    format!("[vault]\nkey_file = \"{}\"\n", path.display())
+}
+
 /// Waits until a condition holds, at most two minutes: other programs may need the processors.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -97,7 +106,18 @@ impl Daemon {
 
     /// Starts a daemon with this configuration file and these variables.
     pub fn with_config(toml: &str, variables: &[(&str, &str)]) -> Self {
-        let directory = Arc::new(tempfile::tempdir().unwrap());
+        Self::with_config_in(tempfile::tempdir().unwrap(), toml, variables)
+    }
+
+    /// Like [`with_config`](Self::with_config), with a key that encrypts secrets.
+    pub fn with_vault(toml: &str, variables: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let toml = format!("{toml}\n{}", vault(directory.path()));
+        Self::with_config_in(directory, &toml, variables)
+    }
+
+    fn with_config_in(directory: TempDir, toml: &str, variables: &[(&str, &str)]) -> Self {
+        let directory = Arc::new(directory);
         // An empty file is an error, and one that ends within a line is not taken over.
         let toml = format!("{toml}\n# The end.\n");
         std::fs::write(directory.path().join("pillion.toml"), toml).unwrap();
@@ -182,6 +202,11 @@ impl Daemon {
 
     pub fn store_path(&self) -> PathBuf {
         self.directory().join("pillion.db")
+    }
+
+    /// Returns the file of the key of [`with_vault`](Self::with_vault).
+    pub fn key_path(&self) -> PathBuf {
+        self.directory().join("vault.key")
     }
 
     /// Returns a command with the socket, configuration and store of this daemon in its environment.

@@ -48,8 +48,7 @@ fn l2_requests_to_this_machine_bypass_proxies() {
     ];
     let daemon = Daemon::with_config(&toml, &variables);
     for tool in ["name_echo", "address_echo", "get_nothing"] {
-        let target = format!("/api/v1/tools/execute/{tool}");
-        let response = http::post(&daemon.socket, &target, "{}").json();
+        let response = http::execute(&daemon.socket, tool, &json!({}));
         assert_eq!(response["result"]["success"], true, "{tool}: {response}");
     }
     assert_eq!(connections.load(Ordering::SeqCst), 0);

@@ -26,8 +26,7 @@ type Handler = fn(&Path, &str, &Value) -> Outcome;
 const INTERFACES: [(&str, Handler); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    let response = http::post(socket, &path, arguments.to_string()).json();
+    let response = http::execute(socket, tool, arguments);
     let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(result["data"].clone()),

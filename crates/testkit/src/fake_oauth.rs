@@ -58,6 +58,17 @@ struct State {
     issued: usize,
 }
 
+impl OAuthRules {
+    /// Returns the default rules, with refresh tokens.
+    #[must_use]
+    pub fn refreshing() -> Self {
+        Self {
+            refresh: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl FakeOAuth {
     /// Starts the servers.
     ///

@@ -6,8 +6,7 @@ use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
 
 fn roll(daemon: &Daemon, tool: &str) -> Value {
-    let target = format!("/api/v1/tools/execute/{tool}");
-    http::post(&daemon.socket, &target, "{}").json()["result"].clone()
+    http::execute(&daemon.socket, tool, &json!({}))["result"].clone()
 }
 
 #[test]

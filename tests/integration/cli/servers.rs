@@ -1,14 +1,14 @@
 //! `pillion servers` and `pillion vault` (F1 to F3, L1).
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
-use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
+use crate::program::{Daemon, eventually, failure, pillion, stderr, success};
 use pillion_testkit::root_or_skip;
 
 /// Runs the command with the daemon's configuration and store.
@@ -32,15 +32,6 @@ fn echo() -> McpServer {
     McpServer::start(
         json!([{"name": "echo", "description": "Says it", "inputSchema": {"type": "object"}}]),
     )
-}
-
-fn with_key() -> (tempfile::TempDir, Daemon) {
-    let directory = tempfile::tempdir().unwrap();
-    let key = directory.path().join("vault.key");
-    std::fs::write(&key, [5; 32]).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let daemon = Daemon::with_config(&format!("[vault]\nkey_file = \"{}\"\n", key.display()), &[]);
-    (directory, daemon)
 }
 
 #[test]
@@ -225,7 +216,7 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
 #[test]
 fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
-    let (_directory, mut daemon) = with_key();
+    let mut daemon = Daemon::with_vault("", &[]);
     let mut line = vec![
         "servers",
         "add",
@@ -301,7 +292,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
         &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
     );
-    let (directory, daemon) = with_key();
+    let daemon = Daemon::with_vault("", &[]);
     let add = [
         "servers",
         "add",
@@ -313,7 +304,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     ];
     well(&daemon, &add);
     assert!(well(&daemon, &["servers", "show", "far"]).contains("credential      per_user"));
-    let secret = directory.path().join("secret");
+    let secret = daemon.directory().join("secret");
     std::fs::write(&secret, "alice-alice-alice\n").unwrap();
     let set = ["servers", "credentials", "set", "far", "--user"];
     let file = ["alice", "--file", secret.to_str().unwrap()];
@@ -399,8 +390,8 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
 #[test]
 fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let far = echo();
-    let (directory, mut daemon) = with_key();
-    let key = directory.path().join("vault.key");
+    let mut daemon = Daemon::with_vault("", &[]);
+    let key = daemon.key_path();
     well(
         &daemon,
         &[

@@ -1,6 +1,3 @@
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
 use super::{add, ask, call, change, rejection, servers};
@@ -9,20 +6,11 @@ use crate::program::{Daemon, pillion, stderr};
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
-/// Writes a key to a file.
-pub(super) fn key(directory: &Path) -> PathBuf {
-    let path = directory.join("vault.key");
-    std::fs::write(&path, [9; 32]).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    path
-}
-
-pub(super) fn with_vault(key: &Path) -> Daemon {
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
-        key.display()
-    );
-    Daemon::with_config(&config, &[])
+pub(super) fn with_vault() -> Daemon {
+    Daemon::with_vault(
+        "[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
+        &[],
+    )
 }
 
 fn bearer(far: &McpServer, token: &str) -> Value {
@@ -52,9 +40,8 @@ pub(super) fn holds(bytes: &[u8], needle: &str) -> bool {
 
 #[test]
 fn l1_a_credential_is_sent_only_to_its_server() {
-    let directory = tempfile::tempdir().unwrap();
     let far = McpServer::echo();
-    let mut daemon = with_vault(&key(directory.path()));
+    let mut daemon = with_vault();
     let added = add(&daemon, &bearer(&far, TOKEN));
     assert_eq!(added["authentication"], json!({"type": "bearer"}));
     assert_eq!(added["headers"], json!(["x-tenant"]));
@@ -124,13 +111,11 @@ fn l1_without_a_key_credentials_are_rejected_and_the_setting_is_named() {
 
 #[test]
 fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
-    let directory = tempfile::tempdir().unwrap();
     let far = McpServer::echo();
-    let key = key(directory.path());
-    let mut daemon = with_vault(&key);
+    let mut daemon = with_vault();
     add(&daemon, &bearer(&far, TOKEN));
     daemon.kill();
-    std::fs::write(&key, [7; 32]).unwrap();
+    std::fs::write(daemon.key_path(), [7; 32]).unwrap();
     let store = daemon.store_path();
     let config = daemon.config_path();
     let output = pillion(&["serve", "--config", config.to_str().unwrap()])
@@ -158,9 +143,8 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
 
 #[test]
 fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
-    let directory = tempfile::tempdir().unwrap();
     let (far, thief) = (McpServer::echo(), McpServer::echo());
-    let daemon = with_vault(&key(directory.path()));
+    let daemon = with_vault();
     add(&daemon, &bearer(&far, TOKEN));
     let moved = json!({"url": thief.url});
     let (status, _, error) = rejection(&daemon, "PATCH", "/far", &moved);
@@ -186,10 +170,8 @@ fn l1_a_changed_url_does_not_get_the_credentials_of_the_server() {
 
 #[test]
 fn l1_changed_and_removed_credentials_are_erased() {
-    let directory = tempfile::tempdir().unwrap();
     let far = McpServer::echo();
-    let key = key(directory.path());
-    let daemon = with_vault(&key);
+    let daemon = with_vault();
     add(&daemon, &bearer(&far, TOKEN));
     assert!(call(&daemon, "far_echo"));
     let change_to = json!({"authentication": {"type": "bearer", "token": "second-token"}});

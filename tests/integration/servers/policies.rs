@@ -13,7 +13,7 @@ fn tool(description: &str) -> Value {
 }
 
 fn execute(daemon: &Daemon) -> Value {
-    http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}").json()
+    http::execute(&daemon.socket, "far_echo", &json!({}))
 }
 
 #[test]

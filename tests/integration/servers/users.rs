@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
-use super::credentials::{all_stored_bytes, holds, key, with_vault};
+use super::credentials::{all_stored_bytes, holds, with_vault};
 use super::{add, ask, change, rejection};
 use crate::approvals::{approval_id, decide};
 use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::mcp_server::{McpServer, Mood, detected_entry};
+use crate::program::{Daemon, eventually, run, stderr, stdout, vault};
 use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
@@ -25,10 +25,6 @@ fn far() -> McpServer {
         {"name": "fresh", "inputSchema": {"type": "object"}},
     ]);
     McpServer::guarded(tools, &[(ALICE, "alice"), (BOB, "bob"), (SHARED, "all")])
-}
-
-fn start(directory: &tempfile::TempDir) -> Daemon {
-    with_vault(&key(directory.path()))
 }
 
 fn server(far: &McpServer, credential: &str) -> Value {
@@ -117,8 +113,7 @@ fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
 
 #[test]
 fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     let shown = add(&daemon, &server(&far, "per_user"));
     assert_eq!(
         (&shown["credential"], &shown["authentication"]),
@@ -225,8 +220,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
 
 #[test]
 fn l1_mcp_clients_have_the_tools_of_their_user() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -264,15 +258,11 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
 
 #[test]
 fn h2_a_model_learns_nothing_about_a_hidden_server() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[[models]]\nid = \"one\"\n\
-         tools = {{ function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }}\n\
-         [[models]]\nid = \"all\"\ntools = {{ function_calling = true, mcp = true }}\n",
-        key(directory.path()).display()
-    );
-    let daemon = Daemon::with_config(&config, &[]);
+    let models = "[[models]]\nid = \"one\"\n\
+         tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n\
+         [[models]]\nid = \"all\"\ntools = { function_calling = true, mcp = true }\n";
+    let daemon = Daemon::with_vault(models, &[]);
     add(&daemon, &server(&far, "per_user"));
     for user in [None, Some("carol")] {
         let call = |target: &str, name: &str| {
@@ -305,14 +295,8 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
 
 #[test]
 fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let key = key(directory.path());
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[mcp]\ndiscovery_timeout_ms = 1500\n",
-        key.display()
-    );
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_vault("[mcp]\ndiscovery_timeout_ms = 1500\n", &[]);
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     far.set_mood(Mood::Asleep);
@@ -334,8 +318,7 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
 
 #[test]
 fn l1_a_cached_result_belongs_to_its_user_and_credential() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -360,8 +343,7 @@ fn l1_a_cached_result_belongs_to_its_user_and_credential() {
 
 #[test]
 fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, other, mut daemon) = (far(), far(), start(&directory));
+    let (far, other, mut daemon) = (far(), far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
@@ -391,8 +373,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
 
 #[test]
 fn l1_a_users_credential_is_shown_nowhere() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, mut daemon) = (far(), start(&directory));
+    let (far, mut daemon) = (far(), with_vault());
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "mallory", "evil-evil-evil-evil-evil");
@@ -452,8 +433,7 @@ fn l1_a_users_credential_is_shown_nowhere() {
 
 #[test]
 fn l1_a_server_may_have_its_own_credential_too() {
-    let directory = tempfile::tempdir().unwrap();
-    let (far, daemon) = (far(), start(&directory));
+    let (far, daemon) = (far(), with_vault());
     let mut both = server(&far, "user_or_shared");
     both["authentication"] = json!({"type": "bearer", "token": SHARED});
     add(&daemon, &both);
@@ -487,13 +467,8 @@ fn l1_a_server_may_have_its_own_credential_too() {
 
 #[test]
 fn g3_an_approval_is_valid_for_one_credential() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[approvals]\npolicy = \"always-ask\"\n",
-        key(directory.path()).display()
-    );
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_vault("[approvals]\npolicy = \"always-ask\"\n", &[]);
     let mut both = server(&far, "user_or_shared");
     both["authentication"] = json!({"type": "bearer", "token": SHARED});
     add(&daemon, &both);
@@ -544,13 +519,10 @@ fn g3_an_approval_is_valid_for_one_credential() {
 }
 
 /// Starts a daemon with these tokens. Returns the daemon and its TCP address.
-fn with_tokens(directory: &tempfile::TempDir, tokens: &str, more: &str) -> (Daemon, SocketAddr) {
+fn with_tokens(tokens: &str, more: &str) -> (Daemon, SocketAddr) {
     let address = http::free_address();
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}",
-        key(directory.path()).display()
-    );
-    (Daemon::with_config(&config, &[("TOKENS", tokens)]), address)
+    let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}");
+    (Daemon::with_vault(&config, &[("TOKENS", tokens)]), address)
 }
 
 /// Sends a request with a token. Returns the status and the body.
@@ -585,13 +557,9 @@ fn tokens() -> String {
 
 #[test]
 fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let (daemon, address) = with_tokens(
-        &directory,
-        &tokens(),
-        "[mcp]\nrefresh_after_ms = 50\npin = \"block\"\n",
-    );
+    let (daemon, address) =
+        with_tokens(&tokens(), "[mcp]\nrefresh_after_ms = 50\npin = \"block\"\n");
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -663,9 +631,7 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
 
 #[test]
 fn l1_a_token_of_one_user_cannot_read_records_of_others() {
-    let directory = tempfile::tempdir().unwrap();
     let (daemon, address) = with_tokens(
-        &directory,
         &tokens(),
         "[tools.get_time]\nrequire_approval = \"always\"\n",
     );
@@ -762,9 +728,8 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
 
 #[test]
 fn l1_a_token_uses_credentials_only_of_users_it_may_act_for() {
-    let directory = tempfile::tempdir().unwrap();
     let far = far();
-    let (daemon, address) = with_tokens(&directory, &tokens(), "");
+    let (daemon, address) = with_tokens(&tokens(), "");
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
@@ -820,8 +785,7 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let Some(peer) = Peer::start("fastmcp-bearer") else {
         return;
     };
-    let directory = tempfile::tempdir().unwrap();
-    let daemon = start(&directory);
+    let daemon = with_vault();
     let server =
         json!({"name": "far", "url": peer.url, "retryAttempts": 0, "credential": "per_user"});
     add(&daemon, &server);
@@ -859,11 +823,8 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let directory = tempfile::tempdir().unwrap();
     let far = far();
     let config = |credential: &str| {
-        format!(
-            "[vault]\nkey_file = \"{}\"\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ncredential = \"{credential}\"\n",
-            key(directory.path()).display(),
-            far.url
-        )
+        let credential = format!("credential = \"{credential}\"");
+        vault(directory.path()) + &detected_entry("far", &far.url, &credential)
     };
     let daemon = Daemon::with_config(&config("per_user"), &[]);
     give(&daemon, "alice", ALICE);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{READER, RUNNER, Server, free_address};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout, success};
+use crate::program::{Daemon, eventually, success};
 use crate::routes::mcp::{ACCEPT, stateless};
 
 const TOOLS: &str = "GET /api/v1/tools/";

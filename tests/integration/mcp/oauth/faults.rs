@@ -179,11 +179,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 
 #[tokio::test]
 async fn a_lost_client_registration_is_repeated() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();

@@ -7,19 +7,12 @@ use pillion_testkit::{FakeOAuth, OAuthRules};
 
 use super::{Consenting, asking, roll, token};
 
-fn refreshing() -> OAuthRules {
-    OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    }
-}
-
 #[tokio::test]
 async fn an_expired_token_is_refreshed_once_for_all_calls() {
     let server = FakeOAuth::start(OAuthRules {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
-        ..refreshing()
+        ..OAuthRules::refreshing()
     })
     .await;
     let person = Consenting::new();
@@ -46,7 +39,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refreshed_and_the_call_retried() {
-    let server = FakeOAuth::start(refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
@@ -67,7 +60,7 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
 
 #[tokio::test]
 async fn a_rejected_refresh_token_starts_a_new_authorization() {
-    let server = FakeOAuth::start(refreshing()).await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let person = Consenting::new();
     let client = asking(&server, &person);
     roll(&client).await.unwrap();
@@ -103,7 +96,7 @@ async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
 async fn a_cancelled_call_does_not_lose_the_token() {
     let server = FakeOAuth::start(OAuthRules {
         token_delay: Duration::from_millis(600),
-        ..refreshing()
+        ..OAuthRules::refreshing()
     })
     .await;
     let person = Consenting::new();

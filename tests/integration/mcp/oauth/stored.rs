@@ -28,11 +28,7 @@ fn client(
 
 #[tokio::test]
 async fn another_client_uses_the_stored_tokens_without_an_authorization() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     let store = Arc::new(InMemoryTokenStore::default());
     roll(&client(&server, &store, Some(&Consenting::new())))
         .await

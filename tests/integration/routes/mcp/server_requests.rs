@@ -4,7 +4,7 @@ use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
 use super::{Session, last, stateless};
-use crate::http::{post, send};
+use crate::http::send;
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
@@ -203,8 +203,7 @@ fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     let mut slow = alice.stream(&call);
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
     for tool in ["ask", "sample"] {
-        let path = format!("/api/v1/tools/execute/{tool}");
-        let bobs = post(&sidecar.socket, &path, "{}").json();
+        let bobs = crate::http::execute(&sidecar.socket, tool, &json!({}));
         assert_json!(bobs["result"]["success"], false);
     }
     loop {

@@ -1,7 +1,5 @@
 //! `pillion auth`: authorizes a sidecar, which cannot prompt a user.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -10,7 +8,8 @@ use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::{Value, json};
 
 use super::{Running, SECRET, Shown, open};
-use crate::program::{Daemon, eventually, pillion, stderr, stdout, success};
+use crate::mcp_server::detected_entry;
+use crate::program::{Daemon, eventually, stderr, success, vault};
 use crate::reload::reload;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
@@ -19,27 +18,12 @@ fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_the_sidecar_is_authorized_for_one_user() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
-    let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
-    let entry = |label: &str, more: &str| {
-        format!(
-            "[[mcp_servers]]\nlabel = \"{label}\"\nurl = \"{}\"\n{more}\
-             authentication = {{ type = \"oauth\" }}\n",
-            server.url
-        )
-    };
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n{}{}",
-        key.display(),
-        entry("far", "credential = \"per_user\"\n"),
-        entry("shared", "enabled = false\n")
-    );
-    let mut daemon = Daemon::with_config(&config, &[]);
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let oauth = "authentication = { type = \"oauth\" }\n";
+    let entry = |label, more| detected_entry(label, &server.url, &format!("{oauth}{more}"));
+    let config = entry("far", "credential = \"per_user\"\n")
+        + &entry("shared", "enabled = false\n[mcp]\nretry_after_ms = 0\n");
+    let mut daemon = Daemon::with_vault(&config, &[]);
     let rolls = |daemon: &Daemon, user: &str| {
         let client = Client::new(&daemon.socket);
         let caller = Caller::default().user(user);
@@ -91,10 +75,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
-    let config = format!("[vault]\nkey_file = \"{}\"\n", key.display());
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_vault("", &[]);
     let send = |method: &str, path: &str, body: &Value| send(&daemon, method, path, body);
     for name in ["far", "twin"] {
         let oauth = json!({"type": "oauth"});
@@ -115,14 +96,8 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// Starts a daemon whose vault has a key in that directory.
-fn with_vault(directory: &Path) -> Daemon {
-    let key = vault_key(directory);
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n",
-        key.display()
-    );
-    Daemon::with_config(&config, &[])
+fn with_vault() -> Daemon {
+    Daemon::with_vault("[mcp]\nretry_after_ms = 0\n", &[])
 }
 
 /// Changes the servers; the request has to succeed.
@@ -143,13 +118,8 @@ async fn log_in(daemon: &Daemon, arguments: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
-    let directory = tempfile::tempdir().unwrap();
-    let daemon = with_vault(directory.path());
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let daemon = with_vault();
     let oauth = json!({"type": "oauth"});
     let body = json!({"name": "far", "url": server.url, "authentication": oauth});
     send(&daemon, "POST", "", &body);
@@ -172,8 +142,7 @@ async fn l1_tokens_renewed_during_the_removal_of_their_server_are_not_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let directory = tempfile::tempdir().unwrap();
-    let daemon = with_vault(directory.path());
+    let daemon = with_vault();
     let client = |id: &str| json!({"authentication": {"type": "oauth", "client_id": id}});
     for (name, credential) in [("far", "shared"), ("own", "per_user")] {
         let mut body = client(&format!("first-of-{name}"));
@@ -213,15 +182,10 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
 async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
+    let sections = vault(directory.path()) + "[mcp]\nretry_after_ms = 0\n";
     let config = |client: &str| {
-        format!(
-            "[vault]\nkey_file = \"{}\"\n[mcp]\nretry_after_ms = 0\n\
-             [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n\
-             authentication = {{ type = \"oauth\", client_id = \"{client}\" }}\n",
-            key.display(),
-            server.url
-        )
+        let oauth = format!("authentication = {{ type = \"oauth\", client_id = \"{client}\" }}");
+        sections.clone() + &detected_entry("far", &server.url, &oauth)
     };
     let daemon = Daemon::with_config(&config("first"), &[]);
     log_in(&daemon, &["far"]).await;
@@ -234,14 +198,6 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
     assert_eq!(secrets(&daemon), 0);
 }
 
-/// Writes a vault key to a file of that directory.
-fn vault_key(directory: &Path) -> PathBuf {
-    let key = directory.join("vault.key");
-    std::fs::write(&key, [3; 32]).unwrap();
-    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
-    key
-}
-
 fn rolls(daemon: &Daemon) -> bool {
     let client = Client::new(&daemon.socket);
     let response = client.execute("far_roll", &json!({}), &Caller::default());
@@ -250,27 +206,16 @@ fn rolls(daemon: &Daemon) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
-    let directory = tempfile::tempdir().unwrap();
-    let key = vault_key(directory.path());
-    let config = format!(
-        "[vault]\nkey_file = \"{}\"\n[log]\nfilter = \"trace\"\n\
-         [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\nauthentication = {{ type = \"oauth\" }}\n\
-         [[mcp_servers]]\nlabel = \"open\"\nurl = \"http://127.0.0.1:9/\"\nenabled = false\n",
-        key.display(),
-        server.url
-    );
-    let mut daemon = Daemon::with_config(&config, &[]);
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
+    let config = detected_entry("far", &server.url, "authentication = { type = \"oauth\" }")
+        + &detected_entry("open", "http://127.0.0.1:9/", "enabled = false")
+        + "[log]\nfilter = \"trace\"\n";
+    let mut daemon = Daemon::with_vault(&config, &[]);
     assert!(!rolls(&daemon), "no authorization was started");
     let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
-    let output = running.output();
     assert_eq!(
-        success(&output),
+        success(&running.output()),
         "far: authorized; the sidecar has the tokens\n"
     );
     assert!(rolls(&daemon));

@@ -38,11 +38,7 @@ async fn e8_every_command_continues_after_the_authorization() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_no_output_contains_a_credential() {
-    let server = FakeOAuth::start(OAuthRules {
-        refresh: true,
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
     for option in ["--verbose", "--json"] {
         let output = with_browser(&server, &["call", "roll", option]).await;
         let shown = stdout(&output) + &stderr(&output);
