@@ -32,7 +32,7 @@ fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
 /// Starts a service that answers every request with this body.
 async fn service(body: Value) -> FaultServer {
     let body = body.to_string();
-    FaultServer::start(move |_| vec![Fault::response("200 OK", "application/json", &body)]).await
+    FaultServer::start(move |_| vec![Fault::json(&body)]).await
 }
 
 fn base(server: &FaultServer) -> String {

@@ -1,6 +1,6 @@
 //! Server-sent events of the sidecar (F3 to F5).
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use pillion_client::{Caller, Client};

@@ -173,7 +173,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
+    let _caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
     eventually("the call runs", || server.count("tools/call") == 1);
     let next = daemon.successor();
     let during = post(&next.socket, ECHO, key, &json!({}));

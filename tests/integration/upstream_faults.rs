@@ -104,11 +104,13 @@ fn honest(request: &Recorded) -> Vec<Fault> {
         }
         "ping" => json!({}),
         _ if message["id"].is_null() => {
-            return vec![Fault::response("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         }
         _ => {
-            let error = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-            return vec![Fault::response("200 OK", JSON, error)];
+            return vec![Fault::reply(
+                request,
+                &Reply::error(-32601, "Method not found"),
+            )];
         }
     };
     let response = Reply::result(&result).response(&request.rpc_id());
@@ -230,11 +232,7 @@ fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
     let foreign = Reply::raw_result("{}").response("\"unknown\"");
     let event = format!("data: {foreign}\n\n");
     [
-        (
-            "a foreign id",
-            "internal_error",
-            vec![Fault::response("200 OK", JSON, foreign)],
-        ),
+        ("a foreign id", "internal_error", vec![Fault::json(foreign)]),
         (
             "a foreign id in a stream",
             "internal_error",
@@ -243,7 +241,7 @@ fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
         (
             "garbage",
             "internal_error",
-            vec![Fault::response("200 OK", JSON, "{\"jsonrpc\": oh")],
+            vec![Fault::json("{\"jsonrpc\": oh")],
         ),
         (
             "garbage in a stream",

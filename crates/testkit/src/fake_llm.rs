@@ -185,7 +185,7 @@ fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmRespons
         (true, fault) => stream(&mut steps, &events, fault.as_ref()),
         (false, Some(LlmFault::Truncated)) => {
             let half = &whole.as_bytes()[..whole.len() / 2];
-            steps.push(Fault::response("200 OK", "application/json", half));
+            steps.push(Fault::json(half));
         }
         (false, Some(LlmFault::Broken)) => {
             let head = format!(
@@ -207,13 +207,9 @@ fn response_steps(dialect: LlmDialect, request: &Recorded, response: &LlmRespons
             steps.push(Fault::Close);
         }
         (false, Some(LlmFault::Error(error))) => {
-            steps.push(Fault::response(
-                "200 OK",
-                "application/json",
-                error.to_string(),
-            ));
+            steps.push(Fault::json(error.to_string()));
         }
-        (false, _) => steps.push(Fault::response("200 OK", "application/json", whole)),
+        (false, _) => steps.push(Fault::json(whole)),
     }
     steps
 }

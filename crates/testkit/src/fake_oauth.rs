@@ -157,7 +157,7 @@ impl State {
                 response
             }
             "/sse" => self.mcp(origin, request),
-            _ => vec![Fault::response("404 Not Found", "text/plain", "")],
+            _ => vec![Fault::text("404 Not Found", "")],
         }
     }
 
@@ -247,7 +247,7 @@ impl State {
 
     fn mcp(&self, origin: &str, request: &Recorded) -> Vec<Fault> {
         if request.method != "POST" {
-            return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         let token = request.header("authorization").strip_prefix("Bearer ");
         let Some(scope) = token.and_then(|token| self.access.get(token)) else {
@@ -283,11 +283,7 @@ impl State {
 }
 
 fn ok(body: &Value) -> Vec<Fault> {
-    vec![Fault::response(
-        "200 OK",
-        "application/json",
-        body.to_string(),
-    )]
+    vec![Fault::json(body.to_string())]
 }
 
 fn rejected(status: &str, challenge: &str) -> Vec<Fault> {

@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use crate::{Recorded, Recorder};
+use crate::{Recorded, Recorder, Reply};
 
 /// One step of a raw answer, below HTTP.
 #[derive(Debug, Clone)]
@@ -51,6 +52,30 @@ impl Fault {
         let mut bytes = bytes.into_bytes();
         bytes.extend_from_slice(body);
         Self::Send(bytes)
+    }
+
+    /// A complete HTTP response with this status and a body in plain text.
+    #[must_use]
+    pub fn text(status: &str, body: impl AsRef<[u8]>) -> Self {
+        Self::response(status, "text/plain", body)
+    }
+
+    /// A complete HTTP response with status 200 and a body in JSON.
+    #[must_use]
+    pub fn json(body: impl AsRef<[u8]>) -> Self {
+        Self::response("200 OK", "application/json", body)
+    }
+
+    /// A complete HTTP response with status 200 and the JSON-RPC response to the request.
+    #[must_use]
+    pub fn reply(request: &Recorded, reply: &Reply) -> Self {
+        Self::json(reply.response(&request.rpc_id()))
+    }
+
+    /// A message as an event of a stream.
+    #[must_use]
+    pub fn event(message: impl Display) -> Self {
+        Self::Send(format!("data: {message}\n\n").into_bytes())
     }
 
     /// The head of a response whose body ends with the connection.

@@ -236,10 +236,10 @@ impl State {
         let publishes_nothing = self.lie.named.is_empty() && self.lie.claimed.is_empty();
         match (request.method.as_str(), path) {
             ("POST", "/sse") => self.respond_as_mcp(request),
-            ("GET", "/sse") => vec![Fault::response("405 Method Not Allowed", "text/plain", "")],
+            ("GET", "/sse") => vec![Fault::text("405 Method Not Allowed", "")],
             _ if is_resource && !self.lie.named.is_empty() => json_response(&self.resource()),
             (method, _) if is_resource || method == "GET" && publishes_nothing => {
-                vec![Fault::response("404 Not Found", "text/plain", "")]
+                vec![Fault::text("404 Not Found", "")]
             }
             _ => {
                 let origin = self.server.clone();
@@ -329,11 +329,7 @@ impl State {
 }
 
 fn json_response(body: &Value) -> Vec<Fault> {
-    vec![Fault::response(
-        "200 OK",
-        "application/json",
-        body.to_string(),
-    )]
+    vec![Fault::json(body.to_string())]
 }
 
 fn rejection(status: &str, challenge: &str) -> Vec<Fault> {

@@ -1,6 +1,6 @@
 //! Calls over `/mcp` that need approval.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use serde_json::{Value, json};

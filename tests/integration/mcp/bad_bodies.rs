@@ -18,7 +18,7 @@ fn stream(body: impl AsRef<[u8]>) -> Vec<Fault> {
 }
 
 fn json(body: impl AsRef<[u8]>) -> Vec<Fault> {
-    vec![Fault::response("200 OK", JSON, body)]
+    vec![Fault::json(body)]
 }
 
 #[tokio::test]

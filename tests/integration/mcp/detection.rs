@@ -27,10 +27,9 @@ fn older_response(request: &Recorded) -> Vec<Fault> {
             Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
         }
         "tools/call" => Reply::raw_result(ROLLED),
-        _ => return vec![Fault::response("202 Accepted", "text/plain", "Accepted")],
+        _ => return vec![Fault::text("202 Accepted", "Accepted")],
     };
-    let response = reply.response(&request.rpc_id());
-    vec![Fault::response("200 OK", JSON, response)]
+    vec![Fault::reply(request, &reply)]
 }
 
 /// Binds an address that a server has just released.
@@ -51,16 +50,8 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string()
     };
     let odd = [
-        vec![Fault::response(
-            "500 Internal Server Error",
-            "text/plain",
-            "Oops",
-        )],
-        vec![Fault::response(
-            "501 Not Implemented",
-            "text/plain",
-            "Unsupported method",
-        )],
+        vec![Fault::text("500 Internal Server Error", "Oops")],
+        vec![Fault::text("501 Not Implemented", "Unsupported method")],
         vec![Fault::response(
             "503 Service Unavailable",
             "text/html",
@@ -68,22 +59,17 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         )],
         vec![Fault::response("200 OK", "text/html", "<h1>It works</h1>")],
         vec![Fault::response("202 Accepted", JSON, "")],
-        vec![Fault::response("200 OK", JSON, "")],
-        vec![Fault::response("200 OK", JSON, "{}")],
-        vec![Fault::response(
-            "200 OK",
-            JSON,
-            r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
-        )],
-        vec![Fault::response("200 OK", "text/plain", error(-32601))],
-        vec![Fault::response("200 OK", JSON, error(-32601))],
-        vec![Fault::response("200 OK", JSON, "{\"half\": ")],
+        vec![Fault::json("")],
+        vec![Fault::json("{}")],
+        vec![Fault::json(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#)],
+        vec![Fault::text("200 OK", error(-32601))],
+        vec![Fault::json(error(-32601))],
+        vec![Fault::json("{\"half\": ")],
         vec![Fault::response("200 OK", EVENT_STREAM, ": nothing\n\n")],
         vec![Fault::response("400 Bad Request", JSON, error(-32000))],
         vec![Fault::response("400 Bad Request", JSON, error(-32600))],
-        vec![Fault::response(
+        vec![Fault::text(
             "400 Bad Request",
-            "text/plain",
             "No valid session ID provided",
         )],
         vec![Fault::response(
@@ -91,8 +77,8 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
             "text/html",
             "<h1>404</h1>",
         )],
-        vec![Fault::response("405 Method Not Allowed", "text/plain", "")],
-        vec![Fault::response("406 Not Acceptable", "text/plain", "")],
+        vec![Fault::text("405 Method Not Allowed", "")],
+        vec![Fault::text("406 Not Acceptable", "")],
         vec![Fault::Close],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Hang],
@@ -141,8 +127,8 @@ async fn e6_a_server_that_requires_a_credential_for_unknown_methods_is_used_with
     let unauthorized =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Unauthorized"}}"#;
     for rejection in [
-        Fault::response("401 Unauthorized", "text/plain", ""),
-        Fault::response("403 Forbidden", "text/plain", "no"),
+        Fault::text("401 Unauthorized", ""),
+        Fault::text("403 Forbidden", "no"),
         Fault::response("401 Unauthorized", JSON, r#"{"error":"unauthorized"}"#),
         Fault::response("401 Unauthorized", JSON, unauthorized),
         Fault::response("403 Forbidden", JSON, unauthorized),
@@ -163,8 +149,7 @@ async fn e6_a_rejected_credential_ends_the_detection_after_the_handshake() {
         ("403 Forbidden", &["server/discover", "initialize"]),
         ("407 Proxy Authentication Required", &["server/discover"]),
     ] {
-        let server =
-            FaultServer::start(move |_| vec![Fault::response(status, "text/plain", "")]).await;
+        let server = FaultServer::start(move |_| vec![Fault::text(status, "")]).await;
         let error = roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap_err();
@@ -252,8 +237,10 @@ async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
         "tools/call" => super::good_response(request),
         _ => {
-            let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-            vec![Fault::response("200 OK", JSON, response)]
+            vec![Fault::reply(
+                request,
+                &Reply::error(-32601, "Method not found"),
+            )]
         }
     });
     let client = client(&second.url, TransportKind::Auto);
@@ -270,17 +257,15 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
         let is_upgraded = is_upgraded.load(Ordering::SeqCst);
         match request.rpc_method().as_str() {
             "tools/call" if is_upgraded && request.header("mcp-protocol-version").is_empty() => {
-                vec![Fault::response(
-                    "400 Bad Request",
-                    "text/plain",
-                    "Who are you?",
-                )]
+                vec![Fault::text("400 Bad Request", "Who are you?")]
             }
             "initialize" | "server/discover" if !is_upgraded => {
-                let response = Reply::error(-32601, "Method not found").response(&request.rpc_id());
-                vec![Fault::response("200 OK", JSON, response)]
+                vec![Fault::reply(
+                    request,
+                    &Reply::error(-32601, "Method not found"),
+                )]
             }
-            "server/discover" => vec![Fault::response("404 Not Found", "text/plain", "")],
+            "server/discover" => vec![Fault::text("404 Not Found", "")],
             _ => older_response(request),
         }
     })
@@ -411,7 +396,7 @@ async fn e7_an_unconfirmed_transport_is_not_cached() {
             "tools/call" => return super::good_response(request),
             _ => Reply::error(-32601, "Method not found").response(&request.rpc_id()),
         };
-        vec![Fault::response("200 OK", JSON, response)]
+        vec![Fault::json(response)]
     })
     .await;
     for _ in 0..2 {
@@ -435,12 +420,11 @@ async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
                 Reply::error(-32000, "no dice")
             }
             _ if called.load(Ordering::SeqCst) => {
-                return vec![Fault::response("503 Service Unavailable", "text/plain", "")];
+                return vec![Fault::text("503 Service Unavailable", "")];
             }
             _ => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
         };
-        let response = reply.response(&request.rpc_id());
-        vec![Fault::response("200 OK", JSON, response)]
+        vec![Fault::reply(request, &reply)]
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);

@@ -189,7 +189,7 @@ async fn e3_e4_a_failed_request_has_both_messages() {
             "MCP request failed: the response is not valid UTF-8",
         ),
     ] {
-        let server = faulty_once(vec![Fault::response("200 OK", super::JSON, b"\xff")]).await;
+        let server = faulty_once(vec![Fault::json(b"\xff")]).await;
         let mut config = config(&server.url, TransportKind::PostSse);
         config.wording = Some(style);
         let error = roll(&McpClient::new(config)).await.unwrap_err();
@@ -247,7 +247,7 @@ async fn e4_the_legacy_message_names_the_transport() {
             format!("MCP {name} request failed: tool 'roll' of server 'test' timed out after 0.3s");
         assert_eq!(called.unwrap_err().to_string(), text);
     }
-    let fault = Fault::response("503 Busy", "text/plain", "no");
+    let fault = Fault::text("503 Busy", "no");
     let server = FaultServer::start(move |_| vec![fault.clone()]).await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);
     config.wording = Some(MessageStyle::Sse);
@@ -269,10 +269,10 @@ async fn e5_is_available_matches_the_state_of_the_server() {
         assert!(!client.is_available().await);
     }
     for fault in [
-        Fault::response("500 No", "text/plain", "no"),
-        Fault::response("401 No", "text/plain", "no"),
+        Fault::text("500 No", "no"),
+        Fault::text("401 No", "no"),
         Fault::response("200 OK", "text/html", "<h1>It works</h1>"),
-        Fault::response("200 OK", super::JSON, ""),
+        Fault::json(""),
     ] {
         let server = faulty_once(vec![fault.clone()]).await;
         let client = client(&server.url, TransportKind::PostSse);

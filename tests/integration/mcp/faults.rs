@@ -40,7 +40,7 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
         "tools/call" => message["params"]["arguments"].clone(),
         "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::response("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         }
         _ => json!({}),
     };

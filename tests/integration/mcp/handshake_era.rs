@@ -19,7 +19,7 @@ fn in_session(request: &Recorded) -> Vec<Fault> {
             Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
         }
         "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::response("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         }
         _ => Reply::raw_result("{}"),
     };
@@ -138,7 +138,7 @@ async fn a_server_request_during_a_call_is_answered() {
                 Fault::head(EVENT_STREAM),
                 Fault::Send(format!("data: {progress}\n\ndata: {question}\n\n").into_bytes()),
                 Fault::WaitFor(Arc::clone(&answered)),
-                Fault::Send(format!("data: {response}\n\n").into_bytes()),
+                Fault::event(response),
                 Fault::Close,
             ];
         }
@@ -146,7 +146,7 @@ async fn a_server_request_during_a_call_is_answered() {
             answered.notify_one();
         }
         if request.method == "GET" {
-            return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         in_session(request)
     })
@@ -282,12 +282,10 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "tools/call" if first.fetch_add(1, Ordering::SeqCst) == 0 => vec![Fault::Close],
             "tools/call" => {
-                let response = Reply::raw_result(ROLLED).response(&request.rpc_id());
-                vec![Fault::response("200 OK", JSON, response)]
+                vec![Fault::reply(request, &Reply::raw_result(ROLLED))]
             }
             "tools/list" => {
-                let response = Reply::result(&list).response(&request.rpc_id());
-                vec![Fault::response("200 OK", JSON, response)]
+                vec![Fault::reply(request, &Reply::result(&list))]
             }
             _ => in_session(request),
         })
@@ -346,7 +344,7 @@ async fn a_mismatch_with_the_output_schema_is_reported_with_the_result() {
 async fn a_call_whose_session_expired_before_its_stream_resumed_is_not_retried() {
     let server = FaultServer::start(|request| {
         if request.method == "GET" {
-            return vec![Fault::response("404 Not Found", "text/plain", "")];
+            return vec![Fault::text("404 Not Found", "")];
         }
         if request.rpc_method() == "tools/call" {
             let prime = Fault::Send(b"id: 1\nretry: 1\ndata:\n\n".to_vec());
@@ -365,7 +363,7 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     const QUESTIONS: usize = 500;
     let server = FaultServer::start(move |request| {
         if request.method == "GET" {
-            return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         if request.rpc_method() != "tools/call" {
             return in_session(request);
@@ -383,7 +381,7 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
             Fault::Send(questions.into_bytes()),
             Fault::Times(100, notices),
             Fault::Wait(Duration::from_millis(1000)),
-            Fault::Send(format!("data: {response}\n\n").into_bytes()),
+            Fault::event(response),
             Fault::Close,
         ]
     })

@@ -236,8 +236,7 @@ async fn a_server_that_does_not_answer_initialized_can_be_used() {
             "notifications/initialized" => return vec![Fault::Hang],
             _ => Reply::raw_result(ROLLED),
         };
-        let response = reply.response(&request.rpc_id());
-        vec![Fault::response("200 OK", JSON, response)]
+        vec![Fault::reply(request, &reply)]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);

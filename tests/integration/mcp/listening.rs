@@ -46,7 +46,7 @@ async fn listening_server(
                 Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
             }
             "" | "notifications/initialized" => {
-                return vec![Fault::response("202 Accepted", "text/plain", "")];
+                return vec![Fault::text("202 Accepted", "")];
             }
             _ => Reply::raw_result("{}"),
         };
@@ -93,8 +93,7 @@ async fn a_subscriber_survives_a_lost_session() {
 #[tokio::test]
 async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
-        let server =
-            listening_server(move |_, _| vec![Fault::response(status, "text/plain", "")]).await;
+        let server = listening_server(move |_, _| vec![Fault::text(status, "")]).await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         let _subscription = subscribe_to_tools(&client).await;
         tokio::time::sleep(Duration::from_millis(2500)).await;
@@ -113,7 +112,7 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
         "503 Service Unavailable",
     ] {
         let server = listening_server(move |nth, _| match nth {
-            0 => vec![Fault::response(status, "text/plain", "")],
+            0 => vec![Fault::text(status, "")],
             _ => vec![
                 Fault::head(EVENT_STREAM),
                 Fault::Send(LIST_CHANGED.into()),
@@ -141,7 +140,7 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
         1 => {
             assert_eq!(request.header("last-event-id"), "1");
             counter.fetch_add(1, Ordering::SeqCst);
-            vec![Fault::response("400 Bad Request", "text/plain", "Too old")]
+            vec![Fault::text("400 Bad Request", "Too old")]
         }
         _ => {
             assert_eq!(request.header("last-event-id"), "");
@@ -185,8 +184,7 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
         match request.rpc_method().as_str() {
             "initialize" => {
                 let reply = Reply::result(&json!({"protocolVersion": "2025-11-25"}));
-                let response = reply.response(&request.rpc_id());
-                vec![Fault::response("200 OK", JSON, response)]
+                vec![Fault::reply(request, &reply)]
             }
             "notifications/initialized" => vec![Fault::response("202 Accepted", JSON, "")],
             _ => prime(nth),

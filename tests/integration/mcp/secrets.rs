@@ -38,8 +38,8 @@ async fn l1_no_secret_in_any_error_or_debug_text() {
         vec![Fault::response("401 No", JSON, "")],
         vec![Fault::response("500 No", JSON, "")],
         vec![Fault::response("200 OK", "text/html", "<html>")],
-        vec![Fault::response("200 OK", JSON, "{bad")],
-        vec![Fault::response("200 OK", JSON, "")],
+        vec![Fault::json("{bad")],
+        vec![Fault::json("")],
         vec![Fault::response("200 OK", EVENT_STREAM, b"data: \xff\n\n")],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Send(b"nonsense\r\n\r\n".to_vec()), Fault::Close],
@@ -81,21 +81,21 @@ async fn l1_no_error_repeats_a_credential_that_the_server_echoes() {
         json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string()
     };
     let echoes: Vec<Echo> = vec![
-        Box::new(move |text| vec![Fault::response("200 OK", JSON, message(text))]),
+        Box::new(move |text| vec![Fault::json(message(text))]),
         Box::new(move |text| vec![Fault::response("400 No", JSON, message(text))]),
         Box::new(move |text| {
             let long = format!("{}{text}", "y".repeat(4_060));
-            vec![Fault::response("200 OK", JSON, message(&long))]
+            vec![Fault::json(message(&long))]
         }),
         Box::new(|text| {
             let challenge = format!("Bearer error=\"invalid_token\", error_description=\"{text}\"");
             let headers = [("WWW-Authenticate", challenge.as_str())];
             vec![Fault::response_with("401 No", &headers, "")]
         }),
-        Box::new(|text| vec![Fault::response("200 OK", JSON, json!(text).to_string())]),
+        Box::new(|text| vec![Fault::json(json!(text).to_string())]),
         Box::new(|text| {
             let invalid = json!({"jsonrpc": "2.0", "id": text, "result": text, "error": text});
-            vec![Fault::response("200 OK", JSON, invalid.to_string())]
+            vec![Fault::json(invalid.to_string())]
         }),
         Box::new(|text| vec![Fault::response("200 OK", text, "")]),
     ];

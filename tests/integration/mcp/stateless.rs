@@ -12,7 +12,7 @@ use pillion_mcp_client::{
 use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
-use super::{JSON, ROLLED, client, config, eventually, roll};
+use super::{ROLLED, client, config, eventually, roll};
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -335,8 +335,7 @@ async fn a_rejected_subscription_is_an_error_every_time() {
             "server/discover" => Reply::result(&json!({"supportedVersions": ["2026-07-28"]})),
             _ => Reply::error(-32601, "Method not found"),
         };
-        let response = reply.response(&request.rpc_id());
-        vec![Fault::response("200 OK", JSON, response)]
+        vec![Fault::reply(request, &reply)]
     })
     .await;
     let client = client(&server.url, TransportKind::Auto);

@@ -49,10 +49,7 @@ async fn faulty(
         };
         result.map_or_else(
             |faults| faults,
-            |result| {
-                let response = Reply::result(&result).response(&request.rpc_id());
-                vec![Fault::response("200 OK", JSON, response)]
-            },
+            |result| vec![Fault::reply(request, &Reply::result(&result))],
         )
     })
     .await
@@ -133,10 +130,10 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
         let error = Reply::error(-32603, "Oops").response(&request.rpc_id());
         match polls.fetch_add(1, Ordering::SeqCst) {
             0 | 1 => Err(vec![Fault::Close]),
-            2 => Err(vec![Fault::response("503 Service Unavailable", "text/plain", "Busy")]),
+            2 => Err(vec![Fault::text("503 Service Unavailable", "Busy")]),
             3 => Err(vec![Fault::response("500 Internal Server Error", JSON, error)]),
             4 => Ok(json!({"taskId": "t", "status": "working", "inputRequests": null, "pollIntervalMs": -1})),
-            5 => Err(vec![Fault::response("200 OK", JSON, "")]),
+            5 => Err(vec![Fault::json("")]),
             _ => Ok(json!({"taskId": "t", "status": "completed", "result": {"n": 7}})),
         }
     })
@@ -149,14 +146,7 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
 
 #[tokio::test]
 async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
-    let server = faulty(|_, _| {
-        Err(vec![Fault::response(
-            "503 Service Unavailable",
-            "text/plain",
-            "Busy",
-        )])
-    })
-    .await;
+    let server = faulty(|_, _| Err(vec![Fault::text("503 Service Unavailable", "Busy")])).await;
     let client = client(&server.url, TransportKind::Auto);
     let options = RequestOptions::default().timeout(Duration::from_secs(1));
     let before = std::time::Instant::now();

@@ -210,7 +210,7 @@ async fn e7_a_server_without_websocket_is_a_clear_error() {
     };
     for (faults, is_expected) in [
         (
-            vec![Fault::response("200 OK", JSON, "{}")],
+            vec![Fault::json("{}")],
             (|kind| matches!(kind, McpErrorKind::NotWebSocket)) as fn(&McpErrorKind) -> bool,
         ),
         (head("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), |kind| {

@@ -28,8 +28,8 @@ async fn a_server_without_mcp_is_reported_in_one_line() {
     let responses = [
         Fault::response("200 OK", "text/html", page),
         Fault::response("404 Not Found", "text/html", page),
-        Fault::response("500 Internal Server Error", "text/plain", page),
-        Fault::response("200 OK", "application/json", "{}"),
+        Fault::text("500 Internal Server Error", page),
+        Fault::json("{}"),
     ];
     for response in responses {
         let server = FaultServer::start(move |_| vec![response.clone()]).await;

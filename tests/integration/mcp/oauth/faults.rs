@@ -52,19 +52,13 @@ async fn bad_answers_are_errors_with_a_code() {
         (
             "unknown type",
             "/token",
-            vec![Fault::response(
-                "200 OK",
-                JSON,
-                r#"{"access_token":"hush","token_type":"mac"}"#,
-            )],
+            vec![Fault::json(r#"{"access_token":"hush","token_type":"mac"}"#)],
             ErrorClass::Denied,
         ),
         (
             "a token that is invalid in a header",
             "/token",
-            vec![Fault::response(
-                "200 OK",
-                JSON,
+            vec![Fault::json(
                 r#"{"access_token":"hush\r\nX: 1","token_type":"bearer"}"#,
             )],
             ErrorClass::Denied,
@@ -107,9 +101,7 @@ async fn bad_answers_are_errors_with_a_code() {
         (
             "another resource",
             RESOURCE,
-            vec![Fault::response(
-                "200 OK",
-                JSON,
+            vec![Fault::json(
                 r#"{"resource":"https://evil.example","authorization_servers":["https://a.example"]}"#,
             )],
             ErrorClass::Denied,

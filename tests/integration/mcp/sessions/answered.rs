@@ -105,11 +105,7 @@ async fn server(call: impl Fn(&Recorded) -> Vec<Fault> + Send + Sync + 'static) 
                 vec![Fault::response_with("200 OK", &session, response)]
             }
             "tools/call" => call(request),
-            "ping" => vec![Fault::response(
-                "200 OK",
-                JSON,
-                Reply::result(&json!({})).response(&id),
-            )],
+            "ping" => vec![Fault::json(Reply::result(&json!({})).response(&id))],
             _ => vec![Fault::response("202 Accepted", JSON, "")],
         }
     })
@@ -189,8 +185,10 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
             if is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
                 return vec![Fault::response(status, JSON, &response)];
             }
-            let response = Reply::result(&json!({"content": []})).response(&request.rpc_id());
-            vec![Fault::response("200 OK", JSON, response)]
+            vec![Fault::reply(
+                request,
+                &Reply::result(&json!({"content": []})),
+            )]
         })
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
@@ -226,7 +224,7 @@ async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answer
             return vec![Fault::response("404 Not Found", JSON, response)];
         }
         let response = Reply::result(&json!({"content": [], "tools": []})).response(&id);
-        vec![Fault::response("200 OK", JSON, response)]
+        vec![Fault::json(response)]
     })
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
