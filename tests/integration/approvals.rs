@@ -24,7 +24,7 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     let body = json!({"expression": expression}).to_string();
     let target = format!("/api/v1/tools/execute/calculator{query}");
     let headers = format!("x-pillion-user: {user}\r\n");
-    let reply = http::send(socket, "POST", &target, &headers, body.as_bytes());
+    let reply = http::post_with(socket, &target, &headers, body.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     let response = reply.json();
     assert_json!(response["success"], true);
@@ -135,9 +135,8 @@ fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     let id = approval_id(&calculate(socket, "alice", "1 + 1", ""));
     let body = json!({"reason": "not on a Sunday"}).to_string();
     let target = format!("/api/v1/approvals/{id}/deny");
-    let reply = http::send(
+    let reply = http::post_with(
         socket,
-        "POST",
         &target,
         "x-pillion-user: carol\r\n",
         body.as_bytes(),
@@ -258,7 +257,7 @@ fn g3_a_caller_may_wait_for_the_decision() {
     let headers = "x-pillion-approval-wait-ms: 50\r\n";
     let target = "/api/v1/tools/execute/calculator";
     let body = b"{\"expression\": \"3\"}";
-    let result = http::send(socket, "POST", target, headers, body).json()["result"].clone();
+    let result = http::post_with(socket, target, headers, body).json()["result"].clone();
     approval_id(&result);
     let wrong = http::post(
         socket,
@@ -495,7 +494,7 @@ fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let body = json!({"expression": "6 * 7"}).to_string();
     let target = "/api/v1/tools/execute/calculator";
     let headers = "x-pillion-user: alice\r\nidempotency-key: one\r\n";
-    let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
+    let reply = http::post_with(&daemon.socket, target, headers, body.as_bytes());
     assert_eq!(reply.json()["result"]["success"], true, "{reply:?}");
     assert_eq!(logged(&daemon.socket), ["success", "cancelled"]);
     let calls = http::get(&daemon.socket, "/api/v1/tool-calls/?status=cancelled").json();
@@ -519,7 +518,7 @@ fn f4_only_the_record_of_the_first_call_is_pending() {
     let target = "/api/v1/tools/execute/calculator";
     for key in ["one", "two"] {
         let headers = format!("x-pillion-user: alice\r\nidempotency-key: {key}\r\n");
-        let reply = http::send(&daemon.socket, "POST", target, &headers, body.as_bytes());
+        let reply = http::post_with(&daemon.socket, target, &headers, body.as_bytes());
         assert_eq!(
             approval_id(&reply.json()["result"]),
             id,
@@ -545,7 +544,7 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
                 .map(|key| {
                     let headers = format!("x-pillion-user: user{round}\r\n{key}");
                     let body = body.as_bytes();
-                    scope.spawn(move || http::send(socket, "POST", target, &headers, body).json())
+                    scope.spawn(move || http::post_with(socket, target, &headers, body).json())
                 })
                 .collect();
             let pending = || {

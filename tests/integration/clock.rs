@@ -73,7 +73,7 @@ fn library() -> PathBuf {
 
 fn run(socket: &Path, headers: &str) -> http::Reply {
     let body = br#"{"expression": "6 * 7"}"#;
-    http::send(socket, "POST", CALCULATOR, headers, body)
+    http::post_with(socket, CALCULATOR, headers, body)
 }
 
 fn outcome(reply: &http::Reply) -> ToolOutcome {

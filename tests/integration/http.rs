@@ -60,11 +60,19 @@ pub fn send_within(
 }
 
 pub fn get(socket: &Path, target: &str) -> Reply {
-    send(socket, "GET", target, "", b"")
+    get_with(socket, target, "")
+}
+
+pub fn get_with(socket: &Path, target: &str, headers: &str) -> Reply {
+    send(socket, "GET", target, headers, b"")
 }
 
 pub fn post(socket: &Path, target: &str, body: impl AsRef<[u8]>) -> Reply {
-    send(socket, "POST", target, "", body.as_ref())
+    post_with(socket, target, "", body)
+}
+
+pub fn post_with(socket: &Path, target: &str, headers: &str, body: impl AsRef<[u8]>) -> Reply {
+    send(socket, "POST", target, headers, body.as_ref())
 }
 
 /// Runs a tool over REST. Returns the body of the response.

@@ -6,7 +6,7 @@ use std::path::Path;
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use crate::http::{self, Reply, send};
+use crate::http::{self, Reply, post_with, send};
 use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
@@ -16,7 +16,7 @@ const ECHO: &str = "/api/v1/tools/execute/far_echo";
 const BATCH: &str = "/api/v1/tools/batch-execute";
 
 fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
-    send(socket, "POST", target, headers, body.to_string().as_bytes())
+    post_with(socket, target, headers, body.to_string())
 }
 
 fn is_replayed(reply: &Reply) -> bool {
@@ -53,7 +53,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // A request without quotes around the key and with arguments in another order is the same
     // request.
     let key = "idempotency-key: k-1\r\n";
-    let second = send(&daemon.socket, "POST", ECHO, key, b"{\"b\": 2, \"a\": 1}");
+    let second = post_with(&daemon.socket, ECHO, key, b"{\"b\": 2, \"a\": 1}");
     assert!(is_replayed(&second), "{}", second.head);
     assert_eq!(second.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);

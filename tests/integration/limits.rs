@@ -243,12 +243,12 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     assert_contains!(whole.head, "content-type: application/json");
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
     assert_eq!(stored_result["bytes"], whole.body.len());
-    let part = http::send(&daemon.socket, "GET", url, "range: bytes=2-8\r\n", b"");
+    let part = http::get_with(&daemon.socket, url, "range: bytes=2-8\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
     assert_contains!(part.head, &range);
     let beyond = "range: bytes=9999999-\r\n";
-    let beyond = http::send(&daemon.socket, "GET", url, beyond, b"");
+    let beyond = http::get_with(&daemon.socket, url, beyond);
     assert_eq!(beyond.status, 416);
     let unknown = get(
         &daemon.socket,

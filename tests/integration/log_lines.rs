@@ -79,13 +79,7 @@ fn l2_no_client_and_no_server_forges_a_log_line() {
         let user = hostile.replace(|c: char| c.is_ascii_control(), "");
         let headers = format!("x-pillion-user: {user}\r\nx-request-id: {user}\r\n");
         let body = br#"{"expression": "1"}"#;
-        http::send(
-            socket,
-            "POST",
-            "/api/v1/tools/execute/calculator",
-            &headers,
-            body,
-        );
+        http::post_with(socket, "/api/v1/tools/execute/calculator", &headers, body);
     }
     eventually("the failures are logged", || {
         daemon.log().matches("Failed to list MCP tools").count() >= HOSTILE.len()
@@ -145,7 +139,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         let headers = format!("{header}: {}\r\n", "h".repeat(length));
         let body = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        let rejected = http::send(&daemon.socket, "POST", target, &headers, body);
+        let rejected = http::post_with(&daemon.socket, target, &headers, body);
         assert_eq!(rejected.status, 400, "{header}: {rejected:?}");
     }
     let session = crate::routes::mcp::Session::open(&daemon.socket, "2025-11-25", json!({}));
@@ -155,7 +149,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         session.id
     );
     let ping = json!({"jsonrpc": "2.0", "id": "m".repeat(257), "method": "ping"}).to_string();
-    let rejected = http::send(&daemon.socket, "POST", "/mcp", &headers, ping.as_bytes());
+    let rejected = http::post_with(&daemon.socket, "/mcp", &headers, ping.as_bytes());
     let error = rejected.json();
     assert_json!(error["error"]["code"], -32600);
     assert!(

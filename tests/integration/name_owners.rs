@@ -305,7 +305,7 @@ fn a_servers_own_name_opens_no_tool_for_a_model() {
     let ask = |model: &str, method: &str, params: Value| {
         let (headers, body) = stateless(method, params, json!({}));
         let (target, body) = (format!("/mcp?model={model}"), body.to_string());
-        http::send(&sidecar.socket, "POST", &target, &headers, body.as_bytes()).json()
+        http::post_with(&sidecar.socket, &target, &headers, body.as_bytes()).json()
     };
     let list = |model| ask(model, "tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(list("own"), json!([]));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pillion_testkit::{FakeLlm, LlmResponse, Postgres, PostgresRelay};
 use serde_json::{Value, json};
 
-use crate::http::{Reply, get, post, send};
+use crate::http::{Reply, get, post, post_with};
 use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::store_file::lock;
@@ -101,7 +101,7 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
             false => String::new(),
         };
         let body = case.body.to_string();
-        let request = || send(&daemon.socket, "POST", case.target, &key, body.as_bytes());
+        let request = || post_with(&daemon.socket, case.target, &key, body.as_bytes());
         let calls_before = server.count("tools/call");
         relay.go_silent_after(first);
         let began = Instant::now();
@@ -191,7 +191,7 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
     get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let request = || send(&daemon.socket, "POST", ECHO, key, b"{}");
+    let request = || post_with(&daemon.socket, ECHO, key, b"{}");
     let (first, held) = thread::scope(|scope| {
         let began = Instant::now();
         let first = scope.spawn(request);
@@ -232,7 +232,7 @@ fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
     let socket = daemon.socket.clone();
-    let first = thread::spawn(move || send(&socket, "POST", ECHO, key, b"{}"));
+    let first = thread::spawn(move || post_with(&socket, ECHO, key, b"{}"));
     eventually("the call runs", || server.count("tools/call") == 1);
     let held = lock(&daemon.directory().join("pillion.db-shm"));
     let first = first.join().unwrap().json();
@@ -241,7 +241,7 @@ fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
     drop(held);
     assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
     let daemon = daemon.again();
-    let again = send(&daemon.socket, "POST", ECHO, key, b"{}");
+    let again = post_with(&daemon.socket, ECHO, key, b"{}");
     assert_eq!(again.json(), first);
     assert_eq!(server.count("tools/call"), 1);
 }

@@ -157,7 +157,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     // A caller over the socket may name any user, but cannot use a session that it did not open.
     let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
     let socket = &server.daemon.socket;
-    let reply = crate::http::send(socket, "POST", "/mcp", &headers, ping.as_bytes());
+    let reply = crate::http::post_with(socket, "/mcp", &headers, ping.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
     assert_eq!(say(APP, "POST /mcp", &id).0, 200);
 }

@@ -152,13 +152,7 @@ fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon 
 fn call(daemon: &Daemon, tool: &str, flags: &str) -> http::Reply {
     let headers = format!("x-pillion-user: alice\r\ntraceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
     let body = br#"{"secret": "40404"}"#;
-    http::send(
-        &daemon.socket,
-        "POST",
-        &format!("{EXECUTE}{tool}"),
-        &headers,
-        body,
-    )
+    http::post_with(&daemon.socket, &format!("{EXECUTE}{tool}"), &headers, body)
 }
 
 #[test]
@@ -261,7 +255,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
     let (headers, body) = stateless("tools/call", params, json!({}));
     let body = body.to_string();
-    let reply = http::send(&daemon.socket, "POST", "/mcp", &headers, body.as_bytes());
+    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.as_bytes());
     assert_eq!(reply.status, 200);
 
     let http = collector.span("POST /mcp");

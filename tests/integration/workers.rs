@@ -290,7 +290,7 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
     let caller = thread::spawn(move || {
         let headers = format!("traceparent: {parent}\r\n");
         let path = "/api/v1/tools/execute/greet";
-        http::send(&socket, "POST", path, &headers, br#"{"name": "Ada"}"#).status
+        http::post_with(&socket, path, &headers, br#"{"name": "Ada"}"#).status
     });
     let call = loop {
         let line = worker.read().unwrap();

@@ -151,7 +151,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
         let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
         let body = json!({"expression": "1 + 1"}).to_string();
         let target = "/api/v1/tools/execute/calculator";
-        let reply = http::send(&daemon.socket, "POST", target, headers, body.as_bytes());
+        let reply = http::post_with(&daemon.socket, target, headers, body.as_bytes());
         reply.json()["result"].clone()
     };
     let id = approval_id(&keyed());

@@ -101,9 +101,8 @@ fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
     let ask = |params: Value| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {"form": {}}}));
         let body = body.to_string();
-        last(&http::send(
+        last(&http::post_with(
             &daemon.socket,
-            "POST",
             "/mcp",
             &headers,
             body.as_bytes(),

@@ -19,13 +19,7 @@ fn complete(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let mut body = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    http::send(
-        &daemon.socket,
-        "POST",
-        PATH,
-        headers,
-        body.to_string().as_bytes(),
-    )
+    http::post_with(&daemon.socket, PATH, headers, body.to_string())
 }
 
 /// Returns the chunks of a stream, and whether the stream ended with `[DONE]`.
@@ -63,13 +57,7 @@ async fn h4_a_completion_runs_the_tools() {
     let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
     assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
     // The client has the conversation, so the sidecar does not store it.
-    let stored_chats = http::send(
-        &daemon.socket,
-        "GET",
-        "/api/v1/chat",
-        "x-pillion-user: ada\r\n",
-        b"",
-    );
+    let stored_chats = http::get_with(&daemon.socket, "/api/v1/chat", "x-pillion-user: ada\r\n");
     assert_eq!(stored_chats.json()["chats"], json!([]));
 }
 
@@ -405,13 +393,7 @@ async fn a_repeated_request_streams_the_stored_answer() {
     let body = json!({"model": "demo", "max_tokens": 9, "stream": true,
         "messages": [{"role": "user", "content": "6 * 7?"}]});
     let body = body.to_string();
-    let reply = http::send(
-        &daemon.socket,
-        "POST",
-        "/v1/messages",
-        &header,
-        body.as_bytes(),
-    );
+    let reply = http::post_with(&daemon.socket, "/v1/messages", &header, body.as_bytes());
     assert_contains!(
         String::from_utf8(unchunked(&reply.body)).unwrap(),
         r#""text":"It is 42.""#

@@ -17,13 +17,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
     let body = body.to_string();
-    http::send(
-        &daemon.socket,
-        "POST",
-        "/v1/messages",
-        headers,
-        body.as_bytes(),
-    )
+    http::post_with(&daemon.socket, "/v1/messages", headers, body.as_bytes())
 }
 
 /// Returns a configuration with a model that uses Anthropic's API.

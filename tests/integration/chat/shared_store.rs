@@ -36,9 +36,8 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     assert_eq!(second.status, 409, "{second:?}");
     let named = format!("x-pillion-chat: {id}\r\n");
     let body = json!({"messages": [{"role": "user", "content": "Two"}]}).to_string();
-    let completion = http::send(
+    let completion = http::post_with(
         &other.socket,
-        "POST",
         "/v1/chat/completions",
         &named,
         body.as_bytes(),

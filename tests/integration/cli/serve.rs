@@ -60,9 +60,8 @@ fn m1_each_log_line_is_json_with_request_and_tool() {
     let daemon = Daemon::with_config("", &[("LOG_LEVEL", "debug")]);
     let secret = r#"{"expression": "40404 + 1"}"#;
     let headers = "x-request-id: request-7\r\n";
-    http::send(
+    http::post_with(
         &daemon.socket,
-        "POST",
         "/api/v1/tools/execute/calculator",
         headers,
         secret.as_bytes(),
@@ -94,7 +93,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     let headers =
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
-    http::send(&daemon.socket, "POST", path, &headers, b"{}");
+    http::post_with(&daemon.socket, path, &headers, b"{}");
     // The server receives the trace.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
@@ -197,7 +196,7 @@ fn n1_the_calculators_timeout_can_be_set() {
     let daemon = Daemon::with_config(&toml, &variables);
     let execute = |socket: &Path, tool: &str, body: &str| {
         let target = format!("/api/v1/tools/execute/{tool}");
-        http::send(socket, "POST", &target, "", body.as_bytes())
+        http::post(socket, &target, body.as_bytes())
     };
     http::get(&daemon.socket, "/api/v1/tools/");
     server.set_mood(Mood::Asleep);

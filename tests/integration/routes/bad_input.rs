@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::mcp::Session;
-use crate::http::{self, Reply, send};
+use crate::http::{self, Reply, post, post_with};
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -232,13 +232,13 @@ fn a_request_that_is_not_http() {
 fn headers_that_are_too_long() {
     let sidecar = Sidecar::start();
     let user = format!("x-pillion-user: {}\r\n", "u".repeat(257));
-    let reply = http::send(&sidecar.socket, "POST", EXECUTE, &user, b"{}");
+    let reply = http::post_with(&sidecar.socket, EXECUTE, &user, b"{}");
     assert_contains!(
         assert_rejected(&sidecar, &reply, 400, "invalid_input"),
         "at most 256 bytes"
     );
     let endless = format!("x: {}\r\n", "u".repeat(2_000_000));
-    let reply = http::send(&sidecar.socket, "POST", EXECUTE, &endless, b"{}");
+    let reply = http::post_with(&sidecar.socket, EXECUTE, &endless, b"{}");
     assert_eq!(reply.status, 431);
     sidecar.client().health().unwrap();
 }
@@ -258,7 +258,7 @@ fn a_lone_surrogate_is_named_as_such() {
     for escape in [r"\ud83d", r"\ude00", r"\ud83dx", r"\ud83d\u0041"] {
         let body = format!("{{\"expression\": \"{escape}\"}}");
         let path = "/api/v1/tools/execute/calculator";
-        let rejected = send(&sidecar.socket, "POST", path, "", body.as_bytes()).json();
+        let rejected = post(&sidecar.socket, path, body.as_bytes()).json();
         let error = rejected["error"].as_str().unwrap();
         assert!(error.contains("lone surrogate"), "{escape}: {error}");
 
@@ -271,8 +271,7 @@ fn a_lone_surrogate_is_named_as_such() {
                 r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#
             );
             let headers = &session.headers;
-            let rejected =
-                send(&sidecar.socket, "POST", "/mcp", headers, message.as_bytes()).json();
+            let rejected = post_with(&sidecar.socket, "/mcp", headers, message.as_bytes()).json();
             let error = rejected["error"]["message"].as_str().unwrap();
             assert!(error.contains("lone surrogate"), "{message}: {error}");
         }

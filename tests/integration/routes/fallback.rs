@@ -59,7 +59,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
 #[test]
 fn every_answer_carries_a_request_id() {
     let sidecar = Sidecar::start();
-    let with_id = |headers: &str| http::send(&sidecar.socket, "GET", "/nope", headers, b"").head;
+    let with_id = |headers: &str| http::get_with(&sidecar.socket, "/nope", headers).head;
     assert!(with_id("x-request-id: abc-1\r\n").contains("x-request-id: abc-1"));
     let too_long = format!("x-request-id: {}\r\n", "a".repeat(129));
     for headers in ["", "x-request-id: \r\n", too_long.as_str()] {

@@ -26,7 +26,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::http::{Reply, begin, send};
+use crate::http::{Reply, begin, post_with, send};
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
@@ -46,13 +46,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
 /// Sends the request. Returns the last message of the response.
 pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
-    let reply = send(
-        socket,
-        "POST",
-        "/mcp",
-        &headers,
-        body.to_string().as_bytes(),
-    );
+    let reply = post_with(socket, "/mcp", &headers, body.to_string());
     last(&reply)
 }
 
@@ -91,13 +85,7 @@ impl<'a> Session<'a> {
             "clientInfo": {"name": "test", "version": "1"},
         }});
         let headers = format!("{ACCEPT}{more}");
-        let reply = send(
-            socket,
-            "POST",
-            "/mcp",
-            &headers,
-            hello.to_string().as_bytes(),
-        );
+        let reply = post_with(socket, "/mcp", &headers, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], version);
         let id = reply
             .head
@@ -116,7 +104,7 @@ impl<'a> Session<'a> {
 
     pub fn send(&self, message: &Value) -> Reply {
         let body = message.to_string();
-        send(self.socket, "POST", "/mcp", &self.headers, body.as_bytes())
+        post_with(self.socket, "/mcp", &self.headers, body.as_bytes())
     }
 
     pub fn ask(&self, method: &str, params: Value) -> Value {

@@ -13,7 +13,7 @@ const LISTS: [&str; 6] = [
 
 fn again(daemon: &Daemon, list: &str, tag: &str) -> Reply {
     let known = format!("if-none-match: {tag}\r\n");
-    http::send(&daemon.socket, "GET", list, &known, b"")
+    http::get_with(&daemon.socket, list, &known)
 }
 
 fn tag_of(reply: &Reply) -> String {

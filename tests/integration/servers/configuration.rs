@@ -294,7 +294,7 @@ fn i4_an_unchanged_list_is_not_sent_again() {
     let daemon = Daemon::start();
     let list = |tag: &str| {
         let header = format!("if-none-match: {tag}\r\n");
-        http::send(&daemon.socket, "GET", super::SERVERS, &header, b"")
+        http::get_with(&daemon.socket, super::SERVERS, &header)
     };
     let first = list("\"nothing\"");
     assert_eq!(first.status, 200);

@@ -70,7 +70,7 @@ fn user_header(user: Option<&str>) -> String {
 
 fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    http::send(&daemon.socket, "POST", &target, &user_header(user), b"{}").json()
+    http::post_with(&daemon.socket, &target, &user_header(user), b"{}").json()
 }
 
 /// Returns the account for which the server ran the call.
@@ -95,14 +95,7 @@ fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
 }
 
 fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
-    let list = http::send(
-        &daemon.socket,
-        "GET",
-        "/api/v1/tools/",
-        &user_header(user),
-        b"",
-    )
-    .json();
+    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &user_header(user)).json();
     let names = list["tools"]
         .as_array()
         .unwrap()
@@ -158,7 +151,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     assert!(!available.contains("of_alice"), "{others}");
     let shown = |user: Option<&str>| {
         let target = "/api/v1/tools/far_files_of_alice";
-        http::send(&daemon.socket, "GET", target, &user_header(user), b"").status
+        http::get_with(&daemon.socket, target, &user_header(user)).status
     };
     assert_eq!(
         ["alice", "bob", "carol"].map(|user| shown(Some(user))),
@@ -172,12 +165,10 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         denied(&daemon, &far, Some("carol")),
         "'carol' has no credential"
     );
-    let list = http::send(
+    let list = http::get_with(
         &daemon.socket,
-        "GET",
         "/api/v1/tools/",
         &user_header(Some("carol")),
-        b"",
     )
     .json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
@@ -187,14 +178,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let batch = |user| {
         let target = "/api/v1/tools/batch-execute";
         let body = batch.to_string();
-        http::send(
-            &daemon.socket,
-            "POST",
-            target,
-            &user_header(user),
-            body.as_bytes(),
-        )
-        .json()
+        http::post_with(&daemon.socket, target, &user_header(user), body.as_bytes()).json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -207,14 +191,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         true
     );
     let target = "/api/v1/servers/far/tools";
-    let of_one = http::send(
-        &daemon.socket,
-        "GET",
-        target,
-        &user_header(Some("bob")),
-        b"",
-    )
-    .json();
+    let of_one = http::get_with(&daemon.socket, target, &user_header(Some("bob"))).json();
     assert_json!(of_one["total"], 3);
 }
 
@@ -270,9 +247,8 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
             let (headers, body) = stateless("tools/call", params, json!({}));
             let headers = headers + &user_header(user);
             let body = body.to_string();
-            last(&http::send(
+            last(&http::post_with(
                 &daemon.socket,
-                "POST",
                 target,
                 &headers,
                 body.as_bytes(),
@@ -638,13 +614,7 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     for user in [None, Some("alice"), Some("bob")] {
         let calculate = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        http::send(
-            &daemon.socket,
-            "POST",
-            target,
-            &user_header(user),
-            calculate,
-        );
+        http::post_with(&daemon.socket, target, &user_header(user), calculate);
         call(&daemon, user, "get_time");
     }
     const BOSS: &str = "boss-boss-boss-boss-boss";
@@ -794,9 +764,8 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let sum = |user: &str| {
         let body = json!({"a": 2, "b": 40}).to_string();
         let target = "/api/v1/tools/execute/far_add";
-        http::send(
+        http::post_with(
             &daemon.socket,
-            "POST",
             target,
             &user_header(Some(user)),
             body.as_bytes(),

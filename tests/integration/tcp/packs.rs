@@ -17,7 +17,7 @@ fn server() -> Server {
         let path = "/api/v1/tools/execute/orchestrate_action";
         let headers = format!("x-pillion-user: {user}\r\n");
         let socket = &server.daemon.socket;
-        let done = http::send(socket, "POST", path, &headers, action.as_bytes());
+        let done = http::post_with(socket, path, &headers, action.as_bytes());
         assert_eq!(done.status, 200);
     }
     server

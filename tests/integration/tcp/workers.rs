@@ -49,7 +49,7 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     let socket = &server.daemon.socket;
     let path = "/api/v1/tools/execute/greet";
     let headers = "x-pillion-user: alice\r\n";
-    let reply = crate::http::send(socket, "POST", path, headers, body.as_bytes());
+    let reply = crate::http::post_with(socket, path, headers, body.as_bytes());
     let [user, claimed, _] = caller(&reply.json());
     assert_eq!((user, claimed), (json!("alice"), json!(null)));
 }

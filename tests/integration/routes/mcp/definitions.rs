@@ -157,7 +157,7 @@ async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
         assert_eq!(log.matches(line).count(), 1, "{line}\n{log}");
     }
     let path = "/api/v1/servers/far/resources";
-    let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
+    let listed = crate::http::get(&daemon.socket, path).json();
     let names: Vec<_> = listed["resources"]
         .as_array()
         .unwrap()
@@ -166,7 +166,7 @@ async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
         .collect();
     assert_eq!(names, ["a", "memo://b", "c"]);
     let path = "/api/v1/servers/far/tools";
-    let listed = crate::http::send(&daemon.socket, "GET", path, "", b"").json();
+    let listed = crate::http::get(&daemon.socket, path).json();
     assert_json!(listed["total"], 6);
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, Session, last, stateless};
-use crate::http::send;
+use crate::http::post_with;
 use crate::sidecar::Sidecar;
 
 #[test]
@@ -14,7 +14,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
             "protocolVersion": "2025-06-18", "capabilities": nothing, "clientInfo": nothing,
             "_meta": nothing}});
         let hello = hello.to_string();
-        let reply = send(&sidecar.socket, "POST", "/mcp", ACCEPT, hello.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.as_bytes());
         assert_eq!(reply.status, 200, "{reply:?}");
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({"roots": nothing}));
         for method in ["tools/list", "resources/list", "prompts/list"] {
@@ -37,7 +37,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
             meta["io.modelcontextprotocol/clientCapabilities"] = nothing.clone();
         }
         let body = body.to_string();
-        let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
         assert_eq!(last(&reply)["result"]["isError"], false, "{reply:?}");
     }
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -66,7 +66,7 @@ fn an_empty_cursor_is_the_first_page() {
             assert!(listed["result"][list].is_array(), "{method}: {listed}");
             let (headers, body) = stateless(method, json!({"cursor": cursor}), json!({}));
             let body = body.to_string();
-            let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+            let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
             assert!(last(&reply)["result"][list].is_array(), "{method}");
         }
         let rejected = session.ask(method, json!({"cursor": "2"}));

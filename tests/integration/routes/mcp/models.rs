@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::stateless;
-use crate::http::send;
+use crate::http::{post_with, send};
 use crate::sidecar::Sidecar;
 
 const MODELS: &str = r#"
@@ -19,7 +19,7 @@ tools = { function_calling = true }
 fn ask(sidecar: &Sidecar, target: &str, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
     let body = body.to_string();
-    send(&sidecar.socket, "POST", target, &headers, body.as_bytes()).json()
+    post_with(&sidecar.socket, target, &headers, body.as_bytes()).json()
 }
 
 fn names(list: &Value) -> Vec<&str> {

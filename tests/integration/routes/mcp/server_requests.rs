@@ -4,7 +4,7 @@ use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
 use super::{Session, last, stateless};
-use crate::http::send;
+use crate::http::post_with;
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
@@ -76,9 +76,8 @@ fn a_client_without_a_session_gets_an_input_required_result() {
                 }
                 let (headers, body) = stateless("tools/call", params, capabilities.clone());
                 let body = body.to_string();
-                last(&send(
+                last(&post_with(
                     &sidecar.socket,
-                    "POST",
                     "/mcp",
                     &headers,
                     body.as_bytes(),
@@ -123,9 +122,8 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
         let headers = headers + user;
         let body = body.to_string();
-        last(&send(
+        last(&post_with(
             &sidecar.socket,
-            "POST",
             "/mcp",
             &headers,
             body.as_bytes(),

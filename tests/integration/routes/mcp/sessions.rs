@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, Session, last};
-use crate::http::send;
+use crate::http::{get_with, post_with, send};
 use crate::sidecar::Sidecar;
 
 #[test]
@@ -21,7 +21,7 @@ fn every_revision_with_a_handshake_works() {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": version, "capabilities": {}}});
         let hello = hello.to_string();
-        let reply = send(&sidecar.socket, "POST", "/mcp", ACCEPT, hello.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.as_bytes());
         assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25");
     }
 }
@@ -51,7 +51,7 @@ fn only_its_user_can_use_a_session() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     let as_user = |user: &str| {
         let headers = format!("{ACCEPT}mcp-session-id: {}\r\n{user}", session.id);
-        send(&sidecar.socket, "POST", "/mcp", &headers, ping.as_bytes()).status
+        post_with(&sidecar.socket, "/mcp", &headers, ping.as_bytes()).status
     };
     assert_eq!(as_user(alice), 200);
     assert_eq!(as_user("x-pillion-user: bob\r\n"), 404);
@@ -66,7 +66,7 @@ fn requests_need_a_known_session_and_revision() {
     let level = level.to_string();
     let status = |headers: &str| {
         let headers = format!("{ACCEPT}{headers}");
-        send(&sidecar.socket, "POST", "/mcp", &headers, level.as_bytes()).status
+        post_with(&sidecar.socket, "/mcp", &headers, level.as_bytes()).status
     };
     assert_eq!(status(""), 400);
     assert_eq!(status("mcp-session-id: nope\r\n"), 404);
@@ -79,10 +79,7 @@ fn requests_need_a_known_session_and_revision() {
     assert_eq!(with("2025-11-25"), 200);
     assert_eq!(with("soon"), 400);
     let headers = format!("accept: application/json\r\nmcp-session-id: {id}\r\n");
-    assert_eq!(
-        send(&sidecar.socket, "GET", "/mcp", &headers, b"").status,
-        406
-    );
+    assert_eq!(get_with(&sidecar.socket, "/mcp", &headers).status, 406);
 }
 
 #[test]

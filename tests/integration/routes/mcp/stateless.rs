@@ -1,12 +1,12 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, stateless};
-use crate::http::{Reply, send};
+use crate::http::{Reply, post_with, send};
 use crate::sidecar::Sidecar;
 
 fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
     let body = body.to_string();
-    send(&sidecar.socket, "POST", "/mcp", headers, body.as_bytes())
+    post_with(&sidecar.socket, "/mcp", headers, body.as_bytes())
 }
 
 fn status_and_code(reply: &Reply) -> (u16, i64) {
@@ -132,7 +132,7 @@ fn hostile_messages_are_answered_by_errors() {
         "3",
     ] {
         let headers = format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\n");
-        let reply = send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
         assert_eq!(
             reply.status,
             400,
@@ -141,17 +141,11 @@ fn hostile_messages_are_answered_by_errors() {
         );
         assert!(reply.json()["error"]["code"].is_i64());
     }
-    let reply = send(
-        &sidecar.socket,
-        "POST",
-        "/mcp",
-        ACCEPT,
-        b"{\"a\": \"\xff\"}",
-    );
+    let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, b"{\"a\": \"\xff\"}");
     assert_eq!(reply.status, 400);
     let long = vec![b' '; 2 * 1024 * 1024];
     assert_eq!(
-        send(&sidecar.socket, "POST", "/mcp", ACCEPT, &long).status,
+        post_with(&sidecar.socket, "/mcp", ACCEPT, &long).status,
         413
     );
 }

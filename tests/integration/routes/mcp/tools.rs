@@ -2,7 +2,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::{Session, ask, last, messages, stateless};
-use crate::http::send;
+use crate::http::post_with;
 use crate::mcp_server::server_entry;
 use crate::sidecar::Sidecar;
 
@@ -108,13 +108,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
     // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
     let message = message.to_string();
-    let reply = send(
-        &sidecar.socket,
-        "POST",
-        "/mcp",
-        &headers,
-        message.as_bytes(),
-    );
+    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.as_bytes());
     let body = String::from_utf8(reply.body).unwrap();
     let rest = &ODD[1..];
     assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, last};
-use crate::http::{Reply, send};
+use crate::http::{Reply, post_with, send};
 use crate::sidecar::Sidecar;
 
 const VERSIONS: [&str; 5] = ["", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -15,7 +15,7 @@ fn post(sidecar: &Sidecar, version: &str, message: &Value) -> Reply {
     };
     let headers = format!("{ACCEPT}{version}");
     let body = message.to_string();
-    send(&sidecar.socket, "POST", "/mcp", &headers, body.as_bytes())
+    post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes())
 }
 
 fn request(method: &str, params: Value) -> Value {
@@ -49,7 +49,7 @@ fn requests_that_need_nothing_of_a_session_are_served() {
     }
     let empty = format!("{ACCEPT}mcp-session-id: \r\n");
     let list = request("tools/list", json!({})).to_string();
-    let reply = send(&sidecar.socket, "POST", "/mcp", &empty, list.as_bytes());
+    let reply = post_with(&sidecar.socket, "/mcp", &empty, list.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     let batch = json!([
         request("tools/list", json!({})),
@@ -91,7 +91,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
     // A client that names a session has one.
     let headers = format!("{ACCEPT}mcp-session-id: 0192d5a0-0000-7000-8000-000000000000\r\n");
     let list = request("tools/list", json!({})).to_string();
-    let reply = send(&sidecar.socket, "POST", "/mcp", &headers, list.as_bytes());
+    let reply = post_with(&sidecar.socket, "/mcp", &headers, list.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
@@ -104,7 +104,7 @@ fn a_program_that_accepts_nothing_in_particular_gets_json() {
     );
     for accept in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
         let body = call.to_string();
-        let reply = send(&sidecar.socket, "POST", "/mcp", accept, body.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", accept, body.as_bytes());
         assert!(
             reply.head.contains("application/json"),
             "{accept}: {reply:?}"
