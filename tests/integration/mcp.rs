@@ -126,7 +126,7 @@ async fn fails_then_works_with(
     failure.check(&error, case);
     let result = roll(&client).await;
     assert_eq!(result.unwrap().get(), ROLLED, "{case}: afterwards");
-    assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
+    assert_eq!(server.requests.count("tools/call"), 2, "{case}");
 }
 
 /// Waits until a condition holds.

@@ -154,7 +154,7 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
         let sidecar = Sidecar::with_config(&entry);
         for (interface, call) in INTERFACES {
             call(&sidecar.socket, "far_roll", &json!({})).unwrap();
-            let opened = server.requests.calls("initialize").len();
+            let opened = server.requests.count("initialize");
             server.forget_sessions();
             let result = call(&sidecar.socket, "far_roll", &json!({})).unwrap();
             // The server answers with a bare object, of which `/mcp` makes a `CallToolResult`.
@@ -162,7 +162,7 @@ async fn e9_a_lost_session_is_replaced_within_the_call() {
                 .get("total")
                 .unwrap_or(&result["structuredContent"]["total"]);
             assert_eq!(*total, 15, "{interface}");
-            let again = server.requests.calls("initialize").len();
+            let again = server.requests.count("initialize");
             assert_eq!(again, opened + 1, "{interface}");
         }
     }
@@ -189,7 +189,7 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
         call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
     }
     assert_sibling_responds(&sidecar, "before");
-    let before = server.requests.calls("tools/call").len();
+    let before = server.requests.count("tools/call");
     thread::scope(|scope| {
         let calls = INTERFACES.map(|(interface, call)| {
             let socket = &sidecar.socket;
@@ -201,7 +201,7 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
             (interface, hung)
         });
         eventually("both calls have reached the server", || {
-            server.requests.calls("tools/call").len() == before + 2
+            server.requests.count("tools/call") == before + 2
         });
         assert_sibling_responds(&sidecar, "meanwhile");
         for (interface, hung) in &calls {
@@ -274,13 +274,13 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let sidecar = Sidecar::with_config(&(entry + &well));
     for (lie, code, _) in lies() {
         for (interface, call) in INTERFACES {
-            let before = server.requests.calls("tools/call").len();
+            let before = server.requests.count("tools/call");
             let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
             let (reported, message) = failed.unwrap_err();
             assert_eq!(reported, code, "{lie}, {interface}: {message}");
             assert!(!message.is_empty(), "{lie}, {interface}");
             // A call that may have run is not retried.
-            let sent = server.requests.calls("tools/call").len();
+            let sent = server.requests.count("tools/call");
             assert_eq!(sent, before + 1, "{lie}, {interface}");
             let honest = call(&sidecar.socket, "liar_echo", &json!({"n": 1}))
                 .unwrap_or_else(|error| panic!("{lie}, {interface}: {error:?}"));

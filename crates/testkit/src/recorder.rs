@@ -70,6 +70,21 @@ impl Recorder {
         requests
     }
 
+    /// Returns the number of requests with this JSON-RPC method.
+    #[must_use]
+    pub fn count(&self, rpc_method: &str) -> usize {
+        self.calls(rpc_method).len()
+    }
+
+    /// Returns the body of the first request with this JSON-RPC method.
+    ///
+    /// # Panics
+    /// If there is no such request.
+    #[must_use]
+    pub fn first(&self, rpc_method: &str) -> Value {
+        self.calls(rpc_method).remove(0).json()
+    }
+
     /// Returns `METHOD rpc-method` for each request, such as `POST tools/call` or `GET `.
     #[must_use]
     pub fn summary(&self) -> Vec<String> {

@@ -33,7 +33,7 @@ async fn breaks_then_works(case: &str, faults: Vec<Fault>) {
     );
     assert_lacks!(text, "127.0.0.1");
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 2, "{case}");
+    assert_eq!(server.requests.count("tools/call"), 2, "{case}");
 }
 
 #[tokio::test]

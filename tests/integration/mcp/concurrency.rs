@@ -36,8 +36,8 @@ async fn fifty_concurrent_calls_in_one_session_get_their_own_responses() {
                 let result: Value = serde_json::from_str(result.get()).unwrap();
                 assert_eq!(result["n"], n, "{dialect:?}");
             }
-            assert_eq!(server.requests.calls("tools/call").len() as u64, CALLS);
-            let notifications = server.requests.calls("notifications/initialized").len();
+            assert_eq!(server.requests.count("tools/call") as u64, CALLS);
+            let notifications = server.requests.count("notifications/initialized");
             let expected = usize::from(dialect != Dialect::PostSse);
             assert_eq!(notifications, expected, "{dialect:?} as {transport:?}");
             assert!(server.open_streams() <= 1);
@@ -62,7 +62,7 @@ async fn callers_share_one_connection_attempt_with_separate_deadlines() {
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 #[tokio::test]
@@ -82,7 +82,7 @@ async fn a_caller_cancelled_while_connecting_blocks_no_other() {
     assert!(impatient.is_err());
     // The next caller waits for the same attempt, and starts another when that fails.
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("initialize").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
             "{case}"
         );
         assert_eq!(info.steps.len(), 2, "{case}");
-        assert!(server.requests.calls("initialize").len() == 1, "{case}");
+        assert!(server.requests.count("initialize") == 1, "{case}");
     }
 }
 
@@ -138,7 +138,7 @@ async fn e6_a_server_that_requires_a_credential_for_unknown_methods_is_used_with
         let server = older_server(vec![rejection]).await;
         let client = client(&server.url, TransportKind::Auto);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{case}");
+        assert_eq!(server.requests.count("initialize"), 1, "{case}");
     }
 }
 
@@ -186,7 +186,7 @@ async fn e6_the_newest_offered_revision_is_used() {
         roll(&client(&server.url, TransportKind::Auto))
             .await
             .unwrap();
-        let initialize = server.requests.calls("initialize").remove(0).json();
+        let initialize = server.requests.first("initialize");
         assert_eq!(initialize["params"]["protocolVersion"], "2025-06-18");
     }
 }
@@ -278,7 +278,7 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     let info = client.connection().await.unwrap();
     assert_eq!(info.transport, TransportKind::StreamableHttp);
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }
 
 #[tokio::test]
@@ -430,7 +430,7 @@ async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
     let client = client(&server.url, TransportKind::Auto);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32000);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -443,7 +443,7 @@ async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
         })
         .start();
     let client = client(&server.url, TransportKind::Auto);
-    let discoveries = || server.requests.calls("server/discover").len();
+    let discoveries = || server.requests.count("server/discover");
     let call = async |expected: i64| {
         let error = roll(&client).await.unwrap_err();
         assert_eq!(error.rpc_error().unwrap().code, expected);
@@ -458,6 +458,6 @@ async fn an_error_of_a_tool_triggers_one_detection_of_the_revision() {
         call(-32600).await;
         assert_eq!(discoveries(), 3);
     }
-    assert_eq!(server.requests.calls("tools/call").len(), 6);
+    assert_eq!(server.requests.count("tools/call"), 6);
     assert!(server.requests.calls("initialize").is_empty());
 }

@@ -283,7 +283,7 @@ async fn e5_is_available_matches_the_state_of_the_server() {
     let server = faulty_once(vec![Fault::Close]).await;
     let post_sse = client(&server.url, TransportKind::PostSse);
     assert!(post_sse.is_available().await);
-    assert_eq!(server.requests.calls("ping").len(), 2);
+    assert_eq!(server.requests.count("ping"), 2);
     let server = faulty_once(vec![Fault::Hang]).await;
     let mut config = config(&server.url, TransportKind::PostSse);
     config.timeout = Duration::from_millis(200);
@@ -305,5 +305,5 @@ async fn e3_a_call_is_never_repeated_after_a_broken_connection() {
     roll(&client).await.unwrap();
     roll(&client).await.unwrap_err();
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }

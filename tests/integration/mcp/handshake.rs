@@ -28,7 +28,7 @@ async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
             ],
             "{dialect:?}"
         );
-        let initialize = server.requests.calls("initialize").remove(0).json();
+        let initialize = server.requests.first("initialize");
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {},
@@ -50,7 +50,7 @@ async fn e6_the_pinned_protocol_version_is_offered() {
         let mut config = config(&server.url, transport);
         config.protocol_version = Some(ProtocolVersion::V2024_11_05);
         roll(&McpClient::new(config)).await.unwrap();
-        let initialize = server.requests.calls("initialize").remove(0).json();
+        let initialize = server.requests.first("initialize");
         assert_eq!(initialize["params"]["protocolVersion"], "2024-11-05");
         let call = server.requests.calls("tools/call").remove(0);
         assert_eq!(call.header("mcp-protocol-version"), "");
@@ -92,7 +92,7 @@ async fn e6_the_first_revision_uses_initialize_initialized_and_the_call() {
             ],
             "{dialect:?}"
         );
-        let sent = |method| server.requests.calls(method).remove(0).json();
+        let sent = |method| server.requests.first(method);
         let params = json!({
             "protocolVersion": "2024-11-05",
             "capabilities": {"tools": {}, "resources": {}},
@@ -179,5 +179,5 @@ async fn e6_a_failed_handshake_fails_the_call_and_is_repeated_next_time() {
     let text = "MCP Error -32602: Unsupported protocol version";
     assert_eq!(error.to_string(), text);
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }

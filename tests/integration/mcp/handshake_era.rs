@@ -66,7 +66,7 @@ async fn an_interrupted_stream_is_resumed_at_its_last_event() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(gets.load(Ordering::SeqCst), 2);
-        assert_eq!(server.requests.calls("tools/call").len(), 1);
+        assert_eq!(server.requests.count("tools/call"), 1);
         let all = server.requests.all();
         let resumed = all.iter().find(|request| request.method == "GET").unwrap();
         assert_eq!(resumed.header("mcp-session-id"), "s1");
@@ -112,15 +112,11 @@ async fn a_dropped_call_sends_a_cancellation() {
         let error = client.call_tool_with("roll", &json!({}), &options).await;
         assert!(error.unwrap_err().is_timeout());
         eventually("the cancellation", || {
-            server.requests.calls("notifications/cancelled").len() == 1
+            server.requests.count("notifications/cancelled") == 1
         })
         .await;
-        let call = server.requests.calls("tools/call").remove(0).json();
-        let cancelled = server
-            .requests
-            .calls("notifications/cancelled")
-            .remove(0)
-            .json();
+        let call = server.requests.first("tools/call");
+        let cancelled = server.requests.first("notifications/cancelled");
         assert_eq!(cancelled["params"]["requestId"], call["id"]);
     }
 }
@@ -169,7 +165,7 @@ async fn a_server_request_during_a_call_is_answered() {
         .unwrap();
     assert_eq!(called.result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
-    let initialize = server.requests.calls("initialize").remove(0).json();
+    let initialize = server.requests.first("initialize");
     assert_eq!(
         initialize["params"]["capabilities"],
         json!({"sampling": {}})
@@ -205,14 +201,14 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
 
     server.close_streams();
     eventually("another subscription", || {
-        server.requests.calls("resources/subscribe").len() == 2
+        server.requests.count("resources/subscribe") == 2
     })
     .await;
     server.push(updated("file:///a"));
     assert!(subscription.next().await.is_some());
     drop(subscription);
     eventually("the end of it", || {
-        server.requests.calls("resources/unsubscribe").len() == 1
+        server.requests.count("resources/unsubscribe") == 1
     })
     .await;
 }
@@ -264,7 +260,7 @@ async fn lists_reads_prompts_and_completions_are_forwarded() {
         .set_log_level(pillion_mcp_client::McpLogLevel::Error)
         .await
         .unwrap();
-    let level = server.requests.calls("logging/setLevel").remove(0).json();
+    let level = server.requests.first("logging/setLevel");
     assert_eq!(level["params"], json!({"level": "error"}));
     client.ping().await.unwrap();
 }
@@ -293,11 +289,7 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         client.list_tools().await.unwrap();
         assert_eq!(roll(&client).await.is_ok(), works, "{annotations}");
-        assert_eq!(
-            server.requests.calls("tools/call").len(),
-            calls,
-            "{annotations}"
-        );
+        assert_eq!(server.requests.count("tools/call"), calls, "{annotations}");
     }
 }
 
@@ -355,7 +347,7 @@ async fn a_call_whose_session_expired_before_its_stream_resumed_is_not_retried()
     .await;
     let client = client(&server.url, TransportKind::StreamableHttp);
     roll(&client).await.unwrap_err();
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -406,6 +398,6 @@ async fn some_of_too_many_server_requests_are_answered_and_the_call_succeeds() {
     let rejected = |response: &&Recorded| response.json()["error"]["code"] == -32000;
     assert!(responses.iter().filter(rejected).count() > 0);
     assert!(responses.len() < QUESTIONS, "{}", responses.len());
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
     client.ping().await.unwrap();
 }

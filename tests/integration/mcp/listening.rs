@@ -86,8 +86,8 @@ async fn a_subscriber_survives_a_lost_session() {
     .await;
     server.push(updated);
     hears(&mut subscription).await;
-    assert_eq!(server.requests.calls("initialize").len(), 2);
-    assert_eq!(server.requests.calls("resources/subscribe").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
+    assert_eq!(server.requests.count("resources/subscribe"), 2);
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
         tokio::time::sleep(Duration::from_millis(2500)).await;
         client.list_tools().await.ok();
         assert_eq!(gets(&server.requests.all()), 1, "{status}");
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{status}");
+        assert_eq!(server.requests.count("initialize"), 1, "{status}");
     }
 }
 
@@ -123,7 +123,7 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
         let client = client(&server.url, TransportKind::StreamableHttp);
         let mut subscription = subscribe_to_tools(&client).await;
         hears(&mut subscription).await;
-        assert_eq!(server.requests.calls("initialize").len(), 1, "{status}");
+        assert_eq!(server.requests.count("initialize"), 1, "{status}");
     }
 }
 
@@ -156,7 +156,7 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
     let mut subscription = subscribe_to_tools(&client).await;
     hears(&mut subscription).await;
     assert_eq!(resumed.load(Ordering::SeqCst), 1);
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
     assert!(error.unwrap_err().is_timeout());
     let opened = gets(&server.requests.all());
     assert!((2..=10).contains(&opened), "{opened}");
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ async fn every_page_of_a_list_is_fetched() {
             .map(|tool| tool["name"].as_str().unwrap().to_owned())
             .collect();
         assert_eq!(names, ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3"]);
-        assert_eq!(server.requests.calls("tools/list").len(), 4);
+        assert_eq!(server.requests.count("tools/list"), 4);
     }
 }
 
@@ -122,7 +122,7 @@ async fn an_endless_list_is_an_error() {
         kind: |kind| matches!(kind, McpErrorKind::TooManyPages { limit: 5 }),
     };
     failure.check(&client.list_tools().await.unwrap_err(), "endless");
-    assert_eq!(server.requests.calls("tools/list").len(), 5);
+    assert_eq!(server.requests.count("tools/list"), 5);
     roll(&client).await.unwrap();
 }
 

@@ -46,7 +46,7 @@ async fn an_expired_session_is_replaced_and_each_call_runs_once() {
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         assert_eq!(executed.load(Ordering::SeqCst), 3);
-        assert_eq!(server.requests.calls("initialize").len(), 2);
+        assert_eq!(server.requests.count("initialize"), 2);
         // The request that got status 404 was sent twice, in two sessions.
         let calls = server.requests.calls("tools/call");
         let sessions: Vec<_> = calls
@@ -73,7 +73,7 @@ async fn many_calls_in_an_expired_session_open_one_new_session() {
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap(), ROLLED);
     }
-    assert_eq!(server.requests.calls("initialize").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
 }
 
 #[tokio::test]
@@ -95,7 +95,7 @@ async fn a_session_that_always_expires_at_once_is_an_error() {
         kind: |kind| matches!(kind, McpErrorKind::SessionExpired),
     };
     failure.check(&roll(&client).await.unwrap_err(), "404 always");
-    assert_eq!(server.requests.calls("tools/call").len(), 2);
+    assert_eq!(server.requests.count("tools/call"), 2);
 }
 
 #[tokio::test]
@@ -119,8 +119,8 @@ async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
     let client = client(&server.url, TransportKind::StreamableHttp);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32602);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 #[tokio::test]
@@ -139,9 +139,9 @@ async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(executed.load(Ordering::SeqCst), 3);
-    assert_eq!(server.requests.calls("initialize").len(), 2);
+    assert_eq!(server.requests.count("initialize"), 2);
     // The request that got status 404 was sent twice.
-    assert_eq!(server.requests.calls("tools/call").len(), 4);
+    assert_eq!(server.requests.count("tools/call"), 4);
     eventually("the end of the first stream", || server.open_streams() == 1).await;
 }
 
@@ -157,14 +157,11 @@ async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
     client.connect().await.unwrap();
     let caller = client.clone();
     let slow = tokio::spawn(async move { caller.call_tool("slow", &json!({})).await });
-    eventually("the slow call", || {
-        server.requests.calls("tools/call").len() == 1
-    })
-    .await;
+    eventually("the slow call", || server.requests.count("tools/call") == 1).await;
     server.forget_sessions();
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(slow.await.unwrap().unwrap().get(), "\"slow\"");
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ async fn e6_discover_is_sent_once_and_every_request_has_its_revision() {
     let mut pinned = config(&server.url, TransportKind::Auto);
     pinned.protocol_version = Some(ProtocolVersion::V2026_07_28);
     roll(&McpClient::new(pinned)).await.unwrap();
-    assert_eq!(server.requests.calls("server/discover").len(), 1);
+    assert_eq!(server.requests.count("server/discover"), 1);
 }
 
 #[tokio::test]
@@ -123,8 +123,8 @@ async fn a_server_downgraded_to_handshakes_is_detected_again() {
     // The fake checks `_meta` before `initialize`, so every request fails; but the handshake was
     // tried.
     roll(&client).await.unwrap_err();
-    assert_eq!(server.requests.calls("server/discover").len(), 2);
-    assert_eq!(server.requests.calls("initialize").len(), 1);
+    assert_eq!(server.requests.count("server/discover"), 2);
+    assert_eq!(server.requests.count("initialize"), 1);
 }
 
 /// Requests a form in the first round and returns the result in the second.
@@ -171,7 +171,7 @@ async fn an_unanswered_input_request_is_an_error_that_names_it() {
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     assert!(error.to_string().contains("elicitation/create"), "{error}");
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn endless_input_requests_and_malformed_results_are_errors() {
             .start();
         let error = roll(&auto(&server)).await.unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
-        assert!(server.requests.calls("tools/call").len() <= 16);
+        assert!(server.requests.count("tools/call") <= 16);
     }
 }
 
@@ -211,7 +211,7 @@ async fn a_list_is_cached_for_the_ttl_of_the_server() {
         for _ in 0..2 {
             assert_eq!(client.list_prompts().await.unwrap().len(), 1);
         }
-        assert_eq!(server.requests.calls("prompts/list").len(), request_count);
+        assert_eq!(server.requests.count("prompts/list"), request_count);
     }
 }
 
@@ -228,7 +228,7 @@ async fn a_list_that_changed_while_it_was_read_is_not_cached() {
     for _ in 0..2 {
         client.list_prompts().await.unwrap();
     }
-    assert_eq!(server.requests.calls("prompts/list").len(), 2);
+    assert_eq!(server.requests.count("prompts/list"), 2);
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn an_input_request_is_not_cached() {
     for _ in 0..2 {
         client.read_resource("file:///a").await.unwrap();
     }
-    assert_eq!(server.requests.calls("resources/read").len(), 4);
+    assert_eq!(server.requests.count("resources/read"), 4);
 }
 
 #[tokio::test]
@@ -315,7 +315,7 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
     assert_eq!(received.method, "notifications/tools/list_changed");
     // The notification invalidated the cached list.
     client.list_tools().await.unwrap();
-    assert_eq!(server.requests.calls("tools/list").len(), 2);
+    assert_eq!(server.requests.count("tools/list"), 2);
 
     server.close_streams();
     eventually("a new stream", || server.open_streams() == 1).await;
@@ -464,8 +464,8 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
     changed.store(true, Ordering::SeqCst);
     // The list is requested while `changed` is false again, so the header is the old one.
     client.call_tool("roll", &arguments).await.unwrap();
-    assert_eq!(server.requests.calls("tools/list").len(), 2);
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
+    assert_eq!(server.requests.count("tools/list"), 2);
+    assert_eq!(server.requests.count("tools/call"), 3);
 }
 
 #[tokio::test]
@@ -494,5 +494,5 @@ async fn an_error_of_a_tool_is_not_taken_for_another_revision() {
     let client = auto(&server);
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().code, -32001);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }

@@ -175,7 +175,7 @@ async fn the_total_size_of_a_list_is_limited() {
         error.to_string(),
         "MCP request failed: the list is larger than 4096 bytes"
     );
-    assert_eq!(server.requests.calls("tools/list").len(), 5);
+    assert_eq!(server.requests.count("tools/list"), 5);
 }
 
 /// While a list is read, calls use the previous list; after a failure, too.

@@ -87,7 +87,7 @@ async fn a_task_is_polled_until_its_result() {
     let called = client.call_tool_with("roll", &json!({}), &options).await;
     assert_eq!(called.unwrap().result.get(), r#"{"n":7}"#);
     assert_eq!(received.load(Ordering::SeqCst), 1);
-    let update = server.requests.calls("tasks/update").remove(0).json();
+    let update = server.requests.first("tasks/update");
     let responses = json!({"q": {"action": "accept"}});
     assert_eq!(update["params"]["inputResponses"], responses);
     assert!(server.requests.calls("tasks/cancel").is_empty());
@@ -118,7 +118,7 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let error = client.call_tool_with("roll", &json!({}), &options).await;
     assert!(error.unwrap_err().is_timeout());
     eventually("tasks/cancel", || {
-        server.requests.calls("tasks/cancel").len() == 1
+        server.requests.count("tasks/cancel") == 1
     })
     .await;
 }
@@ -140,7 +140,7 @@ async fn a_temporarily_unreachable_server_does_not_end_a_task() {
     .await;
     let client = client(&server.url, TransportKind::Auto);
     assert_eq!(roll(&client).await.unwrap().get(), r#"{"n":7}"#);
-    assert_eq!(server.requests.calls("tools/call").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
     assert!(server.requests.calls("tasks/cancel").is_empty());
 }
 
@@ -153,7 +153,7 @@ async fn a_task_of_an_unreachable_server_ends_at_the_deadline() {
     let error = client.call_tool_with("roll", &json!({}), &options).await;
     assert!(error.unwrap_err().is_timeout());
     assert!(before.elapsed() < Duration::from_secs(5));
-    assert!(server.requests.calls("tasks/get").len() > 2);
+    assert!(server.requests.count("tasks/get") > 2);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn an_error_about_the_task_ends_the_call() {
             .start();
         let error = roll(&auto(&server)).await.unwrap_err();
         assert_eq!(error.rpc_error().unwrap().code, code);
-        assert_eq!(server.requests.calls("tasks/get").len(), polls);
+        assert_eq!(server.requests.count("tasks/get"), polls);
     }
 }
 
@@ -216,7 +216,7 @@ async fn a_task_with_endless_input_requests_is_an_error() {
     assert!(matches!(error.kind(), McpErrorKind::TooManyRounds { .. }));
     assert_eq!(prompts.load(Ordering::SeqCst), 512);
     eventually("tasks/cancel", || {
-        server.requests.calls("tasks/cancel").len() == 1
+        server.requests.count("tasks/cancel") == 1
     })
     .await;
 }
@@ -241,10 +241,7 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
         let client = McpClient::with_callbacks(config, callbacks);
         let caller = client.clone();
         let call = tokio::spawn(async move { roll(&caller).await });
-        eventually("the call", || {
-            server.requests.calls("tools/call").len() == 1
-        })
-        .await;
+        eventually("the call", || server.requests.count("tools/call") == 1).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         client.disconnect().await;
         let ended = tokio::time::timeout(Duration::from_secs(5), call).await;

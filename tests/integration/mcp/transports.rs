@@ -140,7 +140,7 @@ async fn e7_a_closed_stream_is_reopened() {
         // A running call fails and is not retried.
         let waiting = client.clone();
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
-        eventually("the call", || server.requests.calls("wait").len() == 1).await;
+        eventually("the call", || server.requests.count("wait") == 1).await;
         server.close_streams();
         let failure = Failure {
             class: ErrorClass::Unavailable,
@@ -149,6 +149,6 @@ async fn e7_a_closed_stream_is_reopened() {
         };
         failure.check(&call.await.unwrap().unwrap_err(), "closed");
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-        assert_eq!(server.requests.calls("wait").len(), 1);
+        assert_eq!(server.requests.count("wait"), 1);
     }
 }

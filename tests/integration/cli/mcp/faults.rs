@@ -19,7 +19,7 @@ async fn a_call_that_times_out_is_cancelled_at_the_server() {
     assert_eq!(output.status.code(), Some(1));
     let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(error["error_code"], "timeout");
-    assert_eq!(server.requests.calls("notifications/cancelled").len(), 1);
+    assert_eq!(server.requests.count("notifications/cancelled"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

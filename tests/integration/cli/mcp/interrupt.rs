@@ -34,7 +34,7 @@ async fn a_signal_cancels_the_call_at_the_server() {
         let (server, output) = interrupted(signal).await;
         assert_eq!(output.status.code(), Some(code));
         assert_eq!(stderr(&output), "pillion: interrupted (cancelled)\n");
-        let call = server.requests.calls("tools/call")[0].json();
+        let call = server.requests.first("tools/call");
         let cancelled = server.requests.calls("notifications/cancelled");
         assert_eq!(cancelled[0].json()["params"]["requestId"], call["id"]);
         assert_eq!(server.requests.all().last().unwrap().method, "DELETE");

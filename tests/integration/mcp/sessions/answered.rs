@@ -136,10 +136,10 @@ async fn a_call_that_was_answered_with_its_id_is_sent_once_whatever_the_status()
         let client = client(&server.url, TransportKind::StreamableHttp);
         let error = roll(&client).await.unwrap_err();
         let case = format!("{status}, {code}, {text}, {form:?}: {error}");
-        assert_eq!(server.requests.calls("tools/call").len(), 1, "{case}");
+        assert_eq!(server.requests.count("tools/call"), 1, "{case}");
         // This code says that the server has another revision now, which the client checks.
         let is_about_revision = code == -32022;
-        let sessions = server.requests.calls("initialize").len();
+        let sessions = server.requests.count("initialize");
         assert!(sessions == 1 || is_about_revision, "{case}");
         let is_whole = matches!(form, Form::Plain | Form::Batch | Form::Event | Form::TextId);
         if is_whole && !status.starts_with("401") {
@@ -158,7 +158,7 @@ async fn a_result_with_the_id_of_the_call_is_its_result_whatever_the_status() {
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         roll(&client).await.unwrap();
-        assert_eq!(server.requests.calls("tools/call").len(), 1, "{status}");
+        assert_eq!(server.requests.count("tools/call"), 1, "{status}");
     }
 }
 
@@ -193,11 +193,7 @@ async fn a_rejection_without_the_id_of_the_call_opens_a_new_session() {
         .await;
         let client = client(&server.url, TransportKind::StreamableHttp);
         roll(&client).await.unwrap();
-        assert_eq!(
-            server.requests.calls("initialize").len(),
-            2,
-            "{status} {body}"
-        );
+        assert_eq!(server.requests.count("initialize"), 2, "{status} {body}");
     }
 }
 
@@ -231,10 +227,10 @@ async fn a_session_that_the_server_forgot_is_replaced_although_the_server_answer
     roll(&client).await.unwrap();
     is_known.store(false, std::sync::atomic::Ordering::SeqCst);
     roll(&client).await.unwrap();
-    assert_eq!(server.requests.calls("tools/call").len(), 3);
-    assert_eq!(server.requests.calls("ping").len(), 1);
+    assert_eq!(server.requests.count("tools/call"), 3);
+    assert_eq!(server.requests.count("ping"), 1);
     is_known.store(false, std::sync::atomic::Ordering::SeqCst);
     // Listing is harmless to repeat.
     client.list_tools().await.unwrap();
-    assert_eq!(server.requests.calls("initialize").len(), 3);
+    assert_eq!(server.requests.count("initialize"), 3);
 }

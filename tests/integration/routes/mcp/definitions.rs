@@ -271,5 +271,5 @@ async fn results_that_are_not_call_tool_results_become_one_for_every_revision() 
         assert_eq!(raw.result.data, written);
     }
     // Some results came from the cache.
-    assert!(server.requests.calls("tools/call").len() < RESULTS.len() * 5);
+    assert!(server.requests.count("tools/call") < RESULTS.len() * 5);
 }

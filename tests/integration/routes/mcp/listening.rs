@@ -127,7 +127,7 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
         session.ask("resources/subscribe", uri.clone())["result"],
         json!({})
     );
-    assert_eq!(server.requests.calls("resources/subscribe").len(), 1);
+    assert_eq!(server.requests.count("resources/subscribe"), 1);
     let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated",
         "params": {"uri": "a://b", "own": 1}});
     push(&server, &updated);
@@ -141,7 +141,7 @@ async fn a_resource_subscription_goes_to_the_server_of_the_resource() {
         json!({})
     );
     eventually("the server receives the subscription", || {
-        server.requests.calls("resources/unsubscribe").len() == 1
+        server.requests.count("resources/unsubscribe") == 1
     });
     let unknown = session.ask("resources/subscribe", json!({"uri": "no://thing"}));
     assert_json!(unknown["error"]["code"], -32602);
@@ -176,7 +176,7 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
     push(&server, &notice);
     assert_eq!(pushed.next().unwrap()["method"], notice["method"]);
-    let list_requests = || server.requests.calls("tools/list").len();
+    let list_requests = || server.requests.count("tools/list");
     let before = list_requests();
     let began = Instant::now();
     std::thread::scope(|scope| {

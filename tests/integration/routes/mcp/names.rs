@@ -168,7 +168,7 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
     assert_eq!(of_servers, ["roll_dice", "one_roll", "two_roll"]);
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     for (name, server) in [("one_roll", one), ("two_roll", two)] {
-        let before = server.requests.calls("tools/call").len();
+        let before = server.requests.count("tools/call");
         let params = json!({"name": name, "arguments": {"dice": "1d20"}});
         let modern = ask(&sidecar.socket, "tools/call", params.clone());
         let earlier = session.ask("tools/call", params);
