@@ -31,6 +31,11 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     response["result"].clone()
 }
 
+/// Makes a call that needs approval. Returns the approval's id.
+pub fn request_approval(socket: &Path, user: &str, expression: &str) -> String {
+    approval_id(&calculate(socket, user, expression, ""))
+}
+
 /// Returns the approval id of a result.
 pub fn approval_id(result: &Value) -> String {
     assert_json!(result["success"], false);
@@ -61,7 +66,7 @@ fn logged(socket: &Path) -> Vec<String> {
 #[test]
 fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(logged(&daemon.socket), ["pending"]);
     daemon.kill();
     let mut daemon = daemon.again();
@@ -79,14 +84,8 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     daemon.kill();
     let daemon = daemon.again();
     // Other arguments or another user need another approval.
-    assert_ne!(
-        approval_id(&calculate(&daemon.socket, "alice", "6 * 8", "")),
-        id
-    );
-    assert_ne!(
-        approval_id(&calculate(&daemon.socket, "bob", "6 * 7", "")),
-        id
-    );
+    assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
+    assert_ne!(request_approval(&daemon.socket, "bob", "6 * 7"), id);
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
     assert_json!(result["text"], "42");
     // The log has one call from the request for approval to the end.
@@ -97,10 +96,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
         show(&daemon.socket, &id)["call_id"]
     );
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
-    assert_ne!(
-        approval_id(&calculate(&daemon.socket, "alice", "6 * 7", "")),
-        id
-    );
+    assert_ne!(request_approval(&daemon.socket, "alice", "6 * 7"), id);
     assert_eq!(
         logged(&daemon.socket),
         ["pending", "pending", "pending", "success"]
@@ -132,7 +128,7 @@ fn g3_pending_approvals_are_limited_for_each_user() {
 fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
-    let id = approval_id(&calculate(socket, "alice", "1 + 1", ""));
+    let id = request_approval(socket, "alice", "1 + 1");
     let body = json!({"reason": "not on a Sunday"}).to_string();
     let target = format!("/api/v1/approvals/{id}/deny");
     let reply = http::post_with(
@@ -162,21 +158,21 @@ fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
     let config = format!("{ALWAYS}expires_after_ms = 300\n");
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
-    let first = approval_id(&calculate(socket, "alice", "1 + 1", ""));
+    let first = request_approval(socket, "alice", "1 + 1");
     eventually("it has expired", || {
         show(socket, &first)["status"] == "expired"
     });
     let late = decide(socket, &first, "approve");
     assert_eq!(late.status, 409);
     assert!(late.json()["error"].as_str().unwrap().contains("expired"));
-    assert_ne!(approval_id(&calculate(socket, "alice", "1 + 1", "")), first);
+    assert_ne!(request_approval(socket, "alice", "1 + 1"), first);
     // An approval that was not used before it expires is invalid.
-    let second = approval_id(&calculate(socket, "bob", "1 + 1", ""));
+    let second = request_approval(socket, "bob", "1 + 1");
     assert_eq!(decide(socket, &second, "approve").status, 200);
     eventually("it has expired", || {
         show(socket, &second)["status"] == "expired"
     });
-    assert_ne!(approval_id(&calculate(socket, "bob", "1 + 1", "")), second);
+    assert_ne!(request_approval(socket, "bob", "1 + 1"), second);
     let expired = http::get(socket, "/api/v1/approvals?status=expired&user=alice").json();
     let mut listed = expired["approvals"].as_array().unwrap().iter();
     assert!(listed.any(|approval| approval["id"] == first));
@@ -188,7 +184,7 @@ fn g3_one_of_two_concurrent_decisions_wins_and_one_of_two_calls_runs() {
     let socket = &daemon.socket;
     for round in 0..5 {
         let expression = format!("{round} + 1");
-        let id = approval_id(&calculate(socket, "alice", &expression, ""));
+        let id = request_approval(socket, "alice", &expression);
         let verdicts = ["approve", "deny", "approve", "deny"];
         let statuses: Vec<_> = std::thread::scope(|scope| {
             let deciders = verdicts.map(|verdict| {
@@ -222,8 +218,7 @@ fn g3_two_concurrent_calls_share_one_approval() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     let ids = std::thread::scope(|scope| {
-        let callers =
-            [(); 6].map(|()| scope.spawn(|| approval_id(&calculate(socket, "a", "2", ""))));
+        let callers = [(); 6].map(|()| scope.spawn(|| request_approval(socket, "a", "2")));
         callers.map(|caller| caller.join().unwrap())
     });
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
@@ -293,8 +288,7 @@ fn the_beginning_of_an_id_names_a_pending_approval() {
     let socket = daemon.socket.to_str().unwrap();
     let approvals =
         |command: &str, id: &str| run(&["approvals", "--socket", socket, command, id], &[]);
-    let ids =
-        ["1 + 1", "2 + 2"].map(|sum| approval_id(&calculate(&daemon.socket, "alice", sum, "")));
+    let ids = ["1 + 1", "2 + 2"].map(|sum| request_approval(&daemon.socket, "alice", sum));
     let common = ids[0]
         .bytes()
         .zip(ids[1].bytes())
@@ -322,7 +316,7 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
             &[],
         )
     };
-    let id = approval_id(&calculate(&daemon.socket, "alice", "2 ** 5", ""));
+    let id = request_approval(&daemon.socket, "alice", "2 ** 5");
     let table = stdout(&approvals(&["list"]));
     let line = table.lines().nth(1).unwrap();
     for part in ["pending", "calculator", "alice", &id, "2 ** 5"] {
@@ -378,7 +372,7 @@ fn g3_the_command_line_shows_hidden_characters() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = daemon.socket.to_str().unwrap();
     let hidden = "2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}";
-    let id = approval_id(&calculate(&daemon.socket, "alice", hidden, ""));
+    let id = request_approval(&daemon.socket, "alice", hidden);
     let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
     let call = log["calls"][0]["id"].as_str().unwrap();
     let printed = |arguments: &[&str]| {
@@ -410,7 +404,7 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let socket = &daemon.socket;
     for number in 0..5 {
-        approval_id(&calculate(socket, "alice", &number.to_string(), ""));
+        request_approval(socket, "alice", &number.to_string());
     }
     let (mut seen, mut after) = (Vec::new(), String::new());
     loop {
@@ -444,12 +438,12 @@ fn g3_approvals_are_listed_in_pages_and_bad_parameters_are_rejected() {
 fn g3_the_number_of_pending_approvals_is_limited() {
     let config = format!("{ALWAYS}max_pending = 2\n");
     let daemon = Daemon::with_config(&config, &[]);
-    let first = approval_id(&calculate(&daemon.socket, "alice", "1", ""));
-    approval_id(&calculate(&daemon.socket, "bob", "2", ""));
+    let first = request_approval(&daemon.socket, "alice", "1");
+    request_approval(&daemon.socket, "bob", "2");
     let result = calculate(&daemon.socket, "carol", "3", "");
     assert_json!(result["error_code"], "unavailable");
     assert_eq!(decide(&daemon.socket, &first, "deny").status, 200);
-    approval_id(&calculate(&daemon.socket, "carol", "3", ""));
+    request_approval(&daemon.socket, "carol", "3");
 }
 
 #[test]
@@ -458,7 +452,7 @@ fn g3_a_rate_limited_call_does_not_use_its_approval() {
     let daemon = Daemon::with_config(&config, &[]);
     let socket = &daemon.socket;
     for expression in ["1", "2"] {
-        let id = approval_id(&calculate(socket, "alice", expression, ""));
+        let id = request_approval(socket, "alice", expression);
         assert_eq!(decide(socket, &id, "approve").status, 200);
     }
     assert_eq!(calculate(socket, "alice", "1", "")["success"], true);
@@ -488,7 +482,7 @@ fn l1_approvers_see_no_credentials() {
 fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     // The caller relies on a separate record.
     let body = json!({"expression": "6 * 7"}).to_string();
@@ -503,7 +497,7 @@ fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
         &format!("used approval {id}")
     );
     // A call answered from the cache continues the record of the call that needed approval.
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
     assert_json!(result["metadata"]["cached"], true);
@@ -513,7 +507,7 @@ fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
 #[test]
 fn f4_only_the_record_of_the_first_call_is_pending() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 7");
     let body = json!({"expression": "6 * 7"}).to_string();
     let target = "/api/v1/tools/execute/calculator";
     for key in ["one", "two"] {

@@ -24,6 +24,21 @@ macro_rules! assert_starts_with {
     }};
 }
 
+/// Asserts that a text ends with the part.
+macro_rules! assert_ends_with {
+    ($text:expr, $part:expr $(,)?) => {{
+        let text = &$text;
+        assert!(text.ends_with($part), "{text}");
+    }};
+}
+
+/// Asserts that an error of the MCP client is of a kind.
+macro_rules! assert_kind {
+    ($error:ident, $($kind:tt)+) => {
+        assert!(matches!($error.kind(), $($kind)+), "{:?}", $error)
+    };
+}
+
 /// Asserts that a member of a JSON value, such as `response["result"]["success"]`, is equal to the
 /// expected value.
 macro_rules! assert_json {

@@ -16,7 +16,7 @@ use nix::unistd::{Pid, geteuid, mkfifo};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::approvals::{approval_id, calculate};
+use crate::approvals::request_approval;
 use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually, pillion, stderr};
@@ -418,7 +418,7 @@ impl ClosedSidecar {
     }
 
     fn check_is_closed(&self) {
-        approval_id(&calculate(&self.daemon.socket, "alice", "6 * 7", ""));
+        request_approval(&self.daemon.socket, "alice", "6 * 7");
     }
 }
 

@@ -31,8 +31,9 @@ mod websocket;
 
 use std::time::Duration;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpError, McpErrorKind, ServerConfig, TransportKind};
+use pillion_mcp_client::{
+    ErrorClass, McpClient, McpError, McpErrorKind, ServerConfig, SubscriptionFilter, TransportKind,
+};
 use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -43,16 +44,23 @@ const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
+const LEGACY_SSE: Dialect = Dialect::LegacySse(Endpoint::Relative);
+
+/// Returns a filter for changes of the list of tools.
+fn tools_filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    }
+}
+
 /// Returns every dialect with the transport that pins it.
 fn dialects() -> [(Dialect, TransportKind); 6] {
     [
         (Dialect::PostSse, TransportKind::PostSse),
         (Dialect::PlainHttp, TransportKind::Http),
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
         (Dialect::StreamableSse, TransportKind::StreamableHttp),
     ]

@@ -121,7 +121,7 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
         ]
     );
     let latest = resources[1]["description"].as_str().unwrap();
-    assert!(latest.ends_with(": Aria: line 20"), "{latest}");
+    assert_ends_with!(latest, ": Aria: line 20");
     let listed = ask(&daemon.socket, "resources/templates/list", json!({}));
     let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
     assert_eq!(

@@ -227,7 +227,7 @@ fn m1_an_unsampled_request_is_not_recorded() {
         .unwrap()
         .to_owned();
     assert_starts_with!(sent, &format!("00-{TRACE}-"));
-    assert!(sent.ends_with("-00"), "{sent}");
+    assert_ends_with!(sent, "-00");
     daemon.signal(Signal::SIGTERM);
     daemon.wait();
     assert!(collector.spans().is_empty());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ALWAYS, approval_id, calculate, decide, show};
+use super::{ALWAYS, approval_id, calculate, decide, request_approval, show};
 use crate::http::{self, Reply};
 use crate::mcp_server::detected_entry;
 use crate::program::{Daemon, run, stderr, stdout};
@@ -21,7 +21,7 @@ fn call_of(daemon: &Daemon, record: &Value) -> Value {
 #[test]
 fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 8");
     let edited = json!({"expression": "6 * 7"});
     let decided = approve(
         &daemon,
@@ -37,26 +37,20 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let daemon = daemon.again();
     assert_eq!(show(&daemon.socket, &id)["approved_arguments"], edited);
     // The edit belongs to this call and user alone.
-    approval_id(&calculate(&daemon.socket, "bob", "6 * 8", ""));
-    approval_id(&calculate(&daemon.socket, "alice", "6 * 7", ""));
+    request_approval(&daemon.socket, "bob", "6 * 8");
+    request_approval(&daemon.socket, "alice", "6 * 7");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
     assert_json!(result["data"]["result"], 42);
     assert_eq!(result["metadata"]["approved_arguments"], edited);
     let text = result["text"].as_str().unwrap();
     assert_starts_with!(text, "42\n\nNote: the person who approved");
-    assert!(
-        text.ends_with(r#"It ran with: {"expression":"6 * 7"}"#),
-        "{text}"
-    );
+    assert_ends_with!(text, r#"It ran with: {"expression":"6 * 7"}"#);
     let call = call_of(&daemon, &result["metadata"]["record_id"]);
     assert_eq!(call["arguments"], json!({"expression": "6 * 8"}));
     assert_eq!(call["approvedArguments"], edited);
     assert_eq!(call["status"], "success");
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
-    assert_ne!(
-        approval_id(&calculate(&daemon.socket, "alice", "6 * 8", "")),
-        id
-    );
+    assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
 }
 
 #[test]
@@ -132,7 +126,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
     let daemon = Daemon::with_config(&config, &[]);
     let edit = |expression: &str, edited: &str| {
-        let id = approval_id(&calculate(&daemon.socket, "alice", expression, ""));
+        let id = request_approval(&daemon.socket, "alice", expression);
         let body = json!({"arguments": {"expression": edited}});
         assert_eq!(approve(&daemon, &id, &body).status, 200);
         calculate(&daemon.socket, "alice", expression, "")["data"]["result"].clone()
@@ -141,7 +135,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     assert_eq!(edit("6 * 8", "6 * 9"), 54);
     // A cached result of the edited arguments is one of these arguments.
     assert_eq!(edit("6 * 8", "6 * 7"), 42);
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 8");
     decide(&daemon.socket, &id, "approve");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
     assert_json!(result["data"]["result"], 48);
@@ -212,7 +206,7 @@ fn g3_the_command_line_changes_arguments() {
         let command = ["approvals", "--socket", socket, "approve"];
         run(&[&command, arguments].concat(), &[])
     };
-    let id = approval_id(&calculate(&daemon.socket, "alice", "6 * 8", ""));
+    let id = request_approval(&daemon.socket, "alice", "6 * 8");
     let rejected = command(&[&id, "--arguments", "[1]"]);
     assert_contains!(stderr(&rejected), "not a JSON object");
     let rejected = command(&[&id, "--arguments", r#"{"expression": 7}"#]);

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{approval_id, calculate, decide};
+use super::{approval_id, calculate, decide, request_approval};
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
@@ -14,7 +14,7 @@ fn g1_trusted_tools_run_and_others_need_approval() {
     let config = "[approvals]\npolicy = \"trusted-only\"\ntrusted_tools = [\"get_time\"]\n";
     let daemon = Daemon::with_config(config, &[]);
     assert_eq!(roll(&daemon, "get_time")["success"], true);
-    approval_id(&calculate(&daemon.socket, "alice", "1", ""));
+    request_approval(&daemon.socket, "alice", "1");
     // By default, no tool needs approval.
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon.socket, "alice", "1", "")["success"], true);
@@ -40,7 +40,7 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
         entry("strict", "prompt")
     );
     let daemon = Daemon::with_config(&config, &[]);
-    approval_id(&calculate(&daemon.socket, "alice", "1", ""));
+    request_approval(&daemon.socket, "alice", "1");
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     assert_eq!(roll(&daemon, "free_echo")["success"], true);
     // The operator's policy for a tool overrides the policy of the server.

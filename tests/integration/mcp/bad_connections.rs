@@ -167,10 +167,7 @@ async fn a_refused_port_is_an_error_over_every_transport() {
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
         let client = client(&url, transport);
         let error = roll(&client).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         let text = error.to_string();
         assert!(
@@ -190,10 +187,7 @@ async fn a_host_without_an_address_is_an_error() {
         let (first, second) = tokio::join!(roll(&client), client.list_tools());
         for error in [first.map(drop).unwrap_err(), second.map(drop).unwrap_err()] {
             assert_eq!(error.class(), ErrorClass::Unavailable, "{error:?}");
-            assert!(
-                matches!(error.kind(), McpErrorKind::Connect(_)),
-                "{error:?}"
-            );
+            assert_kind!(error, McpErrorKind::Connect(_));
         }
     }
 }
@@ -213,10 +207,7 @@ async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert!(error.to_string().contains("certificate"), "{error}");
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_sse::SseError;
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer};
+use pillion_testkit::{FakeMcp, Fault, FaultServer};
 
 use super::{
-    EVENT_STREAM, Failure, client, config, eventually, fails_then_works, fails_then_works_with,
-    roll,
+    EVENT_STREAM, Failure, LEGACY_SSE, client, config, eventually, fails_then_works,
+    fails_then_works_with, roll,
 };
 
 const TOO_LARGE: Failure = Failure {
@@ -80,7 +80,7 @@ async fn a_stream_without_an_endpoint_times_out() {
 
 #[tokio::test]
 async fn a_legacy_stream_that_violates_the_protocol_is_reopened() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     // Garbage is skipped.
@@ -97,7 +97,7 @@ async fn a_legacy_stream_that_violates_the_protocol_is_reopened() {
 
 #[tokio::test]
 async fn concurrent_answers_to_server_requests_are_limited() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     let pings = "data: {\"id\":\"s\",\"method\":\"ping\"}\n\n".repeat(20_000);

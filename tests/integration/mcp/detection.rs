@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use pillion_mcp_client::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
-use super::{EVENT_STREAM, JSON, ROLLED, client, config, roll};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, config, roll};
 
 /// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.
@@ -198,11 +198,7 @@ async fn e7_transports_are_tried_in_order() {
         (Dialect::StreamableJson, 2, TransportKind::StreamableHttp),
         (Dialect::PostSse, 3, TransportKind::PostSse),
         (Dialect::GetSse, 3, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            3,
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, 3, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::start(dialect.clone());
         let found = client(&server.url, TransportKind::Auto);
@@ -289,16 +285,10 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let client = client(&format!("http://{address}/sse"), TransportKind::Auto);
     for _ in 0..3 {
         let error = roll(&client).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
     }
     let error = roll(&client).await.unwrap_err();
-    assert!(
-        matches!(error.kind(), McpErrorKind::KnownDown { .. }),
-        "{error:?}"
-    );
+    assert_kind!(error, McpErrorKind::KnownDown { .. });
     let reported = error.to_string();
     let cause = format!(
         "is down: Connection refused (os error 111) (http://{address}); Pillion tries again"

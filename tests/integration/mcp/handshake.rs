@@ -1,10 +1,10 @@
 //! E6: messages before the first call.
 
 use pillion_mcp_client::{Handshake, McpClient, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::json;
 
-use super::{client, config, dialects, roll};
+use super::{LEGACY_SSE, client, config, dialects, roll};
 
 #[tokio::test]
 async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
@@ -136,10 +136,7 @@ async fn e6_without_a_handshake_the_first_request_is_the_callers() {
         (Dialect::PlainHttp, TransportKind::Auto),
         (Dialect::PlainHttp, TransportKind::Http),
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::start(dialect.clone());
         let mut config = config(&server.url, transport);

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pillion_mcp_client::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{EVENT_STREAM, JSON, ROLLED, client, config, eventually, roll};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, config, eventually, roll};
 
 /// Answers everything except `tools/call` and GET, in a session.
 fn in_session(request: &Recorded) -> Vec<Fault> {
@@ -97,10 +97,7 @@ async fn a_stream_without_new_events_is_not_resumed_endlessly() {
 async fn a_dropped_call_sends_a_cancellation() {
     for (dialect, transport) in [
         (Dialect::StreamableJson, TransportKind::StreamableHttp),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::builder(dialect)
             .on("tools/call", |_| {
@@ -177,7 +174,7 @@ async fn a_server_request_during_a_call_is_answered() {
 
 #[tokio::test]
 async fn a_subscription_receives_notifications_and_survives_reconnections() {
-    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+    let server = FakeMcp::builder(LEGACY_SSE)
         .on("resources/subscribe", |_| Reply::raw_result("{}"))
         .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
         .start();

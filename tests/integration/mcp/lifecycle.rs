@@ -9,7 +9,7 @@ use pillion_testkit::{
 };
 use serde_json::json;
 
-use super::{Failure, JSON, ROLLED, client, dialects, eventually, roll};
+use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
 
 const DISCONNECTED: Failure = Failure {
     class: ErrorClass::Unavailable,
@@ -72,7 +72,7 @@ async fn e9_disconnecting_ends_the_session_or_the_stream() {
     assert_eq!(last.method, "DELETE");
     assert_eq!(last.header("mcp-session-id"), "session-1");
 
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let stream = client(&server.url, TransportKind::LegacySse);
     roll(&stream).await.unwrap();
     assert_eq!(server.open_streams(), 1);
@@ -82,7 +82,7 @@ async fn e9_disconnecting_ends_the_session_or_the_stream() {
 
 #[tokio::test]
 async fn e9_dropping_the_client_ends_its_stream() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let stream = client(&server.url, TransportKind::LegacySse);
     roll(&stream).await.unwrap();
     drop(stream);
@@ -280,10 +280,7 @@ async fn e8_a_late_response_is_not_given_to_another_call() {
 async fn a_response_before_the_http_response_does_not_break_the_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let case = format!("{dialect:?}");
         let server = FakeMcp::builder(dialect)
@@ -308,10 +305,7 @@ async fn a_response_before_the_http_response_does_not_break_the_connection() {
 async fn a_complete_list_needs_no_other_connection() {
     for (dialect, transport) in [
         (Dialect::GetSse, TransportKind::GetSse),
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         // The connection ends after the last page.
         let server = FakeMcp::builder(dialect)

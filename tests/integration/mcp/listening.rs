@@ -7,18 +7,15 @@ use std::time::Duration;
 use pillion_mcp_client::{
     Callbacks, McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
 };
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Recorded, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
-use super::{EVENT_STREAM, JSON, client, config, eventually};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, client, config, eventually, tools_filter};
 
 const LIST_CHANGED: &str = "data: {\"method\":\"notifications/tools/list_changed\"}\n\n";
 
 async fn subscribe_to_tools(client: &McpClient) -> Subscription {
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     client.subscribe(filter).await.unwrap()
 }
 
@@ -229,7 +226,7 @@ async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
 
 #[tokio::test]
 async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let client = client(&server.url, TransportKind::LegacySse);
     let _subscription = subscribe_to_tools(&client).await;
     let until = tokio::time::Instant::now() + Duration::from_secs(9);

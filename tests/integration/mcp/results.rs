@@ -73,7 +73,7 @@ async fn e11_empty_arguments_are_an_object() {
             "ping" => r#""params":{}}"#,
             _ => r#""arguments":{}}}"#,
         };
-        assert!(body.ends_with(expected), "{body}");
+        assert_ends_with!(body, expected);
     }
 }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Fault, FaultServer, Reply};
+use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
-use super::{Failure, JSON, ROLLED, client, eventually, roll};
+use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, eventually, roll};
 
 #[tokio::test]
 async fn the_session_id_is_in_every_request_after_the_handshake() {
@@ -127,7 +127,7 @@ async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
 async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
     let executed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&executed);
-    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+    let server = FakeMcp::builder(LEGACY_SSE)
         .on("tools/call", move |_| {
             counter.fetch_add(1, Ordering::SeqCst);
             Reply::raw_result(ROLLED)
@@ -147,7 +147,7 @@ async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
 
 #[tokio::test]
 async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
-    let server = FakeMcp::builder(Dialect::LegacySse(Endpoint::Relative))
+    let server = FakeMcp::builder(LEGACY_SSE)
         .on("tools/call", |params| match params["name"].as_str() {
             Some("slow") => Reply::raw_result("\"slow\"").after(Duration::from_secs(1)),
             _ => Reply::raw_result(ROLLED),

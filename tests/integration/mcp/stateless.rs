@@ -12,7 +12,7 @@ use pillion_mcp_client::{
 use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
-use super::{ROLLED, client, config, eventually, roll};
+use super::{ROLLED, client, config, eventually, roll, tools_filter};
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -271,10 +271,7 @@ async fn endless_rounds_end_at_the_overall_deadline() {
 #[tokio::test]
 async fn streams_of_two_clients_have_different_ids() {
     let server = stateless().start();
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     let (one, other) = (auto(&server), auto(&server));
     let _one = one.subscribe(filter.clone()).await.unwrap();
     let _other = other.subscribe(filter).await.unwrap();
@@ -291,10 +288,7 @@ async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
         })
         .start();
     let client = auto(&server);
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     client.list_tools().await.unwrap();
     let mut subscription = client.subscribe(filter).await.unwrap();
     let listen = server.requests.calls("subscriptions/listen").remove(0);
@@ -349,10 +343,7 @@ async fn a_rejected_subscription_is_an_error_every_time() {
 async fn disconnecting_ends_the_pause_of_a_subscription_that_broke_off() {
     let server = stateless().start();
     let client = auto(&server);
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     let mut subscription = client.subscribe(filter).await.unwrap();
     drop(server);
     // From here on, paused time advances when the runtime is idle: the pauses are long by now.

@@ -5,7 +5,7 @@ use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
 use serde_json::json;
 
-use super::{Failure, ROLLED, client, dialects, eventually, roll};
+use super::{Failure, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
 
 #[tokio::test]
 async fn e7_every_transport_works_pinned_and_detected() {
@@ -99,7 +99,7 @@ async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
 
 #[tokio::test]
 async fn e7_a_request_from_the_server_is_answered() {
-    let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
+    let server = FakeMcp::start(LEGACY_SSE);
     let client = client(&server.url, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"ping\"}\n\n");
@@ -124,10 +124,7 @@ async fn e7_a_request_from_the_server_is_answered() {
 #[tokio::test]
 async fn e7_a_closed_stream_is_reopened() {
     for (dialect, transport) in [
-        (
-            Dialect::LegacySse(Endpoint::Relative),
-            TransportKind::LegacySse,
-        ),
+        (LEGACY_SSE, TransportKind::LegacySse),
         (Dialect::GetSse, TransportKind::GetSse),
     ] {
         let server = FakeMcp::builder(dialect)

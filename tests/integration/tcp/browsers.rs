@@ -74,7 +74,7 @@ fn l3_a_preflight_of_a_configured_origin_is_answered_without_a_token() {
     let headers = preflight(PAGE, "POST", "*, authorization, bad name, x-mine");
     let (_, head, _) = server.send("OPTIONS /mcp", &headers, "");
     let allowed = header(&head, "access-control-allow-headers").unwrap();
-    assert!(allowed.ends_with("x-mine"), "{allowed}");
+    assert_ends_with!(allowed, "x-mine");
     assert_lacks!(allowed, '*', "bad");
 }
 

@@ -71,7 +71,7 @@ fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let reported = stderr(&output);
         assert_starts_with!(reported, &format!("pillion: {expected}"));
-        assert!(reported.ends_with(" (invalid_input)\n"), "{reported}");
+        assert_ends_with!(reported, " (invalid_input)\n");
         assert_eq!(reported.lines().count(), 1, "{reported}");
         assert_lacks!(reported, "hunter2");
         assert_eq!(stdout(&output), "");

@@ -70,16 +70,12 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
 
     let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).ends_with(" (timeout)\n"),
-        "{}",
-        stderr(&output)
-    );
+    assert_ends_with!(stderr(&output), " (timeout)\n");
 }
 
 #[test]
 fn an_echoing_program_is_not_taken_for_a_server() {
     let reported = failure(&mcp_with(&["probe", "--", "/bin/cat"], &[]), 1);
     assert_contains!(reported, "it is not an MCP server");
-    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
+    assert_ends_with!(reported, " (unavailable)\n");
 }

@@ -96,5 +96,5 @@ async fn without_a_terminal_no_question_is_asked() {
     assert_eq!(output.status.code(), Some(1));
     let reported = String::from_utf8(output.stderr).unwrap();
     assert_contains!(reported, "elicitation/create");
-    assert!(reported.ends_with(" (denied)\n"), "{reported}");
+    assert_ends_with!(reported, " (denied)\n");
 }

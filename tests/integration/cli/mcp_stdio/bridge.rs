@@ -266,10 +266,7 @@ fn h2_the_model_has_to_be_configured_in_the_sidecar() {
             .unwrap(),
         2,
     );
-    assert!(
-        reported.ends_with("rejected the connection: Unknown model: nope\n"),
-        "{reported}"
-    );
+    assert_ends_with!(reported, "rejected the connection: Unknown model: nope\n");
 }
 
 #[test]

@@ -35,10 +35,7 @@ async fn inner_connect_to_both() {
     assert!(!error.to_string().contains("certificate"), "{error}");
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&url("expired"), transport)).await.unwrap_err();
-        assert!(
-            matches!(error.kind(), McpErrorKind::Connect(_)),
-            "{error:?}"
-        );
+        assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert!(error.to_string().contains("expired"), "{error}");
     }

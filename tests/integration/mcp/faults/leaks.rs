@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pillion_mcp_client::{Callbacks, McpClient, SubscriptionFilter, TransportKind};
+use pillion_mcp_client::{Callbacks, McpClient, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, FaultServer, Reply};
 use serde_json::json;
 
-use super::super::{client, config, dialects, eventually, roll};
+use super::super::{client, config, dialects, eventually, roll, tools_filter};
 use super::{alone, faults, in_session};
 
 #[test]
@@ -75,10 +75,7 @@ async fn meet_good_servers(disconnect: bool) {
     }
     let server = FakeMcp::start(Dialect::Stateless);
     let client = client(&server.url, TransportKind::Auto);
-    let filter = SubscriptionFilter {
-        tools_list_changed: true,
-        ..SubscriptionFilter::default()
-    };
+    let filter = tools_filter();
     let subscription = client.subscribe(filter).await.unwrap();
     roll(&client).await.unwrap();
     eventually("the stream", || server.open_streams() == 1).await;

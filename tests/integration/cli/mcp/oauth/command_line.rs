@@ -67,7 +67,7 @@ async fn the_requested_port_is_used_for_the_redirect() {
     let expected =
         format!("pillion: cannot listen on 127.0.0.1:{port} for the authorization response: ");
     assert_starts_with!(reported, &expected);
-    assert!(reported.ends_with(" (unavailable)\n"), "{reported}");
+    assert_ends_with!(reported, " (unavailable)\n");
     assert!(server.requests.all().is_empty());
 
     drop(taken);

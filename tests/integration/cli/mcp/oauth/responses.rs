@@ -64,7 +64,7 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
              access_denied (denied)\n",
             server.url
         );
-        assert!(reported.ends_with(&line), "{reported}");
+        assert_ends_with!(reported, &line);
         assert_eq!(reported.matches("Open this page").count(), 1, "{reported}");
         assert!(server.token_requests().is_empty());
     }
@@ -136,10 +136,7 @@ async fn a_signal_ends_the_wait() {
         let output = running.output();
         assert_eq!(output.status.code(), Some(code));
         let reported = stderr(&output);
-        assert!(
-            reported.ends_with("\npillion: interrupted (cancelled)\n"),
-            "{reported}"
-        );
+        assert_ends_with!(reported, "\npillion: interrupted (cancelled)\n");
     }
 }
 
