@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
-use crate::program::{Daemon, eventually, run, stderr, stdout, success};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
 
 pub const ALWAYS: &str = "[approvals]\npolicy = \"always-ask\"\n";
 
@@ -326,7 +326,7 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
         "approve", &id, "--reason", "fine", "--user", "ops",
     ]));
     assert_contains!(printed, "approved by uid:", "for ops");
-    let shown: Value = serde_json::from_str(&stdout(&approvals(&["show", &id]))).unwrap();
+    let shown = stdout_json(&approvals(&["show", &id]));
     assert_eq!(shown["reason"], "fine");
     assert_eq!(stdout(&approvals(&["list"])).lines().count(), 1);
     let again = approvals(&["deny", &id]);

@@ -1,10 +1,8 @@
 use std::io::{BufReader, Write};
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::mcp_server::read_request;
 
 /// A response of a [`HostileServer`].
@@ -49,33 +47,24 @@ impl HostileReply {
 
 /// Starts an MCP server over HTTP that responds to requests as a test chooses. Returns its URL.
 pub fn start(reply: impl Fn(&Value) -> HostileReply + Send + Sync + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let reply = Arc::new(reply);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let reply = Arc::clone(&reply);
-            thread::spawn(move || {
-                let mut writer = stream.unwrap();
-                let mut reader = BufReader::new(writer.try_clone().unwrap());
-                while let Some((verb, _, body)) = read_request(&mut reader) {
-                    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-                    let HostileReply { head, body } = match verb.as_str() {
-                        "POST" if !request["id"].is_null() => reply(&request),
-                        "POST" => empty("202 Accepted"),
-                        _ => empty("405 Method Not Allowed"),
-                    };
-                    let head = format!("{head}\r\ncontent-length: {}\r\n\r\n", body.len());
-                    let is_sent = writer.write_all(head.as_bytes()).is_ok()
-                        && writer.write_all(body.as_bytes()).is_ok();
-                    if !is_sent {
-                        break;
-                    }
-                }
-            });
+    let address = http::serve(move |mut writer| {
+        let mut reader = BufReader::new(writer.try_clone().unwrap());
+        while let Some((verb, _, body)) = read_request(&mut reader) {
+            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let HostileReply { head, body } = match verb.as_str() {
+                "POST" if !request["id"].is_null() => reply(&request),
+                "POST" => empty("202 Accepted"),
+                _ => empty("405 Method Not Allowed"),
+            };
+            let head = format!("{head}\r\ncontent-length: {}\r\n\r\n", body.len());
+            let is_sent = writer.write_all(head.as_bytes()).is_ok()
+                && writer.write_all(body.as_bytes()).is_ok();
+            if !is_sent {
+                break;
+            }
         }
     });
-    url
+    format!("http://{address}/mcp")
 }
 
 fn empty(status: &str) -> HostileReply {

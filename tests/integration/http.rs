@@ -2,6 +2,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -112,6 +114,20 @@ fn exchange_within(socket: &Path, request: &[u8], timeout: Duration) -> Reply {
     let stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(timeout)).unwrap();
     exchange_on(stream, request)
+}
+
+/// Accepts connections on a free port and handles each on a thread. Returns the address.
+pub fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let handle = Arc::new(handle);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let handle = Arc::clone(&handle);
+            thread::spawn(move || handle(stream.unwrap()));
+        }
+    });
+    address
 }
 
 /// Returns an address of this machine that no process listens on.

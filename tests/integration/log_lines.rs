@@ -2,16 +2,15 @@
 //! terminal that shows the log.
 
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::thread;
 
 use serde_json::{Value, json};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::hostile_server::{self, HostileReply};
 use crate::http;
 use crate::program::{Daemon, Guarded, eventually, pillion, run, stderr};
 
@@ -28,33 +27,10 @@ const HOSTILE: [&str; 7] = [
 
 /// Starts a server that responds to every request with an error that has this message.
 fn failing_server(message: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut length = 0;
-            let mut line = String::new();
-            while stream.read_line(&mut line).unwrap_or(0) > 2 {
-                if let Some(count) = line.to_lowercase().strip_prefix("content-length: ") {
-                    length = count.trim().parse().unwrap();
-                }
-                line.clear();
-            }
-            let mut body = vec![0; length];
-            drop(stream.read_exact(&mut body));
-            let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-            let error = json!({"code": -32000, "message": message});
-            let body = json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string();
-            let response = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                 connection: close\r\n\r\n{body}",
-                body.len()
-            );
-            drop(stream.get_mut().write_all(response.as_bytes()));
-        }
-    });
-    url
+    hostile_server::start(move |request| {
+        let error = json!({"code": -32000, "message": message});
+        HostileReply::rpc(request, &format!(r#""error":{error}"#))
+    })
 }
 
 #[test]

@@ -1,11 +1,13 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::http;
 
 /// A small MCP server over HTTP, whose tools and behavior a test can change. Answers each POST with
 /// JSON; the tests of the client cover other dialects.
@@ -50,8 +52,6 @@ impl McpServer {
     }
 
     pub fn start(tools: Value) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State {
             tools,
             raw_tools: None,
@@ -65,12 +65,11 @@ impl McpServer {
             strays: 0,
         }));
         let shared = Arc::clone(&state);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let state = Arc::clone(&shared);
-                thread::spawn(move || serve(stream.unwrap(), &state));
-            }
+        let address = http::serve(move |stream| {
+            // The peer has closed the connection.
+            let _: Option<()> = serve(stream, &shared);
         });
+        let url = format!("http://{address}/mcp");
         Self { url, state }
     }
 

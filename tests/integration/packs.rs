@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::chat;
 use crate::event_stream::EventStream;
 use crate::http::{get, post, send};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
 use crate::reload::reload;
 use crate::routes::mcp::{Session, Stream, ask, stateless};
 
@@ -469,7 +469,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         stdout(&packs(&daemon, &["list"])),
         "scenes 2/2, characters 1/500"
     );
-    let json: Value = serde_json::from_str(&stdout(&packs(&daemon, &["list", "--json"]))).unwrap();
+    let json = stdout_json(&packs(&daemon, &["list", "--json"]));
     assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
     assert!(
@@ -502,7 +502,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         "{again:?}"
     );
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
-    let removed: Value = serde_json::from_str(&stdout(&packs(&daemon, &character))).unwrap();
+    let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
     say(&daemon, "attic", "There is room");
     eventually("who removed what is in the log", || {

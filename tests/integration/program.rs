@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pillion_testkit::checkout;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Builds the real binary. Cargo builds a binary only for tests of its own package.
@@ -55,6 +56,11 @@ pub fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
 
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Returns the standard output as JSON.
+pub fn stdout_json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap()
 }
 
 pub fn stderr(output: &Output) -> String {

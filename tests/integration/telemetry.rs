@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -51,16 +50,13 @@ struct Span {
 
 impl Collector {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let got = Arc::<Mutex<Got>>::default();
         let shared = Arc::clone(&got);
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let got = Arc::clone(&shared);
-                thread::spawn(move || serve(stream.unwrap(), &got));
-            }
+        let address = http::serve(move |stream| {
+            // The peer has closed the connection.
+            let _: Option<()> = serve(stream, &shared);
         });
+        let url = format!("http://{address}");
         Self { url, got }
     }
 

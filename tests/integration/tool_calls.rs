@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout};
+use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout, stdout_json};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
     let socket = daemon.socket.to_str().unwrap();
@@ -20,8 +20,7 @@ fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
 }
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
-    let output = calls(daemon, &[&["list", "--json"], filter].concat());
-    let response: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let response = stdout_json(&calls(daemon, &[&["list", "--json"], filter].concat()));
     response["calls"].as_array().unwrap().clone()
 }
 
@@ -62,7 +61,7 @@ fn f4_recorded_calls_survive_a_restart() {
     assert_eq!(listed(&daemon, &["--user", "alice"]), found[1..]);
     assert_eq!(listed(&daemon, &["--status", "error"]), found[..1]);
     let id = found[0]["id"].as_str().unwrap();
-    let shown: Value = serde_json::from_str(&stdout(&calls(&daemon, &["show", id]))).unwrap();
+    let shown = stdout_json(&calls(&daemon, &["show", id]));
     assert_eq!(shown, found[0]);
     let table = stdout(&calls(&daemon, &["stats"]));
     let line = table.lines().nth(1).unwrap();

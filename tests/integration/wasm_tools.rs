@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::approvals::approval_id;
 use crate::http;
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
 use crate::reload::reload;
 use crate::routes::mcp::ask;
 
@@ -110,7 +110,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     );
     let called = host.tools(&["call", "text_facts", r#"{"text": "To be, or not to be."}"#]);
     assert!(called.status.success(), "{}", stderr(&called));
-    let facts: Value = serde_json::from_str(&stdout(&called)).unwrap();
+    let facts = stdout_json(&called);
     assert_json!(facts["words"], 6);
     assert_eq!(facts["most_frequent"][0], json!(["be", 2]));
     assert!(stdout(&host.tools(&["show", "text_facts"])).contains("category    text\n"));

@@ -3,7 +3,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::http;
-use crate::program::{Daemon, failure, run, stderr, stdout};
+use crate::program::{Daemon, failure, run, stderr, stdout, stdout_json};
 
 fn after_some_calls() -> Daemon {
     let daemon = Daemon::start();
@@ -31,8 +31,7 @@ fn status_prints_a_table_or_json() {
         .unwrap();
     let words: Vec<_> = row.split_whitespace().collect();
     assert_eq!(words[1..3], ["2", "1"], "{text}");
-    let output = daemon.run(&["status", "--json"]);
-    let status: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let status = stdout_json(&daemon.run(&["status", "--json"]));
     assert_eq!(status["calls"]["total"], 2);
     assert_eq!(status["status"], "ready");
 }

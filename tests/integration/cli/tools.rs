@@ -3,7 +3,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, failure, pillion, run, stderr, stdout, success};
+use crate::program::{Daemon, failure, pillion, run, stderr, stdout, stdout_json, success};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -63,7 +63,7 @@ fn list_prints_one_line_for_each_tool() {
     );
 
     let output = tools(&daemon, &["list", "--json", "--category", "math"]);
-    let list: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let list = stdout_json(&output);
     assert_eq!(list["total"], 1);
     let output = tools(&daemon, &["list", "--category", "none"]);
     assert_eq!(stdout(&output), "");
@@ -93,8 +93,7 @@ fn i4_show_prints_one_tool_or_reports_that_it_is_unknown() {
 #[test]
 fn schemas_are_json() {
     let daemon = Daemon::start();
-    let output = tools(&daemon, &["schemas"]);
-    let schemas: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let schemas = stdout_json(&tools(&daemon, &["schemas"]));
     assert_eq!(schemas[0]["function"]["name"], "calculator");
 }
 
@@ -113,11 +112,10 @@ fn call_prints_the_result() {
 
     success(&tools(&daemon, &["call", "get_time"]));
 
-    let output = tools(
+    let body = stdout_json(&tools(
         &daemon,
         &["call", "calculator", r#"{"expression": "2 + 2"}"#, "--json"],
-    );
-    let body: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    ));
     assert_eq!(body["result"]["data"]["result"], 4);
 }
 
@@ -268,7 +266,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
     }
     let output = tools(&daemon, &["call", "nope", "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    let body: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let body = stdout_json(&output);
     assert_eq!(body["error_code"], "not_found");
 }
 

@@ -1,7 +1,5 @@
-use serde_json::Value;
-
 use super::mcp;
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[test]
 fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
@@ -124,7 +122,7 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
     for (arguments, expected) in cases {
         let output = mcp(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let error = stdout_json(&output);
         assert_eq!(error["success"], false);
         assert_eq!(error["error_code"], "invalid_input");
         let reported = error["error"].as_str().unwrap();

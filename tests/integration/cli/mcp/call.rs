@@ -5,7 +5,7 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::mcp;
-use crate::program::{failure, pillion, stderr, stdout, success};
+use crate::program::{failure, pillion, stderr, stdout, stdout_json, success};
 
 /// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
@@ -55,10 +55,7 @@ async fn pairs_are_typed_by_the_tools_schema() {
     );
     let expected = json!({"dice": "20", "times": 3, "tags": ["a", "b"], "other": 1});
     assert_eq!(sent(&server), expected);
-    assert_eq!(
-        serde_json::from_str::<Value>(&stdout(&output)).unwrap(),
-        expected
-    );
+    assert_eq!(stdout_json(&output), expected);
 
     assert_eq!(
         failure(&mcp(&["call", &server.url, "roll", "times=often"]), 2),
@@ -122,10 +119,7 @@ async fn a_tool_that_fails_ends_with_1() {
     );
     let output = mcp(&["call", &server.url, "broken", "--json"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        serde_json::from_str::<Value>(&stdout(&output)).unwrap()["isError"],
-        true
-    );
+    assert_eq!(stdout_json(&output)["isError"], true);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,8 +132,7 @@ async fn an_unknown_tool_is_reported_with_the_available_tools() {
         server.url
     );
     assert_eq!(stderr(&output), line);
-    let output = mcp(&["call", &server.url, "nope", "--json"]);
-    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let error = stdout_json(&mcp(&["call", &server.url, "nope", "--json"]));
     assert_eq!(error["error_code"], "not_found");
     assert_eq!(error["details"]["rpc"]["code"], -32602);
     assert_eq!(error["details"]["available"], json!(["roll"]));

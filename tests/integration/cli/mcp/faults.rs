@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::mcp;
-use crate::program::{failure, stderr, stdout};
+use crate::program::{failure, stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_times_out_is_cancelled_at_the_server() {
@@ -17,7 +17,7 @@ async fn a_call_that_times_out_is_cancelled_at_the_server() {
     let output = mcp(&["call", &server.url, "roll", "--timeout", "700ms", "--json"]);
     assert!(since.elapsed() < Duration::from_secs(20));
     assert_eq!(output.status.code(), Some(1));
-    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let error = stdout_json(&output);
     assert_eq!(error["error_code"], "timeout");
     assert_eq!(server.requests.count("notifications/cancelled"), 1);
 }

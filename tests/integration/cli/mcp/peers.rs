@@ -1,10 +1,9 @@
 //! The real servers of `tests/peers`.
 
 use pillion_testkit::Peer;
-use serde_json::Value;
 
 use super::{mcp, mcp_with};
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_streamable_http_and_over_sse() {
@@ -15,8 +14,7 @@ async fn everything_over_streamable_http_and_over_sse() {
         let Some(peer) = Peer::start(name) else {
             return;
         };
-        let output = mcp(&["probe", &peer.url, "--json"]);
-        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let found = stdout_json(&mcp(&["probe", &peer.url, "--json"]));
         assert_eq!(found["transport"], transport);
         assert!(
             found["offers"]["prompts"]

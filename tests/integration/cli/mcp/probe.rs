@@ -1,8 +1,8 @@
 use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::mcp;
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
@@ -46,8 +46,7 @@ async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_legacy_server_is_detected_and_reported_as_json() {
     let server = FakeMcp::start(Dialect::LegacySse(Endpoint::Relative));
-    let output = mcp(&["probe", &server.url, "--json"]);
-    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let found = stdout_json(&mcp(&["probe", &server.url, "--json"]));
     assert_eq!(found["transport"], "legacy_sse");
     assert_eq!(found["server"]["serverInfo"]["name"], "fake");
     assert_eq!(found["offers"], json!({"tools": ["roll"]}));
@@ -69,7 +68,7 @@ fn a_server_that_is_down_is_reported_with_the_attempts() {
         "pillion: http://127.0.0.1:9/mcp: MCP request failed: Connection refused (os error 111) (http://127.0.0.1:9) (unavailable)\n"
     );
     let output = mcp(&["probe", url, "--json"]);
-    let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let error = stdout_json(&output);
     assert_eq!(
         (output.status.code(), &error["error_code"]),
         (Some(1), &json!("unavailable"))

@@ -4,7 +4,7 @@ use pillion_testkit::fake_stdio;
 use serde_json::Value;
 
 use super::mcp_with;
-use crate::program::{failure, stderr, stdout, success};
+use crate::program::{failure, stderr, stdout_json, success};
 
 /// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
@@ -21,7 +21,7 @@ fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
 #[test]
 fn a_program_is_probed_listed_and_called() {
     let output = with_fake(&["probe", "--json"], &[]);
-    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let found = stdout_json(&output);
     assert_eq!(found["transport"], "stdio");
     assert!(
         found["steps"][0]["attempt"]
@@ -31,7 +31,7 @@ fn a_program_is_probed_listed_and_called() {
     );
     success(&with_fake(&["list", "tools"], &[]));
     let output = with_fake(&["call", "roll", "dice=1d20", "--json"], &[]);
-    let result: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let result = stdout_json(&output);
     assert_eq!(
         (output.status.code(), &result["total"]),
         (Some(0), &Value::from(15))
@@ -43,8 +43,7 @@ fn l1_a_program_sees_only_its_configured_environment() {
     let options = [
         "call", "state", "--json", "--env", "KEY", "--env", "MODE=a=b", "--cwd", "/",
     ];
-    let output = with_fake(&options, &["flag"]);
-    let state: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let state = stdout_json(&with_fake(&options, &["flag"]));
     assert_eq!(state["env"]["KEY"], "hunter2");
     assert_eq!(state["env"]["MODE"], "a=b");
     assert_eq!(state["env"]["OTHER"], Value::Null);

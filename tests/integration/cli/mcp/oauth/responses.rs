@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::Value;
 
 use super::{Running, SECRET, open, parameter, way_back, with_browser};
-use crate::program::{stderr, stdout};
+use crate::program::{stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_every_command_continues_after_the_authorization() {
@@ -92,7 +91,7 @@ async fn the_browser_page_shows_the_outcome_and_no_part_of_the_response() {
         let output = running.output();
         assert_eq!(output.status.success(), !refuses);
         if refuses {
-            let error: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            let error = stdout_json(&output);
             assert_eq!(error["error_code"], "denied");
         }
     }
