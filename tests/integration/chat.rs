@@ -48,6 +48,13 @@ pub fn config(llm: &FakeLlm, more: &str) -> String {
     )
 }
 
+/// Starts a model that gives these responses, and a daemon that uses the model.
+async fn start(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Daemon) {
+    let llm = FakeLlm::start(responses).await;
+    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    (llm, daemon)
+}
+
 /// Sends a chat request. Returns the response.
 fn chat(socket: &Path, id: &str, body: &Value) -> Value {
     let reply = http::post(socket, &format!("/api/v1/chat/{id}"), body.to_string());
@@ -86,13 +93,12 @@ fn events(body: &[u8]) -> Vec<(String, Value)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
-    let llm = FakeLlm::start([
+    let (llm, daemon) = start([
         calculator().costing(10, 5),
         LlmResponse::text("It is 42.").costing(20, 3),
         LlmResponse::text("It was 42."),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let socket = &daemon.socket;
     let body = json!({"message": "What is 6 * 7?", "system": "Be short.", "user": "ada",
         "channel": "maths", "temperature": 0.5});
@@ -143,12 +149,11 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
-    let llm = FakeLlm::start([
+    let (_llm, daemon) = start([
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmResponse::text("It is 42."),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let body = json!({"message": "What is 6 * 7?", "stream": true}).to_string();
     let reply = http::post(&daemon.socket, "/api/v1/chat", body);
     assert!(reply.head.contains("content-type: text/event-stream"));
@@ -193,8 +198,7 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
 async fn h7_a_call_that_did_not_run_has_the_arguments_of_the_model() {
     let calls = LlmResponse::call("nonesuch", &json!({"why": "not"}))
         .and_call("calculator", r#"{"expression": "6 *"#);
-    let llm = FakeLlm::start([calls, LlmResponse::text("Sorry.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([calls, LlmResponse::text("Sorry.")]).await;
     let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
     let mut calls = response["tool_calls"].as_array().unwrap().iter();
     let arguments = |call: Option<&Value>| call.unwrap()["arguments"].clone();
@@ -281,8 +285,7 @@ async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twi
     let outage = LlmResponse::rejection("503 Service Unavailable", "overloaded", "busy")
         .with_header("Retry-After", "7");
     let responses = [calculator(), broken, outage, LlmResponse::text("It is 42.")];
-    let llm = FakeLlm::start(responses).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start(responses).await;
     let socket = &daemon.socket;
     let failed = chat(socket, "", &json!({"message": "Go"}));
     assert_eq!(failed["success"], false);
@@ -302,8 +305,7 @@ async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h2_a_model_has_only_its_visible_tools() {
-    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([LlmResponse::text("Hello.")]).await;
     let socket = &daemon.socket;
     for body in [
         json!({"message": "Hi", "model": "bare"}),
@@ -412,8 +414,7 @@ async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_requests_cannot_continue_one_chat_at_once() {
     let slow = LlmResponse::text("Late.").after(Duration::from_secs(3));
-    let llm = FakeLlm::start([LlmResponse::text("Hello."), slow]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([LlmResponse::text("Hello."), slow]).await;
     let socket = daemon.socket.clone();
     let response = chat(&socket, "", &json!({"message": "Hi"}));
     let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
@@ -428,8 +429,7 @@ async fn two_requests_cannot_continue_one_chat_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chat_is_stored_after_its_client_disconnects() {
     let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(60));
-    let llm = FakeLlm::start([LlmResponse::text("One."), slow, LlmResponse::text("Two.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([LlmResponse::text("One."), slow, LlmResponse::text("Two.")]).await;
     let socket = &daemon.socket;
     let response = chat(socket, "", &json!({"message": "First"}));
     let id = response["id"].as_str().unwrap();
@@ -474,8 +474,7 @@ async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn invalid_requests_are_rejected_with_a_message() {
-    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([LlmResponse::text("Hello.")]).await;
     let long = "x".repeat(300);
     for (body, status, words) in [
         (json!({}), 400, "'message' must be set"),
@@ -517,8 +516,7 @@ async fn invalid_requests_are_rejected_with_a_message() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pillion_chat_shows_calls_as_they_run() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is \u{1b}[2J42.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([calculator(), LlmResponse::text("It is \u{1b}[2J42.")]).await;
     let socket = daemon.socket.to_str().unwrap();
     let output = run(&["chat", "--socket", socket, "What is 6 * 7?"], &[]);
     assert!(output.status.success(), "{output:?}");

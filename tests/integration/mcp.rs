@@ -89,6 +89,22 @@ fn good_response(request: &Recorded) -> Vec<Fault> {
     vec![Fault::response("200 OK", EVENT_STREAM, event)]
 }
 
+/// Answers like a server with sessions; every tool returns its arguments.
+fn in_session(request: &Recorded) -> Vec<Fault> {
+    let message = request.json();
+    let result = match request.rpc_method().as_str() {
+        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
+        "tools/call" => message["params"]["arguments"].clone(),
+        "" | "notifications/initialized" | "notifications/cancelled" => {
+            return vec![Fault::text("202 Accepted", "")];
+        }
+        _ => json!({}),
+    };
+    let response = Reply::result(&result).response(&request.rpc_id());
+    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
+    vec![Fault::response_with("200 OK", &headers, response)]
+}
+
 /// Starts a server that answers the first request with these faults and all others correctly.
 async fn faulty_once(faults: Vec<Fault>) -> FaultServer {
     let first = std::sync::Mutex::new(Some(faults));

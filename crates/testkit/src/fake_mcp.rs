@@ -130,6 +130,12 @@ impl FakeMcpBuilder {
         self
     }
 
+    /// Delays the result `{}` of each `tools/call`.
+    #[must_use]
+    pub fn with_slow_calls(self, delay: Duration) -> Self {
+        self.on("tools/call", move |_| Reply::raw_result("{}").after(delay))
+    }
+
     /// Enables a GET stream for each session. (Only [`StreamableJson`] and [`StreamableSse`]
     /// servers.)
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
-use super::{calculator, config, unchunked};
+use super::{calculator, config, start, unchunked};
 use crate::approvals::decide;
 use crate::http::{self, Reply};
 use crate::program::Daemon;
@@ -37,12 +37,11 @@ fn chunks(reply: &Reply) -> (Vec<Value>, bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_completion_runs_the_tools() {
-    let llm = FakeLlm::start([
+    let (llm, daemon) = start([
         calculator().costing(10, 5),
         LlmResponse::text("It is 42.").costing(20, 3),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let more = json!({"model": "demo", "user": "ada", "max_tokens": 50, "seed": 7, "stop": "!"});
     let response = complete(&daemon, "", &more).json();
     assert_json!(response["object"], "chat.completion");
@@ -63,14 +62,13 @@ async fn h4_a_completion_runs_the_tools() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_chunks_have_the_text_and_the_usage_at_the_end() {
-    let llm = FakeLlm::start([
+    let (_llm, daemon) = start([
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmResponse::text("It is 42.")
             .thinking("Hm.")
             .costing(20, 3),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let more = json!({"stream": true, "stream_options": {"include_usage": true}});
     let reply = complete(&daemon, "", &more);
     let (chunks, is_done) = chunks(&reply);
@@ -96,8 +94,7 @@ async fn h6_chunks_have_the_text_and_the_usage_at_the_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
     let call = || LlmResponse::call("order_pizza", &json!({"size": 3}));
-    let llm = FakeLlm::start([call(), call()]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([call(), call()]).await;
     let tool = json!({"type": "function", "function": {"name": "order_pizza",
         "parameters": {"type": "object", "properties": {"size": {"type": "integer"}}}}});
     let more = json!({"tools": [tool], "tool_choice": "auto"});
@@ -211,14 +208,13 @@ async fn g3_a_pending_completion_survives_a_crash() {
 async fn failures_are_errors_in_openais_format() {
     let limited =
         LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let llm = FakeLlm::start([
+    let (_llm, daemon) = start([
         limited.with_header("Retry-After", "9"),
         calculator(),
         LlmResponse::text("It").with(LlmFault::Truncated),
         LlmResponse::text("It").with(LlmFault::Truncated),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let busy = complete(&daemon, "", &json!({}));
     assert_eq!(busy.status, 429, "{busy:?}");
     assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
@@ -265,8 +261,7 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
         LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down")
             .with_header("Retry-After", "9")
     };
-    let llm = FakeLlm::start([busy(), busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([busy(), busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
     for more in [json!({"stream": true}), own_tool(json!({"stream": true}))] {
         let reply = complete(&daemon, "", &more);
         assert_eq!(reply.status, 429, "{reply:?}");
@@ -291,8 +286,7 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_answers_have_all_members_that_typed_clients_need() {
     let call = || LlmResponse::text("Yes.").and_call("order_pizza", "");
-    let llm = FakeLlm::start([LlmResponse::text("Hello."), call(), call()]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([LlmResponse::text("Hello."), call(), call()]).await;
     let is_head_of = |response: &Value, object: &str| {
         assert_json!(response["object"], object);
         assert!(
@@ -364,8 +358,7 @@ fn stored_chats(daemon: &Daemon) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_names_its_chat_before_it_ends() {
     let broken = LlmResponse::text("It").with(LlmFault::Truncated);
-    let llm = FakeLlm::start([calculator(), broken, LlmResponse::text("It is 42.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([calculator(), broken, LlmResponse::text("It is 42.")]).await;
     let reply = complete(&daemon, "", &json!({"stream": true}));
     let (_, is_done) = chunks(&reply);
     assert!(!is_done);
@@ -379,8 +372,7 @@ async fn a_stream_names_its_chat_before_it_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_request_streams_the_stored_answer() {
-    let llm = FakeLlm::start([LlmResponse::text("It is 42.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([LlmResponse::text("It is 42.")]).await;
     let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "6 * 7?"}"#).json();
     let header = format!("x-pillion-chat: {}\r\n", chat["id"].as_str().unwrap());
     let reply = complete(&daemon, &header, &json!({"stream": true}));
@@ -403,8 +395,7 @@ async fn a_repeated_request_streams_the_stored_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_before_any_call_stores_no_chat() {
     let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let llm = FakeLlm::start([busy]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([busy]).await;
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_lacks!(reply.head, "x-pillion-chat");
@@ -454,8 +445,7 @@ async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
             .and_call("order_pizza", "")
             .with_finish_reason("length")
     };
-    let llm = FakeLlm::start([cut_off(), cut_off()]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([cut_off(), cut_off()]).await;
     let (chunks, is_done) = chunks(&complete(&daemon, "", &own_tool(json!({"stream": true}))));
     assert!(is_done);
     let mut deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]);
@@ -475,14 +465,13 @@ async fn h6_a_client_call_with_truncated_arguments_is_not_streamed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
     let two = || LlmResponse::default().and_call("order_pizza", r#"{"size":3}"#);
-    let llm = FakeLlm::start([
+    let (_llm, daemon) = start([
         two().and_call("order_pizza", "").without_ids(),
         two()
             .and_call("order_pizza", "")
             .with(LlmFault::NotStreamed),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     for _ in 0..2 {
         let (chunks, is_done) = chunks(&complete(&daemon, "", &own_tool(json!({"stream": true}))));
         assert!(is_done);
@@ -526,8 +515,7 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
     let events = format!("data: {chunk}\n\ndata: [DONE]\n\n");
     let responses =
         [whole.to_string(), events].map(|body| LlmResponse::error_response("200 OK", &body));
-    let llm = FakeLlm::start(responses).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start(responses).await;
 
     let response = complete(&daemon, "", &own_tool(json!({}))).json();
     let message = &response["choices"][0]["message"];

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmResponse};
+use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 
-use super::config;
+use super::start;
 use crate::http::begin;
-use crate::program::{Daemon, eventually};
+use crate::program::eventually;
 
 /// Returns requests for an answer, in every interface.
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {
@@ -30,8 +30,7 @@ fn requests(stream: bool) -> Vec<(&'static str, Value)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
     let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(3600));
-    let llm = FakeLlm::start([slow]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([slow]).await;
     for stream in [false, true] {
         for (path, body) in requests(stream) {
             let connection = begin(&daemon.socket, "POST", path, "", body.to_string());

@@ -3,7 +3,7 @@
 use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
-use super::config;
+use super::{config, start};
 use crate::http::{self, Reply};
 use crate::program::Daemon;
 
@@ -34,8 +34,7 @@ fn own_tools(path: &str) -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
     let wrong = LlmResponse::rejection("401 Unauthorized", "invalid_api_key", "No");
-    let llm = FakeLlm::start([wrong]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([wrong]).await;
     for path in [COMPLETIONS, MESSAGES] {
         for more in [json!({}), own_tools(path)] {
             let reply = ask(&daemon, path, more);
@@ -51,8 +50,7 @@ async fn c5_a_wrong_provider_key_is_not_reported_as_an_outage_and_not_shown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c5_a_malformed_provider_response_may_be_retried() {
     let broken = LlmResponse::text("It").with(LlmFault::Truncated);
-    let llm = FakeLlm::start([broken]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([broken]).await;
     for path in [COMPLETIONS, MESSAGES] {
         let reply = ask(&daemon, path, json!({}));
         assert_eq!(reply.status, 502, "{path}: {reply:?}");
@@ -65,8 +63,7 @@ async fn h5_a_refusal_is_returned_in_openais_format() {
     let message = json!({"role": "assistant", "content": null, "refusal": "I must not."});
     let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
     let rejection = body(&json!({"id": "1", "object": "chat.completion", "choices": [choice]}));
-    let llm = FakeLlm::start([rejection]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([rejection]).await;
     for more in [json!({}), own_tools(COMPLETIONS)] {
         let response = ask(&daemon, COMPLETIONS, more).json();
         let choice = &response["choices"][0];

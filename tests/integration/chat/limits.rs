@@ -3,7 +3,7 @@
 use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
 use serde_json::{Value, json};
 
-use super::config;
+use super::{config, start};
 use crate::http::{self, Reply};
 use crate::program::Daemon;
 
@@ -119,8 +119,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_list_contains_only_the_start_of_an_answer() {
-    let llm = FakeLlm::start([LlmResponse::text(&"word ".repeat(10_000))]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([LlmResponse::text(&"word ".repeat(10_000))]).await;
     let response = ask(&daemon, "/api/v1/chat", "Go").json();
     assert_eq!(response["content"].as_str().unwrap().len(), 50_000);
     let chats = http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone();

@@ -3,7 +3,7 @@
 use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
-use super::{calculator, config, events, unchunked};
+use super::{calculator, config, events, start, unchunked};
 use crate::http::{self, Reply};
 use crate::program::Daemon;
 
@@ -64,12 +64,11 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_message_is_streamed_in_anthropics_events() {
-    let llm = FakeLlm::start([
+    let (llm, daemon) = start([
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmResponse::text("It is 42.").costing(20, 3),
     ])
     .await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let reply = create(&daemon, &json!({"stream": true}));
     assert_contains!(reply.head, "x-pillion-chat: ");
     let events = events(&unchunked(&reply.body));
@@ -97,16 +96,14 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!(end["usage"]["output_tokens"], 3);
 
     let broken = LlmResponse::text("It").with(LlmFault::Truncated);
-    let llm = FakeLlm::start([broken]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([broken]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
     // A stream that fails before its first text is an error response, like at Anthropic.
     let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let llm = FakeLlm::start([busy.with_header("Retry-After", "9")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([busy.with_header("Retry-After", "9")]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_contains!(reply.head, "retry-after: 9");
@@ -116,8 +113,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let call = || LlmResponse::text("Yes.").and_call("order_pizza", r#"{"size": 3}"#);
-    let llm = FakeLlm::start([call(), call().and_call("order_pizza", "")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([call(), call().and_call("order_pizza", "")]).await;
     let schema = json!({"type": "object", "properties": {"size": {"type": "integer"}}});
     let more = json!({"tools": [{"name": "order_pizza", "input_schema": schema}],
         "tool_choice": {"type": "any"}});
@@ -239,8 +235,7 @@ async fn g3_a_pending_message_survives_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_the_messages_api_have_anthropics_format() {
-    let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (llm, daemon) = start([LlmResponse::text("Hello.")]).await;
     for (more, status, kind, words) in [
         (
             json!({"model": "gone"}),

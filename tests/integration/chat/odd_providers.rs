@@ -3,7 +3,7 @@
 use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse, Reply};
 use serde_json::{Value, json};
 
-use super::{approve_all, chat, config};
+use super::{approve_all, chat, config, start};
 use crate::http;
 use crate::mcp_server::server_entry;
 use crate::program::Daemon;
@@ -67,8 +67,7 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
             json!({"status": "answered", "content": "Sorry."}),
         ),
     ] {
-        let llm = FakeLlm::start(responses).await;
-        let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+        let (_llm, daemon) = start(responses).await;
         let response = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
         for (key, value) in expected.as_object().unwrap() {
             assert_json!(response[key], *value);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::json;
 
-use super::{chat, config};
+use super::{chat, config, start};
 use crate::http;
 use crate::program::{Daemon, eventually, run, stdout};
 
@@ -60,13 +60,12 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     let slow = LlmResponse::text("Never heard.").after(Duration::from_secs(60));
-    let llm = FakeLlm::start([
+    let (llm, mut daemon) = start([
         LlmResponse::text("Hello."),
         slow,
         LlmResponse::text("Again."),
     ])
     .await;
-    let mut daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
     let body = r#"{"message": "Still there?"}"#;
@@ -89,8 +88,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_an_answered_chat_prints_its_answer_again() {
-    let llm = FakeLlm::start([LlmResponse::text("It is 42.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let (_llm, daemon) = start([LlmResponse::text("It is 42.")]).await;
     let response = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
     let socket = daemon.socket.to_str().unwrap();
     let id = response["id"].as_str().unwrap();

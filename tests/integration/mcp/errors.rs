@@ -232,9 +232,7 @@ async fn e4_the_legacy_message_names_the_transport() {
         (Dialect::PlainHttp, TransportKind::Http, "HTTP"),
     ] {
         let server = FakeMcp::builder(dialect)
-            .on("tools/call", |_| {
-                Reply::raw_result("{}").after(Duration::from_secs(60))
-            })
+            .with_slow_calls(Duration::from_secs(60))
             .start();
         let mut config = config(&server.url, transport);
         config.wording = Some(MessageStyle::Sse);

@@ -11,8 +11,7 @@ mod leaks;
 use std::process::Command;
 use std::time::Duration;
 
-use pillion_testkit::{Fault, Recorded, Reply};
-use serde_json::json;
+use pillion_testkit::Fault;
 
 use super::{EVENT_STREAM, JSON};
 
@@ -31,22 +30,6 @@ fn alone(name: &str, variable: (&str, &str)) {
 
 fn send(text: &str) -> Fault {
     Fault::Send(text.as_bytes().to_vec())
-}
-
-/// Answers like a server with sessions; every tool returns its arguments.
-fn in_session(request: &Recorded) -> Vec<Fault> {
-    let message = request.json();
-    let result = match request.rpc_method().as_str() {
-        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {}}),
-        "tools/call" => message["params"]["arguments"].clone(),
-        "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::text("202 Accepted", "")];
-        }
-        _ => json!({}),
-    };
-    let response = Reply::result(&result).response(&request.rpc_id());
-    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::response_with("200 OK", &headers, response)]
 }
 
 /// The faults of one response.

@@ -10,23 +10,7 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, config, eventually, roll};
-
-/// Answers everything except `tools/call` and GET, in a session.
-fn in_session(request: &Recorded) -> Vec<Fault> {
-    let reply = match request.rpc_method().as_str() {
-        "initialize" => {
-            Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
-        }
-        "" | "notifications/initialized" | "notifications/cancelled" => {
-            return vec![Fault::text("202 Accepted", "")];
-        }
-        _ => Reply::raw_result("{}"),
-    };
-    let response = reply.response(&request.rpc_id());
-    let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-    vec![Fault::response_with("200 OK", &headers, response)]
-}
+use super::{EVENT_STREAM, LEGACY_SSE, ROLLED, client, config, eventually, in_session, roll};
 
 #[tokio::test]
 async fn an_interrupted_stream_is_resumed_at_its_last_event() {
@@ -100,9 +84,7 @@ async fn a_dropped_call_sends_a_cancellation() {
         (LEGACY_SSE, TransportKind::LegacySse),
     ] {
         let server = FakeMcp::builder(dialect)
-            .on("tools/call", |_| {
-                Reply::raw_result("1").after(Duration::from_secs(60))
-            })
+            .with_slow_calls(Duration::from_secs(60))
             .start();
         let options = RequestOptions::default().timeout(Duration::from_millis(300));
         let client = client(&server.url, transport);

@@ -211,9 +211,7 @@ async fn e9_disconnecting_ends_running_calls() {
     for (dialect, transport) in dialects().into_iter().chain(more) {
         let case = format!("{dialect:?}");
         let server = FakeMcp::builder(dialect)
-            .on("tools/call", |_| {
-                Reply::raw_result("1").after(Duration::from_secs(60))
-            })
+            .with_slow_calls(Duration::from_secs(60))
             .start();
         let client = client(&server.url, transport);
         client.connect().await.unwrap();

@@ -461,11 +461,7 @@ async fn parameters_are_mirrored_in_headers_and_read_again_after_changes() {
 
 #[tokio::test]
 async fn a_dropped_call_closes_its_connection_without_a_message() {
-    let server = stateless()
-        .on("tools/call", |_| {
-            Reply::raw_result("1").after(Duration::from_secs(60))
-        })
-        .start();
+    let server = stateless().with_slow_calls(Duration::from_secs(60)).start();
     let options = RequestOptions::default().timeout(Duration::from_millis(200));
     let client = auto(&server);
     let error = client.call_tool_with("roll", &json!({}), &options).await;

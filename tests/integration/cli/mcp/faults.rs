@@ -9,9 +9,7 @@ use crate::program::{failure, stderr, stdout, stdout_json};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_times_out_is_cancelled_at_the_server() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", |_| {
-            Reply::raw_result("{}").after(Duration::from_secs(60))
-        })
+        .with_slow_calls(Duration::from_secs(60))
         .start();
     let since = Instant::now();
     let output = mcp(&["call", &server.url, "roll", "--timeout", "700ms", "--json"]);

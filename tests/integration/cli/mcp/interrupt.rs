@@ -3,16 +3,14 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
+use pillion_testkit::{Dialect, FakeMcp};
 
 use crate::program::{eventually, pillion, stderr};
 
 /// Runs an endless call, and ends the command with a signal.
 async fn interrupted(signal: Signal) -> (FakeMcp, std::process::Output) {
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", |_| {
-            Reply::raw_result("{}").after(Duration::from_secs(600))
-        })
+        .with_slow_calls(Duration::from_secs(600))
         .start();
     let child = pillion(&["mcp", "call", &server.url, "roll", "--timeout", "10m"])
         .stdin(Stdio::null())

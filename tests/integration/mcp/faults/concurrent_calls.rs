@@ -10,7 +10,8 @@ use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
 use super::super::config;
-use super::{faults, in_session};
+use super::faults;
+use crate::mcp::in_session;
 
 const SIBLINGS: usize = 12;
 

@@ -8,7 +8,8 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::{Value, json};
 
 use super::super::{EVENT_STREAM, JSON, client, config, dialects, roll};
-use super::{alone, in_session, send};
+use super::{alone, send};
+use crate::mcp::in_session;
 
 const MIB: usize = 1024 * 1024;
 

@@ -7,7 +7,8 @@ use pillion_testkit::{Dialect, FakeMcp, FaultServer, Reply};
 use serde_json::json;
 
 use super::super::{client, config, dialects, eventually, roll, tools_filter};
-use super::{alone, faults, in_session};
+use super::{alone, faults};
+use crate::mcp::in_session;
 
 #[test]
 fn no_descriptors_tasks_or_memory_leak() {
