@@ -78,6 +78,13 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
     McpClient::new(config(url, transport))
 }
 
+/// Like [`client`], with this timeout of each request.
+fn client_within(url: &str, transport: TransportKind, timeout: Duration) -> McpClient {
+    let mut config = config(url, transport);
+    config.timeout = timeout;
+    McpClient::new(config)
+}
+
 async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
     client.call_tool("roll", &json!({"dice": "1d20"})).await
 }

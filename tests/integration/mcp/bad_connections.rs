@@ -7,8 +7,8 @@ use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_testkit::{Fault, FaultServer, TlsServer};
 
 use super::{
-    EVENT_STREAM, Failure, JSON, client, config, dialects, fails_then_works_with, faulty_once,
-    good_response, roll,
+    EVENT_STREAM, Failure, JSON, client, client_within, config, dialects, fails_then_works_with,
+    faulty_once, good_response, roll,
 };
 
 fn send(bytes: &str) -> Fault {
@@ -147,9 +147,7 @@ async fn a_silent_server_times_out_over_every_transport() {
     let server = FaultServer::start(|_| vec![Fault::Hang]).await;
     let transports = dialects().map(|(_, transport)| transport);
     for transport in transports.into_iter().chain([TransportKind::Auto]) {
-        let mut config = config(&server.url, transport);
-        config.timeout = Duration::from_millis(200);
-        let client = McpClient::new(config);
+        let client = client_within(&server.url, transport, Duration::from_millis(200));
         let error = roll(&client).await.unwrap_err();
         assert!(error.is_timeout(), "{transport:?}: {error:?}");
         assert!(client.list_tools().await.unwrap_err().is_timeout());

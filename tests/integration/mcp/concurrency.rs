@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pillion_mcp_client::{McpClient, TransportKind};
+use pillion_mcp_client::TransportKind;
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{client, config, dialects, roll};
+use super::{client, client_within, dialects, roll};
 
 const CALLS: u64 = 50;
 
@@ -75,9 +75,11 @@ async fn a_caller_cancelled_while_connecting_blocks_no_other() {
             Reply::raw_result("{}").after(Duration::from_secs(delay))
         })
         .start();
-    let mut config = config(&server.url, TransportKind::StreamableHttp);
-    config.timeout = Duration::from_secs(2);
-    let client = McpClient::new(config);
+    let client = client_within(
+        &server.url,
+        TransportKind::StreamableHttp,
+        Duration::from_secs(2),
+    );
     let impatient = tokio::time::timeout(Duration::from_millis(500), roll(&client)).await;
     assert!(impatient.is_err());
     // The next caller waits for the same attempt, and starts another when that fails.
@@ -93,9 +95,7 @@ async fn a_timeout_affects_only_its_call() {
                 Reply::raw_result("1").after(Duration::from_secs(60))
             })
             .start();
-        let mut config = config(&server.url, transport);
-        config.timeout = Duration::from_millis(1500);
-        let client = McpClient::new(config);
+        let client = client_within(&server.url, transport, Duration::from_millis(1500));
         roll(&client).await.unwrap();
         let slow = client.clone();
         let slow = tokio::spawn(async move { slow.request("slow", &json!({})).await });

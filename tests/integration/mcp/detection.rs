@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use pillion_mcp_client::{McpClient, McpErrorKind, ProtocolVersion, TransportKind};
+use pillion_mcp_client::{McpErrorKind, ProtocolVersion, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
 use serde_json::json;
 
-use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, config, roll};
+use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, client_within, roll};
 
 /// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.
@@ -86,9 +86,7 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
     for faults in odd {
         let case = format!("{:?}", faults.first());
         let server = older_server(faults).await;
-        let mut config = config(&server.url, TransportKind::Auto);
-        config.timeout = Duration::from_secs(4);
-        let client = McpClient::new(config);
+        let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(4));
         let result = roll(&client).await;
         assert_eq!(
             result
@@ -357,9 +355,7 @@ async fn e7_discover_is_repeated_for_a_slow_server_without_handshake() {
 
 /// The server supports 2026-07-28, and that is cached.
 async fn slow_at_first(url: &str, case: &str) {
-    let mut config = config(url, TransportKind::Auto);
-    config.timeout = Duration::from_secs(8);
-    let found = McpClient::new(config);
+    let found = client_within(url, TransportKind::Auto, Duration::from_secs(8));
     let info = found.connection().await.unwrap();
     let steps = &info.steps;
     assert_eq!(
@@ -390,9 +386,7 @@ async fn e7_an_unconfirmed_transport_is_not_cached() {
     })
     .await;
     for _ in 0..2 {
-        let mut config = config(&server.url, TransportKind::Auto);
-        config.timeout = Duration::from_secs(2);
-        let client = McpClient::new(config);
+        let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(2));
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         let info = client.connection().await.unwrap();
         assert_eq!(info.transport, TransportKind::PostSse);

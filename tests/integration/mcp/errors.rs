@@ -7,7 +7,7 @@ use pillion_mcp_client::{McpClient, MessageStyle, RequestOptions, TransportKind}
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
 use serde_json::json;
 
-use super::{client, config, faulty_once, good_response, roll};
+use super::{client, client_within, config, faulty_once, good_response, roll};
 
 #[tokio::test]
 async fn e3_e4_a_json_rpc_error_has_both_messages() {
@@ -200,9 +200,7 @@ async fn e3_e4_a_failed_request_has_both_messages() {
 #[tokio::test]
 async fn e3_a_timeout_names_the_tool_the_server_and_the_total_time() {
     let server = FaultServer::start(|_| vec![Fault::Hang]).await;
-    let mut config = config(&server.url, TransportKind::Auto);
-    config.timeout = Duration::from_secs(1);
-    let client = McpClient::new(config);
+    let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(1));
     for (error, operation) in [
         (
             roll(&client).await.map(drop),

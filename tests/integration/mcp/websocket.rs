@@ -10,7 +10,7 @@ use pillion_mcp_client::{
 use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, TlsServer};
 use serde_json::{Value, json};
 
-use super::{JSON, config, eventually, roll};
+use super::{JSON, client_within, config, eventually, roll};
 
 fn client(url: &str) -> McpClient {
     McpClient::new(config(url, TransportKind::Auto))
@@ -164,9 +164,7 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
 #[tokio::test]
 async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
-    let mut config = config(&server.url, TransportKind::Auto);
-    config.timeout = Duration::from_secs(3600);
-    let client = McpClient::new(config);
+    let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(3600));
     roll(&client).await.unwrap();
     // From here on, paused time advances when the runtime is idle.
     tokio::time::pause();
@@ -177,9 +175,7 @@ async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
 #[tokio::test]
 async fn c2_a_call_to_a_silent_server_ends_at_the_deadline() {
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
-    let mut config = config(&server.url, TransportKind::Auto);
-    config.timeout = Duration::from_millis(300);
-    let client = McpClient::new(config);
+    let client = client_within(&server.url, TransportKind::Auto, Duration::from_millis(300));
     let error = client.call_tool("silent", &json!({})).await.unwrap_err();
     assert!(error.is_timeout());
     roll(&client).await.unwrap();

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, TransportKind};
+use pillion_mcp_client::TransportKind;
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
-use super::super::config;
+use super::super::client_within;
 use super::faults;
 use crate::mcp::in_session;
 
@@ -34,9 +34,11 @@ async fn a_fault_affects_only_its_call() {
             response
         })
         .await;
-        let mut config = config(&server.url, TransportKind::StreamableHttp);
-        config.timeout = Duration::from_secs(2);
-        let client = McpClient::new(config);
+        let client = client_within(
+            &server.url,
+            TransportKind::StreamableHttp,
+            Duration::from_secs(2),
+        );
         let started = Instant::now();
         let calls = (0..=SIBLINGS).map(|n| {
             let client = client.clone();
@@ -81,9 +83,11 @@ async fn dead_connections_are_replaced() {
         response
     })
     .await;
-    let mut config = config(&server.url, TransportKind::StreamableHttp);
-    config.timeout = Duration::from_millis(700);
-    let client = McpClient::new(config);
+    let client = client_within(
+        &server.url,
+        TransportKind::StreamableHttp,
+        Duration::from_millis(700),
+    );
     let five_calls = async || {
         let calls = (0..5).map(|n| {
             let client = client.clone();

@@ -6,7 +6,7 @@ use pillion_mcp_client::{Callbacks, McpClient, TransportKind};
 use pillion_testkit::{Dialect, FakeMcp, FaultServer, Reply};
 use serde_json::json;
 
-use super::super::{client, config, dialects, eventually, roll, tools_filter};
+use super::super::{client, client_within, config, dialects, eventually, roll, tools_filter};
 use super::{alone, faults};
 use crate::mcp::in_session;
 
@@ -37,9 +37,7 @@ async fn inner_meet_every_fault() {
             })
             .await;
             for transport in [TransportKind::StreamableHttp, TransportKind::Auto] {
-                let mut config = config(&server.url, transport);
-                config.timeout = Duration::from_millis(400);
-                let client = McpClient::new(config);
+                let client = client_within(&server.url, transport, Duration::from_millis(400));
                 let (first, second) = tokio::join!(roll(&client), roll(&client));
                 assert!(first.is_err() && second.is_err());
                 if round == 1 {
