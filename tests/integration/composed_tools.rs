@@ -34,8 +34,7 @@ arguments.expression = { "$text" = [{ "$from" = "/steps/a2/text" }, "+", { "$fro
 
 fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    let body = arguments.to_string();
-    let reply = http::post_with(socket, &target, headers, body.as_bytes());
+    let reply = http::post_with(socket, &target, headers, arguments.to_string());
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()
 }

@@ -14,7 +14,7 @@ use crate::event_stream::EventStream;
 use crate::http::{get, post, send};
 use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
 use crate::reload::reload;
-use crate::routes::mcp::{Session, Stream, ask, stateless};
+use crate::routes::mcp::{Session, Stream, ask};
 
 const ENABLED: &str = "[tabletop]\nenabled = true\n";
 
@@ -169,8 +169,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
     let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave, "events://orchestrator"], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
-    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let mut received = Stream::subscribe(&daemon.socket, notifications.clone());
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     say(&daemon, "hall", "No one watches this scene");
@@ -188,7 +187,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
     };
     // The list has two more scenes, in any order.
     wait_for(&mut received, "list_changed", None);
-    let mut other = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let mut other = Stream::subscribe(&daemon.socket, notifications);
     assert!(other.next().is_some());
     say(&daemon, "cave", "Again");
     let notice = wait_for(&mut other, "updated", Some(cave));
@@ -527,8 +526,7 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     let notifications = json!({"notifications": {
         "resourceSubscriptions": [cave], "resourcesListChanged": true,
     }});
-    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
-    let mut received = Stream::open(&daemon.socket, "POST", &headers, &body.to_string());
+    let mut received = Stream::subscribe(&daemon.socket, notifications);
     assert!(received.next().is_some());
     let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
     assert!(removed.status.success(), "{removed:?}");

@@ -250,8 +250,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
     let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
     let (headers, body) = stateless("tools/call", params, json!({}));
-    let body = body.to_string();
-    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.as_bytes());
+    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.to_string());
     assert_eq!(reply.status, 200);
 
     let http = collector.span("POST /mcp");

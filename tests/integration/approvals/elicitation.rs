@@ -100,12 +100,11 @@ fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
     let ask = |params: Value| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {"form": {}}}));
-        let body = body.to_string();
         last(&http::post_with(
             &daemon.socket,
             "/mcp",
             &headers,
-            body.as_bytes(),
+            body.to_string(),
         ))
     };
     let question = ask(call("6 * 7"))["result"].clone();

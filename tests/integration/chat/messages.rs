@@ -16,8 +16,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
         "messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    let body = body.to_string();
-    http::post_with(&daemon.socket, "/v1/messages", headers, body.as_bytes())
+    http::post_with(&daemon.socket, "/v1/messages", headers, body.to_string())
 }
 
 /// Returns a configuration with a model that uses Anthropic's API.

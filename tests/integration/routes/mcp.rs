@@ -103,8 +103,7 @@ impl<'a> Session<'a> {
     }
 
     pub fn send(&self, message: &Value) -> Reply {
-        let body = message.to_string();
-        post_with(self.socket, "/mcp", &self.headers, body.as_bytes())
+        post_with(self.socket, "/mcp", &self.headers, message.to_string())
     }
 
     pub fn ask(&self, method: &str, params: Value) -> Value {
@@ -136,6 +135,12 @@ impl Stream {
         lines.read_line(&mut status).unwrap();
         assert_starts_with!(status, "HTTP/1.1 200");
         Self { lines }
+    }
+
+    /// Opens a subscription of revision 2026-07-28.
+    pub fn subscribe(socket: &Path, notifications: Value) -> Self {
+        let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
+        Self::open(socket, "POST", &headers, &body.to_string())
     }
 
     /// Returns the next message, or `None` at the end.

@@ -177,8 +177,13 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
         let target = "/api/v1/tools/batch-execute";
-        let body = batch.to_string();
-        http::post_with(&daemon.socket, target, &user_header(user), body.as_bytes()).json()
+        http::post_with(
+            &daemon.socket,
+            target,
+            &user_header(user),
+            batch.to_string(),
+        )
+        .json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -246,12 +251,11 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
             let params = json!({"name": name, "arguments": {}});
             let (headers, body) = stateless("tools/call", params, json!({}));
             let headers = headers + &user_header(user);
-            let body = body.to_string();
             last(&http::post_with(
                 &daemon.socket,
                 target,
                 &headers,
-                body.as_bytes(),
+                body.to_string(),
             ))
         };
         for target in ["/mcp", "/mcp?model=all"] {

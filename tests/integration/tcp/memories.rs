@@ -93,8 +93,7 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
     let call = |daemon: &Daemon, tool: &str, arguments: &Value| {
         let path = format!("/api/v1/tools/execute/{tool}");
         let head = about("alice", "table");
-        let body = arguments.to_string();
-        http::post_with(&daemon.socket, &path, &head, body.as_bytes()).json()
+        http::post_with(&daemon.socket, &path, &head, arguments.to_string()).json()
     };
     let mut daemon = Daemon::start();
     for (content, importance) in [("Alice likes dice", 3), ("alice owns a cat", 5)] {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{Session, Stream, ask, stateless};
+use super::{Session, Stream, ask};
 use crate::http;
 use crate::mcp_server::server_entry;
 use crate::program::{Daemon, eventually};
@@ -55,8 +55,7 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     let notifications = json!({"notifications": {"toolsListChanged": true}});
-    let (headers, body) = stateless("subscriptions/listen", notifications, json!({}));
-    let mut received = Stream::open(&sidecar.socket, "POST", &headers, &body.to_string());
+    let mut received = Stream::subscribe(&sidecar.socket, notifications);
     let first = received.next().unwrap();
     assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(first["params"]["notifications"]["toolsListChanged"], true);

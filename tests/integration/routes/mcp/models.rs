@@ -18,8 +18,7 @@ tools = { function_calling = true }
 
 fn ask(sidecar: &Sidecar, target: &str, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
-    let body = body.to_string();
-    post_with(&sidecar.socket, target, &headers, body.as_bytes()).json()
+    post_with(&sidecar.socket, target, &headers, body.to_string()).json()
 }
 
 fn names(list: &Value) -> Vec<&str> {

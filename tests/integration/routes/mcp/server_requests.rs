@@ -75,12 +75,11 @@ fn a_client_without_a_session_gets_an_input_required_result() {
                     params[key] = value.clone();
                 }
                 let (headers, body) = stateless("tools/call", params, capabilities.clone());
-                let body = body.to_string();
                 last(&post_with(
                     &sidecar.socket,
                     "/mcp",
                     &headers,
-                    body.as_bytes(),
+                    body.to_string(),
                 ))
             };
             let pending = ask(json!({}))["result"].clone();
@@ -121,12 +120,11 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
     let ask = |params: Value, user: &str| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
         let headers = headers + user;
-        let body = body.to_string();
         last(&post_with(
             &sidecar.socket,
             "/mcp",
             &headers,
-            body.as_bytes(),
+            body.to_string(),
         ))
     };
     let pending = ask(json!({"name": "ask", "arguments": {}}), "")["result"].clone();

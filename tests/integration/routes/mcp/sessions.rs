@@ -20,8 +20,7 @@ fn every_revision_with_a_handshake_works() {
     for version in ["2026-07-28", "1999-01-01"] {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": version, "capabilities": {}}});
-        let hello = hello.to_string();
-        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25");
     }
 }

@@ -5,8 +5,7 @@ use crate::http::{Reply, post_with, send};
 use crate::sidecar::Sidecar;
 
 fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
-    let body = body.to_string();
-    post_with(&sidecar.socket, "/mcp", headers, body.as_bytes())
+    post_with(&sidecar.socket, "/mcp", headers, body.to_string())
 }
 
 fn status_and_code(reply: &Reply) -> (u16, i64) {

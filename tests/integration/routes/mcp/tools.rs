@@ -107,8 +107,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
 
     // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
-    let message = message.to_string();
-    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.as_bytes());
+    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.to_string());
     let body = String::from_utf8(reply.body).unwrap();
     let rest = &ODD[1..];
     assert_eq!(

@@ -14,8 +14,7 @@ fn post(sidecar: &Sidecar, version: &str, message: &Value) -> Reply {
         version => format!("mcp-protocol-version: {version}\r\n"),
     };
     let headers = format!("{ACCEPT}{version}");
-    let body = message.to_string();
-    post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes())
+    post_with(&sidecar.socket, "/mcp", &headers, message.to_string())
 }
 
 fn request(method: &str, params: Value) -> Value {
@@ -103,8 +102,7 @@ fn a_program_that_accepts_nothing_in_particular_gets_json() {
         json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
     for accept in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
-        let body = call.to_string();
-        let reply = post_with(&sidecar.socket, "/mcp", accept, body.as_bytes());
+        let reply = post_with(&sidecar.socket, "/mcp", accept, call.to_string());
         assert!(
             reply.head.contains("application/json"),
             "{accept}: {reply:?}"
