@@ -139,7 +139,8 @@ fn g3_a_denial_is_returned_with_its_reason_and_remains_valid() {
     );
     let denied = reply.json()["approval"].clone();
     let by = denied["decided_by"].as_str().unwrap();
-    assert!(by.starts_with("uid:") && by.ends_with(" for carol"), "{by}");
+    assert_starts_with!(by, "uid:");
+    assert_ends_with!(by, " for carol");
     assert_eq!(logged(socket), ["denied"]);
     for _ in 0..2 {
         let result = calculate(socket, "alice", "1 + 1", "");
@@ -164,7 +165,7 @@ fn g3_an_expired_approval_cannot_be_decided_and_is_requested_again() {
     });
     let late = decide(socket, &first, "approve");
     assert_eq!(late.status, 409);
-    assert!(late.json()["error"].as_str().unwrap().contains("expired"));
+    assert_contains!(late.json()["error"].as_str().unwrap(), "expired");
     assert_ne!(request_approval(socket, "alice", "1 + 1"), first);
     // An approval that was not used before it expires is invalid.
     let second = request_approval(socket, "bob", "1 + 1");
@@ -332,7 +333,7 @@ fn g3_the_command_line_lists_shows_and_decides_approvals() {
     let again = approvals(&["deny", &id]);
     assert!(!again.status.success());
     assert_contains!(stderr(&again), "was approved by uid:");
-    assert!(stderr(&approvals(&["show", "nothing"])).contains("not_found"));
+    assert_contains!(stderr(&approvals(&["show", "nothing"])), "not_found");
     let call = [
         "tools",
         "--socket",
@@ -475,7 +476,7 @@ fn l1_approvers_see_no_credentials() {
         "[redacted: string, 7 characters]"
     );
     std::thread::sleep(Duration::from_millis(50));
-    assert!(!daemon.log().contains("hunter2"));
+    assert_lacks!(daemon.log(), "hunter2");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     let daemon = Daemon::start();
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
     let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
-    assert!(!status.to_string().contains("web_search"));
+    assert_lacks!(status.to_string(), "web_search");
     let listed = crate::routes::mcp::ask(&daemon.socket, "tools/list", json!({}));
     for name in ["get_weather", "web_search"] {
         assert!(!listed.to_string().contains(name), "{listed}");
@@ -250,7 +250,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
 
     // A provider without keys has another error than an unknown tool.
     let set_key = |tool: &str| stderr(&daemon.run(&["tools", "set-key", tool]));
-    assert!(set_key("nope").contains("no built-in tool with this name"));
+    assert_contains!(set_key("nope"), "no built-in tool with this name");
     assert_contains!(
         set_key("get_weather"),
         "set tools.get_weather.provider (openweathermap)"

@@ -156,7 +156,7 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
     .await;
     let body = json!({"message": "What is 6 * 7?", "stream": true}).to_string();
     let reply = http::post(&daemon.socket, "/api/v1/chat", body);
-    assert!(reply.head.contains("content-type: text/event-stream"));
+    assert_contains!(reply.head, "content-type: text/event-stream");
     let decoded = unchunked(&reply.body);
     let events = events(&decoded);
     let mut names: Vec<_> = events.iter().map(|(name, _)| name.as_str()).collect();
@@ -276,7 +276,7 @@ async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     assert_json!(response["content"], "As you wish.");
     assert_eq!(response["tool_calls"][0]["error_code"], "denied");
     let reported = llm.bodies()[1]["messages"][2]["content"].clone();
-    assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
+    assert_contains!(reported.as_str().unwrap(), "denied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -343,7 +343,7 @@ async fn h2_a_model_has_only_its_visible_tools() {
         &["models", "list", "--socket", socket.to_str().unwrap()],
         &[],
     );
-    assert!(stdout(&output).contains("yes, the default"), "{output:?}");
+    assert_contains!(stdout(&output), "yes, the default");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -506,11 +506,9 @@ async fn invalid_requests_are_rejected_with_a_message() {
     let none = Daemon::with_config("", &[]);
     let reply = http::post(&none.socket, "/api/v1/chat", r#"{"message": "x"}"#);
     assert_eq!(reply.status, 503);
-    assert!(
-        reply.json()["error"]
-            .as_str()
-            .unwrap()
-            .contains("docs/how-to/providers-and-models.md")
+    assert_contains!(
+        reply.json()["error"].as_str().unwrap(),
+        "docs/how-to/providers-and-models.md"
     );
 }
 

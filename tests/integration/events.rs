@@ -40,7 +40,7 @@ fn f4_start_and_end_of_calls_are_events() {
     assert!(ended["record_id"].is_string(), "{ended}");
     assert!(ended["at"].as_str().unwrap() >= begun["at"].as_str().unwrap());
     // Events contain neither arguments nor results.
-    assert!(!format!("{begun}{ended}").contains("expression"));
+    assert_lacks!(format!("{begun}{ended}"), "expression");
 }
 
 #[test]
@@ -157,10 +157,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     });
     let received = listener.expect("server.status").data;
     assert_eq!(received["status"], "error");
-    assert!(
-        received["error"].as_str().unwrap().contains("500"),
-        "{received}"
-    );
+    assert_contains!(received["error"].as_str().unwrap(), "500");
 }
 
 #[test]
@@ -180,7 +177,7 @@ fn g3_approvals_and_reloads_are_events() {
     let decided = listener.expect("approval.decided").data;
     assert_eq!(decided["id"], id);
     assert_eq!(decided["reason"], "no");
-    assert!(decided["decided_by"].as_str().unwrap().starts_with("uid:"));
+    assert_starts_with!(decided["decided_by"].as_str().unwrap(), "uid:");
     let file = daemon.config_path();
     std::fs::write(&file, "nonsense").unwrap();
     daemon.signal(nix::sys::signal::Signal::SIGHUP);

@@ -81,7 +81,7 @@ fn a_name_belongs_to_the_server_with_the_longest_prefix_whoever_is_up() {
                 ExecuteResponse::Executed(it) => assert!(!it.result.success && mood == Mood::Well),
                 ExecuteResponse::NotFound(failure) => {
                     assert_eq!(failure.error_code, "unavailable");
-                    assert!(failure.error.contains("'shop_admin'"), "{failure:?}");
+                    assert_contains!(failure.error, "'shop_admin'");
                 }
             }
             assert_eq!(other.count("tools/call"), 0);

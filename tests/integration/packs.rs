@@ -358,11 +358,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     let gone = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
     assert_eq!(gone.status, 404);
     assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
-    assert!(
-        !daemon
-            .log()
-            .contains("restart the sidecar to apply the change")
-    );
+    assert_lacks!(daemon.log(), "restart the sidecar to apply the change");
     reload(&daemon, ENABLED);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
 }
@@ -471,14 +467,11 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     let json = stdout_json(&packs(&daemon, &["list", "--json"]));
     assert_eq!(json["packs"][0]["stored_items"][0]["count"], 2);
     let page = packs(&daemon, &["show", "tabletop", "scenes", "--limit", "1"]);
-    assert!(
-        stdout(&page).contains("H\u{f6}hle 7/b  messages=1  last_message_at=2"),
-        "{page:?}"
+    assert_contains!(
+        stdout(&page),
+        "H\u{f6}hle 7/b  messages=1  last_message_at=2"
     );
-    assert!(
-        stderr(&page).contains("--after 'H\u{f6}hle 7/b'"),
-        "{page:?}"
-    );
+    assert_contains!(stderr(&page), "--after 'H\u{f6}hle 7/b'");
     let after = ["show", "tabletop", "scenes", "--after", "H\u{f6}hle 7/b"];
     let page = packs(&daemon, &after);
     assert!(
@@ -496,10 +489,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     );
     let again = packs(&daemon, &scene);
     assert_eq!(again.status.code(), Some(1));
-    assert!(
-        stderr(&again).contains("stores no entry with this name"),
-        "{again:?}"
-    );
+    assert_contains!(stderr(&again), "stores no entry with this name");
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
     let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
@@ -550,5 +540,5 @@ fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     assert_eq!(listed, json!({"success": true, "packs": []}));
     let rejected = packs(&daemon, &["show", "tabletop", "scenes"]);
     assert_eq!(rejected.status.code(), Some(1));
-    assert!(stderr(&rejected).contains("not_found"), "{rejected:?}");
+    assert_contains!(stderr(&rejected), "not_found");
 }

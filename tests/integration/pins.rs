@@ -126,7 +126,7 @@ fn an_mcp_client_cannot_see_or_call_a_blocked_tool() {
     let daemon = start(&server, "pin = \"block\"");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let list = || session.ask("tools/list", json!({})).to_string();
-    assert!(list().contains("\"echo\""));
+    assert_contains!(list(), "\"echo\"");
     server.set_tools(json!([tool("Two")]));
     eventually("the tool is unlisted", || !list().contains("\"echo\""));
     for name in ["echo", "far_echo"] {
@@ -155,11 +155,7 @@ fn by_default_a_change_is_only_reported() {
     server.set_tools(json!([tool("Two")]));
     look_again(&daemon, &server);
     assert!(is_listed(&daemon));
-    assert!(
-        daemon
-            .log()
-            .contains("The definition of a pinned tool has changed")
-    );
+    assert_contains!(daemon.log(), "The definition of a pinned tool has changed");
     let listed = http::get(&daemon.socket, "/api/v1/pins/?server=far").json();
     assert_eq!(listed["pins"][0]["status"], "changed");
     // A server may be trusted, and another not.
@@ -203,7 +199,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         server.set_tools(json!([named(name, text), forecast()]));
         look_again(&daemon, &server);
         let offered = names(&daemon);
-        assert!(!offered.contains(&format!("far_{name}")), "{offered:?}");
+        assert_lacks!(offered, &format!("far_{name}"));
         // An unlike tool is new, and accepted.
         assert!(offered.contains(&"far_forecast".to_owned()), "{offered:?}");
         let path = format!("/api/v1/tools/execute/far_{name}");
@@ -215,7 +211,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         let renamed = json!({"path": "name", "before": "echo", "after": name});
         assert!(changes.contains(&renamed), "{shown}");
     }
-    assert!(daemon.log().contains("A pinned tool has another name"));
+    assert_contains!(daemon.log(), "A pinned tool has another name");
     success(&pins(&daemon, &["accept", "far", "parrot2"]));
     eventually("the tool is offered", || {
         names(&daemon).contains(&"far_parrot2".to_owned())
@@ -369,7 +365,7 @@ fn fill_the_pins(rules: &str) {
         .unwrap()
         .len();
     assert!((30..45).contains(&pinned), "{pinned}");
-    assert!(daemon.log().contains("The pins of an MCP server are full"));
+    assert_contains!(daemon.log(), "The pins of an MCP server are full");
     let offered = names(&daemon);
     assert!(
         !offered.contains(&"far_tool_2_14".to_owned()),
@@ -408,10 +404,9 @@ fn hidden_text_in_a_definition_is_reported_in_the_list_and_the_log() {
             "description: an HTML comment"
         ]
     );
-    assert!(
-        daemon
-            .log()
-            .contains("The definition of a tool contains hidden text")
+    assert_contains!(
+        daemon.log(),
+        "The definition of a tool contains hidden text"
     );
     let calculator = list.tools.iter().find(|tool| tool.name == "calculator");
     assert!(calculator.unwrap().warnings.is_empty());

@@ -131,7 +131,7 @@ fn d2_the_default_time_zone_can_be_set_and_changed() {
 fn settings_that_need_a_restart_are_reported() {
     let daemon = Daemon::start();
     reload(&daemon, "[log]\nfilter = \"debug\"\n");
-    assert!(!daemon.log().contains("restart the sidecar to apply"));
+    assert_lacks!(daemon.log(), "restart the sidecar to apply");
     let changed = "[chat]\nretention_ms = 1000\n[store]\ndurability = \"power-loss\"\n\
                    [results]\ndirectory = \"/nowhere\"\n";
     reload(&daemon, changed);
@@ -311,10 +311,7 @@ fn h2_a_changed_models_file_is_read_again() {
         run(&["check", "--config", config], &[])
     };
     let output = check();
-    assert!(
-        stdout(&output).contains("providers: 1, models: 2"),
-        "{output:?}"
-    );
+    assert_contains!(stdout(&output), "providers: 1, models: 2");
     std::fs::write(&models, "[[models]]\nid = \"x\"\nprovider = \"q\"\n").unwrap();
     let output = check();
     assert!(output.status.success(), "{output:?}");
@@ -323,9 +320,6 @@ fn h2_a_changed_models_file_is_read_again() {
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
     let output = check();
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("models.toml:2: models[0].id: "),
-        "{output:?}"
-    );
+    assert_contains!(stderr(&output), "models.toml:2: models[0].id: ");
     assert_eq!(list()["models"][0]["id"], "two");
 }

@@ -183,16 +183,14 @@ async fn a_file_that_is_not_a_socket_is_not_removed() {
 async fn invalid_paths_are_rejected() {
     let long = format!("/tmp/{}", "x".repeat(103));
     let error = Socket::bind(Path::new(&long), None).await.unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("the socket path is 108 bytes long, but the system allows at most 107"),
-        "{error}"
+    assert_starts_with!(
+        error.to_string(),
+        "the socket path is 108 bytes long, but the system allows at most 107"
     );
     let error = Socket::bind(Path::new("/dev/null/s"), None)
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("/dev/null"), "{error}");
+    assert_contains!(error.to_string(), "/dev/null");
     let error = Socket::bind(Path::new("/"), None).await.unwrap_err();
     assert!(matches!(error, SocketError::NoFileName(_)), "{error:?}");
 }

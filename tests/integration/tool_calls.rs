@@ -143,7 +143,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     assert!(ready["store_error"].is_string(), "{ready}");
     // Recorded calls can be read meanwhile.
     let shown = client.raw().tool_call(&recorded[0]).unwrap();
-    assert!(String::from_utf8(shown).unwrap().contains("\"success\""));
+    assert_contains!(String::from_utf8(shown).unwrap(), "\"success\"");
     // There is space again.
     let roomy = Command::new("prlimit")
         .args(["--fsize=unlimited:unlimited", "--pid"])
@@ -191,10 +191,8 @@ fn f4_an_error_of_the_server_finishes_the_record() {
         let path = format!("/api/v1/tool-calls/statistics?server={server}");
         let statistics = crate::http::get(&daemon.socket, &path).json();
         let tool = &statistics["tools"][0];
-        assert_eq!(
-            (&tool["serverId"], &tool["serverName"]),
-            (&json!(id), &json!("far"))
-        );
+        assert_json!(tool["serverId"], json!(id));
+        assert_json!(tool["serverName"], "far");
     }
     assert!(listed(&daemon, &["--server", "near"]).is_empty());
     assert_eq!(call["status"], json!("error"));

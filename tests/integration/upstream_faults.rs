@@ -306,7 +306,7 @@ async fn e10_a_result_that_violates_its_schema_has_a_warning() {
         let response = http::post(&sidecar.socket, path, arguments.to_string()).json();
         response["result"]["metadata"]["output_mismatch"].clone()
     };
-    assert!(text(&word(&broken)).starts_with("at '/n'"));
+    assert_starts_with!(text(&word(&broken)), "at '/n'");
     assert_eq!(word(&json!({"n": 1})), Value::Null);
     assert_sibling_responds(&sidecar, "afterwards");
 }

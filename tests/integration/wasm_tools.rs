@@ -113,7 +113,10 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let facts = stdout_json(&called);
     assert_json!(facts["words"], 6);
     assert_eq!(facts["most_frequent"][0], json!(["be", 2]));
-    assert!(stdout(&host.tools(&["show", "text_facts"])).contains("category    text\n"));
+    assert_contains!(
+        stdout(&host.tools(&["show", "text_facts"])),
+        "category    text\n"
+    );
 
     let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"]
         .as_array()
@@ -123,12 +126,9 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
     let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
     let response = ask(&host.daemon.socket, "tools/call", arguments);
-    assert!(
-        response["result"]["content"][0]["text"]
-            .as_str()
-            .unwrap()
-            .contains("\"words\":2"),
-        "{response}"
+    assert_contains!(
+        response["result"]["content"][0]["text"].as_str().unwrap(),
+        "\"words\":2"
     );
 
     let bad = host.execute("text_facts", &json!({"text": 7}));
@@ -208,7 +208,7 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
         &[("PILLION_SOCKET", host.daemon.socket.to_str().unwrap())],
     );
     assert_contains!(stdout(&status), "(invalid_component)");
-    assert!(host.daemon.log().contains("invalid_component"));
+    assert_contains!(host.daemon.log(), "invalid_component");
 
     // Names in use are kept.
     host.put("calculator.wasm", &component);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::event_stream::EventStream;
 use crate::http;
-use crate::program::{Daemon, eventually, run, stdout};
+use crate::program::{Daemon, eventually, stdout};
 
 /// A worker's end of the connection.
 pub struct Worker {

@@ -216,11 +216,7 @@ fn g3_the_command_line_changes_arguments() {
     std::fs::write(file.path(), r#"{"expression": "6 * 7"}"#).unwrap();
     let file_option = format!("@{}", file.path().display());
     let approved = command(&[&id, "--arguments", &file_option]);
-    assert!(
-        stdout(&approved).contains("approved by"),
-        "{}",
-        stderr(&approved)
-    );
+    assert_contains!(stdout(&approved), "approved by");
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
     assert_json!(result["data"]["result"], 42);
 }

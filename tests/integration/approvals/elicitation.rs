@@ -172,8 +172,8 @@ fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
     assert_eq!(send(runner, &approve, "", "").status, 403);
     let (headers, request) = stateless("tools/call", call("1"), json!({"elicitation": {}}));
     let ask = |token: &str| send(token, "POST /mcp", &headers, &request.to_string()).text();
-    assert!(ask(runner).contains("approval_required"));
-    assert!(ask(boss).contains("input_required"));
+    assert_contains!(ask(runner), "approval_required");
+    assert_contains!(ask(boss), "input_required");
     let approved = send(boss, &approve, "", "");
     assert_eq!(approved.status, 200, "{approved:?}");
     assert_contains!(approved.text(), "\"decided_by\":\"token:boss\"");

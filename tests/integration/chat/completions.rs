@@ -540,7 +540,8 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
     assert_eq!(begun["function"], signed["function"]);
     let signature = json!({"index": 0, "extra_content": signed["extra_content"]});
     assert_eq!(*same, signature);
-    assert_eq!((&other["id"], &other["index"]), (&json!("b"), &json!(1)));
+    assert_json!(other["id"], "b");
+    assert_json!(other["index"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -668,10 +669,8 @@ async fn a_model_can_be_retrieved_by_its_name() {
     }
     let daemon = Daemon::with_config(&config(&llm, ""), &[]);
     let model = http::get(&daemon.socket, "/v1/models/bare").json();
-    assert_eq!(
-        (&model["id"], &model["owned_by"]),
-        (&json!("bare"), &json!("fake"))
-    );
+    assert_json!(model["id"], "bare");
+    assert_json!(model["owned_by"], "fake");
     let gone = http::get(&daemon.socket, "/v1/models/gone");
     assert_eq!(gone.status, 404);
     assert_eq!(gone.json()["error"]["code"], "model_not_found");

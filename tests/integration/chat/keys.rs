@@ -37,9 +37,9 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
     let socket = daemon.socket.to_str().unwrap();
     let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
-    assert!(
-        stdout(&listed).contains("\"key\":\"variable\",\"key_env\":\"LLM_KEY\""),
-        "{listed:?}"
+    assert_contains!(
+        stdout(&listed),
+        "\"key\":\"variable\",\"key_env\":\"LLM_KEY\""
     );
     assert!(!daemon.log().contains(KEY));
 
@@ -51,8 +51,10 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
         error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
         "{response}"
     );
-    let listed = stdout(&unset.run(&["providers", "list"]));
-    assert_contains!(listed, "LLM_KEY, not set");
+    assert_contains!(
+        stdout(&unset.run(&["providers", "list"])),
+        "LLM_KEY, not set"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -108,7 +108,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
             } else {
                 assert_eq!(reply.status, 400, "{path}: {json}");
             }
-            assert!(json.to_string().contains("context has room for"), "{json}");
+            assert_contains!(json.to_string(), "context has room for");
         }
     }
     assert!(llm.bodies().is_empty());

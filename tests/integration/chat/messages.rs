@@ -50,10 +50,8 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
         assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
         let request = &llm.bodies()[0];
         if is_anthropic {
-            assert_eq!(
-                (&request["system"], &request["top_k"]),
-                (&json!("Be short."), &json!(5))
-            );
+            assert_json!(request["system"], "Be short.");
+            assert_json!(request["top_k"], 5);
         } else {
             assert_eq!(request["messages"][0]["content"], "Be short.");
             assert_eq!(request["top_k"], Value::Null);

@@ -106,6 +106,6 @@ async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
             assert_eq!(runs(&daemon, "calculator"), 0);
         });
         let reported = llm.bodies()[1]["messages"][2]["content"].clone();
-        assert!(reported.as_str().unwrap().contains("denied"), "{reported}");
+        assert_contains!(reported.as_str().unwrap(), "denied");
     }
 }

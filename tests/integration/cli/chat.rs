@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Output, Stdio};
 
-use crate::program::{Daemon, failure, pillion, stderr};
+use crate::program::{Daemon, failure, pillion};
 
 fn chat(daemon: &Daemon, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = pillion(&[&["chat"], arguments].concat())

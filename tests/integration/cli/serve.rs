@@ -3,7 +3,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
@@ -49,10 +49,7 @@ fn l1_check_reports_a_vault_that_serve_would_reject() {
     let key = key.to_str().unwrap();
     let output = run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output).contains("is accessible to other users (mode 755)"),
-        "{output:?}"
-    );
+    assert_contains!(stderr(&output), "is accessible to other users (mode 755)");
 }
 
 #[test]
@@ -157,7 +154,10 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
 
     let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).starts_with("pillion: cannot read /nowhere/pillion.toml: "));
+    assert_starts_with!(
+        stderr(&output),
+        "pillion: cannot read /nowhere/pillion.toml: "
+    );
 }
 
 #[test]

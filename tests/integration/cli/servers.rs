@@ -84,14 +84,7 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
         "far_echo  echo         Says it"
     );
     let listed = well(&daemon, &["servers", "list"]);
-    assert!(
-        listed
-            .lines()
-            .nth(1)
-            .unwrap()
-            .starts_with("far   connected  1"),
-        "{listed}"
-    );
+    assert_starts_with!(listed.lines().nth(1).unwrap(), "far   connected  1");
     assert_contains!(
         well(&daemon, &["servers", "show", "far"]),
         "timeout         30000 ms"
@@ -110,14 +103,21 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
     );
     let shown: Value =
         serde_json::from_str(&well(&daemon, &["servers", "show", "afar", "--json"])).unwrap();
-    assert_eq!(
-        (&shown["timeout"], &shown["description"]),
-        (&json!(5_000), &json!("d"))
+    assert_json!(shown["timeout"], 5_000);
+    assert_json!(shown["description"], "d");
+    assert_contains!(
+        well(&daemon, &["servers", "disable", "afar"]),
+        "afar: disabled"
     );
-    assert!(well(&daemon, &["servers", "disable", "afar"]).contains("afar: disabled"));
-    assert!(well(&daemon, &["servers", "enable", "afar"]).contains("afar: enabled"));
+    assert_contains!(
+        well(&daemon, &["servers", "enable", "afar"]),
+        "afar: enabled"
+    );
     well(&daemon, &["servers", "test", "afar"]);
-    assert!(well(&daemon, &["servers", "remove", "afar"]).contains("afar: removed"));
+    assert_contains!(
+        well(&daemon, &["servers", "remove", "afar"]),
+        "afar: removed"
+    );
     let error = badly(&daemon, &["servers", "show", "afar"], 1);
     assert_eq!(
         error,
@@ -229,7 +229,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     ];
     line.extend(arguments.iter().map(String::as_str));
     assert_contains!(well(&daemon, &line), "near: enabled, program ");
-    assert!(well(&daemon, &["servers", "tools", "near"]).contains("near_roll"));
+    assert_contains!(well(&daemon, &["servers", "tools", "near"]), "near_roll");
     well(&daemon, &["servers", "test", "near"]);
     well(
         &daemon,
@@ -243,7 +243,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     well(&daemon, &["servers", "enable", "near"]);
     assert_contains!(well(&daemon, &["tools", "call", "near_roll"]), "15");
     let store = std::fs::read(daemon.store_path()).unwrap();
-    assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
+    assert_lacks!(String::from_utf8_lossy(&store), "hunter2");
     // The session ends with the program's entry, and so does the program.
     let id = pillion_client::Client::new(&daemon.socket)
         .status()
@@ -259,7 +259,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     assert_contains!(stderr(&output), "the sidecar is not running");
     assert!(output.status.success());
     let daemon = daemon.again();
-    assert!(well(&daemon, &["servers", "list"]).contains("near  disabled"));
+    assert_contains!(well(&daemon, &["servers", "list"]), "near  disabled");
     well(&daemon, &["servers", "remove", "near"]);
 }
 
@@ -297,7 +297,10 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "per_user",
     ];
     well(&daemon, &add);
-    assert!(well(&daemon, &["servers", "show", "far"]).contains("credential      per_user"));
+    assert_contains!(
+        well(&daemon, &["servers", "show", "far"]),
+        "credential      per_user"
+    );
     let secret = daemon.directory().join("secret");
     std::fs::write(&secret, "alice-alice-alice\n").unwrap();
     let set = ["servers", "credentials", "set", "far", "--user"];
@@ -325,7 +328,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     assert_lacks!(tools, "of_bob");
     let list = ["servers", "credentials", "list", "far"];
     let listed = well(&daemon, &list);
-    assert!(listed.contains("alice") && listed.contains("bob b/c") && listed.contains("bearer"));
+    assert_contains!(listed, "alice", "bob b/c", "bearer");
     assert_lacks!(listed, "alice-alice", "bob-bob");
     well(
         &daemon,
@@ -338,7 +341,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
             "bob b/c",
         ],
     );
-    assert!(!well(&daemon, &list).contains("bob"));
+    assert_lacks!(well(&daemon, &list), "bob");
     let rejected = badly(
         &daemon,
         &["tools", "call", "far_echo", "--user", "bob b/c"],
@@ -353,14 +356,14 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "--user",
         "bob b/c",
     ];
-    assert!(badly(&daemon, &gone, 1).contains("no credential"));
+    assert_contains!(badly(&daemon, &gone, 1), "no credential");
     // A password needs a user name, and an empty value is not a secret.
     let basic = [
         &set[..],
         &["carol", "--type", "basic", "--file", "/dev/null"],
     ]
     .concat();
-    assert!(badly(&daemon, &basic, 2).contains("--username"));
+    assert_contains!(badly(&daemon, &basic, 2), "--username");
     let nothing = [&set[..], &["carol", "--file", "/dev/null"]].concat();
     badly(&daemon, &nothing, 2);
 }

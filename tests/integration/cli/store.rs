@@ -33,17 +33,17 @@ fn a_store_is_created_checked_and_copied() {
         .env("PILLION__STORE__LOCATION", &file)
         .output()
         .unwrap();
-    assert!(stdout(&made).starts_with("Created the store"), "{made:?}");
+    assert_starts_with!(stdout(&made), "Created the store");
     for (path, mode) in [(file.parent().unwrap(), 0o700), (&file, 0o600)] {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, mode);
     }
-    assert!(stdout(&store(&["migrate"], &file)).contains("already"));
-    assert!(stdout(&store(&["check"], &file)).starts_with("Store OK"));
+    assert_contains!(stdout(&store(&["migrate"], &file)), "already");
+    assert_starts_with!(stdout(&store(&["check"], &file)), "Store OK");
 
     let to = copy.to_str().unwrap();
     assert!(store(&["backup", to], &file).status.success());
     assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(stdout(&store(&["check"], &copy)).starts_with("Store OK"));
+    assert_starts_with!(stdout(&store(&["check"], &copy)), "Store OK");
     let output = store(&["backup", to], &file);
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -164,7 +164,7 @@ fn the_socket_is_not_required_where_a_variable_names_it() {
         "pillion tools call <NAME> [KEY=VALUE | JSON]...\n"
     );
     let output = run(&["status"], &[("PILLION_SOCKET", "/nowhere/s")]);
-    assert!(stderr(&output).contains("listens on /nowhere/s"));
+    assert_contains!(stderr(&output), "listens on /nowhere/s");
 }
 
 #[test]
@@ -208,7 +208,10 @@ fn call_types_pairs_by_the_parameters_of_the_tool() {
         "pillion: 'count' must be an integer, not 'x'\n"
     );
     let output = tools(&daemon, &["call", "nope", "a=1"]);
-    assert!(stderr(&output).starts_with("pillion: Tool 'nope' not found (not_found)"));
+    assert_starts_with!(
+        stderr(&output),
+        "pillion: Tool 'nope' not found (not_found)"
+    );
 }
 
 #[test]

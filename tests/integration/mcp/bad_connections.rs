@@ -168,11 +168,9 @@ async fn a_refused_port_is_an_error_over_every_transport() {
         assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         let text = error.to_string();
-        assert!(
-            text.ends_with(&format!(
-                "request failed: Connection refused (os error 111) ({origin})"
-            )),
-            "{text}"
+        assert_ends_with!(
+            text,
+            &format!("request failed: Connection refused (os error 111) ({origin})")
         );
         assert!(!client.is_available().await);
     }
@@ -207,7 +205,7 @@ async fn an_untrusted_certificate_is_rejected() {
         let error = roll(&client(&server.url, transport)).await.unwrap_err();
         assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
-        assert!(error.to_string().contains("certificate"), "{error}");
+        assert_contains!(error.to_string(), "certificate");
     }
     assert_eq!(server.handshakes(), 0);
 }

@@ -230,10 +230,9 @@ async fn lists_reads_prompts_and_completions_are_forwarded() {
     );
     let reference = json!({"type": "ref/prompt", "name": "p"});
     let completion = client.complete(&reference, "lang", "py").await.unwrap();
-    assert!(
-        completion
-            .get()
-            .contains(r#""argument":{"name":"lang","value":"py"}"#)
+    assert_contains!(
+        completion.get(),
+        r#""argument":{"name":"lang","value":"py"}"#
     );
     client
         .set_log_level(pillion_mcp_client::McpLogLevel::Error)

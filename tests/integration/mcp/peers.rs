@@ -91,7 +91,7 @@ async fn check_everything(client: &McpClient) {
     let echo = call(client, "echo", json!({"message": "hi 🎲"})).await;
     assert_eq!(text(&echo), "Echo: hi 🎲");
     let sum = call(client, "get-sum", json!({"a": 2, "b": 40})).await;
-    assert!(text(&sum).contains("42"), "{sum}");
+    assert_contains!(text(&sum), "42");
     let failed = client.call_tool("echo", &json!({"message": 7})).await;
     match failed {
         Ok(result) => assert!(result.get().contains("\"isError\":true"), "{result}"),

@@ -52,8 +52,7 @@ async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
     let failed = executor.execute_one(call, &Default::default()).await;
     let failed = serde_json::to_value(&failed).unwrap();
     assert_json!(failed["success"], false);
-    let text = failed.to_string();
-    assert!(text.contains("no such dice") && text.contains("isError"));
+    assert_contains!(failed.to_string(), "no such dice", "isError");
 }
 
 #[tokio::test]

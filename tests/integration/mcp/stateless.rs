@@ -92,7 +92,7 @@ async fn a_server_with_only_unknown_revisions_is_a_clear_error() {
         })
         .start();
     let error = roll(&auto(&server)).await.unwrap_err();
-    assert!(error.to_string().contains("2031-01-01"), "{error}");
+    assert_contains!(error.to_string(), "2031-01-01");
     assert_eq!(error.class(), ErrorClass::Unavailable);
 }
 
@@ -170,7 +170,7 @@ async fn an_unanswered_input_request_is_an_error_that_names_it() {
     let server = stateless().on("tools/call", asks_first).start();
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
-    assert!(error.to_string().contains("elicitation/create"), "{error}");
+    assert_contains!(error.to_string(), "elicitation/create");
     assert_eq!(server.requests.count("tools/call"), 1);
 }
 
@@ -265,7 +265,7 @@ async fn endless_rounds_end_at_the_overall_deadline() {
     assert!(error.unwrap_err().is_timeout());
     assert!(before.elapsed() < Duration::from_millis(1500));
     let error = roll(&client).await.unwrap_err();
-    assert!(error.to_string().contains("16 rounds"), "{error}");
+    assert_contains!(error.to_string(), "16 rounds");
 }
 
 #[tokio::test]

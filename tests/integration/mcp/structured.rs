@@ -137,7 +137,7 @@ fn a_hostile_output_schema_delays_no_call() {
             for _ in 0..2 {
                 let before = (Instant::now(), ticks.load(Ordering::Relaxed));
                 let called = call(&client, Duration::from_secs(1)).await;
-                assert!(called.result.get().contains("structuredContent"));
+                assert_contains!(called.result.get(), "structuredContent");
                 assert_eq!(called.output_mismatch, None);
                 assert!(before.0.elapsed() < Duration::from_secs(5));
                 assert!(ticks.load(Ordering::Relaxed) - before.1 > 20);

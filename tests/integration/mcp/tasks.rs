@@ -111,7 +111,7 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let server = task(json!({"taskId": "t", "status": "cancelled", "statusMessage": "by hand"}));
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Cancelled);
-    assert!(error.to_string().contains("by hand"), "{error}");
+    assert_contains!(error.to_string(), "by hand");
     let server = task(json!({"taskId": "t", "status": "working"}));
     let options = RequestOptions::default().timeout(Duration::from_millis(300));
     let client = auto(&server);

@@ -202,7 +202,7 @@ fn a_silent_client_is_disconnected() {
         stream.write_all(start).unwrap();
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
-        assert!(!String::from_utf8_lossy(&response).contains(" 200 "));
+        assert_lacks!(String::from_utf8_lossy(&response), " 200 ");
     }
     sidecar.client().health().unwrap();
 }

@@ -30,7 +30,7 @@ fn a_wrong_base_url_of_a_language_model_client_is_explained() {
         let error = &reply.json()["error"];
         assert_json!(error["type"], kind);
         let message = error["message"].as_str().unwrap();
-        assert!(message.starts_with(&format!("There is no route {target}; ")));
+        assert_starts_with!(message, &format!("There is no route {target}; "));
         assert_contains!(message, expected);
     }
 }
@@ -60,7 +60,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
 fn every_answer_carries_a_request_id() {
     let sidecar = Sidecar::start();
     let with_id = |headers: &str| http::get_with(&sidecar.socket, "/nope", headers).head;
-    assert!(with_id("x-request-id: abc-1\r\n").contains("x-request-id: abc-1"));
+    assert_contains!(with_id("x-request-id: abc-1\r\n"), "x-request-id: abc-1");
     let too_long = format!("x-request-id: {}\r\n", "a".repeat(129));
     for headers in ["", "x-request-id: \r\n", too_long.as_str()] {
         let head = with_id(headers);

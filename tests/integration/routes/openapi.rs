@@ -10,7 +10,7 @@ fn i5_every_operation_has_an_id_and_every_reference_resolves() {
     assert_eq!(reply.status, 200);
     assert_contains!(reply.head, "content-type: application/json");
     let document = reply.json();
-    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    assert_starts_with!(document["openapi"].as_str().unwrap(), "3.");
     let paths = document["paths"].as_object().unwrap().values();
     let operations = paths.flat_map(|item| item.as_object().unwrap().values());
     let mut ids: Vec<_> = operations

@@ -55,7 +55,7 @@ fn m1_a_cancelled_call_is_not_in_flight() {
     let target = "/api/v1/tools/execute/sleep";
     let stream = http::begin(&sidecar.socket, "POST", target, "", r#"{"ms": 25000}"#);
     sidecar.wait_for_sleeps(1);
-    assert!(lines(&sidecar).contains("pillion_tool_calls_in_flight 1"));
+    assert_contains!(lines(&sidecar), "pillion_tool_calls_in_flight 1");
     drop(stream);
     eventually("the call is given up", || {
         lines(&sidecar).contains("pillion_tool_calls_in_flight 0")

@@ -61,10 +61,8 @@ fn f1_put_replaces_and_patch_merges() {
         &json!({"name": "far", "url": far.url, "timeout": 5_000, "description": "old"}),
     );
     let patched = change(&daemon, "PATCH", "/far", &json!({"retryAttempts": 0}));
-    assert_eq!(
-        (&patched["timeout"], &patched["retryAttempts"]),
-        (&json!(5_000), &json!(0))
-    );
+    assert_json!(patched["timeout"], 5_000);
+    assert_json!(patched["retryAttempts"], 0);
     let patched = change(&daemon, "PATCH", "/far", &json!({"description": null}));
     assert_eq!(patched.get("description"), None);
     let put = change(
@@ -73,10 +71,8 @@ fn f1_put_replaces_and_patch_merges() {
         "/far",
         &json!({"name": "far", "url": far.url, "enabled": false}),
     );
-    assert_eq!(
-        (&put["timeout"], &put["retryAttempts"]),
-        (&json!(30_000), &json!(3))
-    );
+    assert_json!(put["timeout"], 30_000);
+    assert_json!(put["retryAttempts"], 3);
     assert_eq!(put["enabled"], false);
 }
 
@@ -94,7 +90,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     tools(&daemon);
     let shown = &servers(&daemon)[0];
     assert_eq!(shown["status"], "error");
-    assert!(shown["error"].as_str().unwrap().contains("500"), "{shown}");
+    assert_contains!(shown["error"].as_str().unwrap(), "500");
     far.set_mood(Mood::Well);
     eventually("the server is connected", || {
         tools(&daemon);
@@ -159,10 +155,8 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
         (&json!(true), &json!(true)),
         "{trial}"
     );
-    assert_eq!(
-        (&trial["tools"], &trial["server"]),
-        (&json!(["echo"]), &json!("fake 1"))
-    );
+    assert_json!(trial["tools"], json!(["echo"]));
+    assert_json!(trial["server"], "fake 1");
     assert!(names(&daemon).is_empty());
     add(
         &daemon,
@@ -177,7 +171,7 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
     assert_eq!(reply.status, 200);
     let trial = reply.json();
     assert_eq!(trial["reachable"], false);
-    assert!(trial["error"].as_str().unwrap().contains("500"), "{trial}");
+    assert_contains!(trial["error"].as_str().unwrap(), "500");
 }
 
 #[test]

@@ -230,11 +230,9 @@ fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
     let daemon = daemon.again();
     let listed = servers(&daemon);
     assert_eq!(listed[1]["status"], "error");
-    assert!(
-        listed[1]["error"]
-            .as_str()
-            .unwrap()
-            .contains("configuration file has")
+    assert_contains!(
+        listed[1]["error"].as_str().unwrap(),
+        "configuration file has"
     );
     assert!(super::call(&daemon, "far_echo"));
     assert_eq!((far.count("tools/call"), other.count("tools/call")), (0, 1));

@@ -16,19 +16,14 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
     assert_eq!(added["status"], "disconnected");
     assert_eq!(far.count("tools/list"), 0);
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
-    assert_eq!(
-        (&connected["status"], &connected["toolCount"]),
-        (&json!("connected"), &json!(1))
-    );
+    assert_json!(connected["status"], "connected");
+    assert_json!(connected["toolCount"], 1);
     assert!(connected["lastConnectedAt"].is_string(), "{connected}");
     assert_eq!(far.count("tools/list"), 1);
     far.set_mood(Mood::Ill);
     let failed = change(&daemon, "POST", "/far/connect", &Value::Null);
     assert_eq!(failed["status"], "error");
-    assert!(
-        failed["error"].as_str().unwrap().contains("500"),
-        "{failed}"
-    );
+    assert_contains!(failed["error"].as_str().unwrap(), "500");
     far.set_mood(Mood::Well);
     // Connects at once, however recently the server failed.
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
@@ -42,10 +37,8 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(call(&daemon, "far_echo"));
     let shown = change(&daemon, "POST", "/far/disconnect", &Value::Null);
-    assert_eq!(
-        (&shown["status"], &shown["enabled"]),
-        (&json!("disconnected"), &json!(true))
-    );
+    assert_json!(shown["status"], "disconnected");
+    assert_json!(shown["enabled"], true);
     let (listed, called) = (far.count("tools/list"), far.count("tools/call"));
     let rejected = || {
         let client = Client::new(&daemon.socket);

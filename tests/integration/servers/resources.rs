@@ -15,10 +15,8 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     let (raw, caller) = (client.raw(), Caller::default());
     let json_of = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap();
     let list = json_of(raw.server_resources("far", &caller).unwrap());
-    assert_eq!(
-        (&list["success"], &list["total"]),
-        (&json!(true), &json!(2))
-    );
+    assert_json!(list["success"], true);
+    assert_json!(list["total"], 2);
     assert_eq!(
         list["resources"][0],
         json!({"uri": "memo://one", "name": "one", "mimeType": "text/plain"})

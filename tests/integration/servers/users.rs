@@ -108,10 +108,8 @@ fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
 fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let (far, daemon) = (far(), with_vault());
     let shown = add(&daemon, &server(&far, "per_user"));
-    assert_eq!(
-        (&shown["credential"], &shown["authentication"]),
-        (&json!("per_user"), &json!({"type": "none"}))
-    );
+    assert_json!(shown["credential"], "per_user");
+    assert_json!(shown["authentication"], json!({"type": "none"}));
     give(&daemon, "alice", ALICE);
     give(&daemon, "bob", BOB);
     std::thread::scope(|scope| {
@@ -813,10 +811,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     let program =
         "[[mcp_servers]]\nlabel = \"far\"\ncommand = \"true\"\ncredential = \"per_user\"\n";
     let error = pillion_config::Config::parse(program, "pillion.toml").unwrap_err();
-    assert!(
-        error.to_string().contains("mcp_servers[0].credential"),
-        "{error}"
-    );
+    assert_contains!(error.to_string(), "mcp_servers[0].credential");
     // Without a vault key, no user has a credential.
     let daemon = Daemon::start();
     add(&daemon, &server(&far, "per_user"));

@@ -48,5 +48,5 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
     }
     let (status, own) = ask(APP, &format!("GET {path}"), &nothing);
     assert_eq!(status, 200, "{own}");
-    assert!(own.to_string().contains("A secret for alice."), "{own}");
+    assert_contains!(own.to_string(), "A secret for alice.");
 }

@@ -151,7 +151,7 @@ fn l3_connections_with_tokens_beyond_the_limit_get_an_error() {
     let server = Server::start("max_connections = 1\nauthentication_timeout_ms = 500");
     let mut first = server.connect();
     ask(&mut first, RUNNER, "GET /healthz");
-    assert!(head(&mut first).starts_with("http/1.1 200"));
+    assert_starts_with!(head(&mut first), "http/1.1 200");
     let (status, _, body) = server.authorized(RUNNER, TOOLS, "");
     assert_eq!(status, 503, "{body}");
     assert_contains!(body, "tcp.max_connections");
@@ -175,7 +175,7 @@ fn l3_a_token_leaves_connections_for_other_tokens() {
     for _ in &streams {
         let mut other = server.connect();
         ask(&mut other, READER, "GET /healthz");
-        assert!(head(&mut other).starts_with("http/1.1 200"));
+        assert_starts_with!(head(&mut other), "http/1.1 200");
     }
 }
 
@@ -240,7 +240,7 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
         open(&bad, "GET /api/v1/streams/app", ACCEPT, ""),
     ];
     let mut lasting = events(&good);
-    assert!(tokens(&daemon, &["revoke", "bad"]).contains("revoked"));
+    assert_contains!(tokens(&daemon, &["revoke", "bad"]), "revoked");
     for stream in &mut ending {
         // Reads to the end of the response, which leaves the connection open.
         let mut line = String::new();

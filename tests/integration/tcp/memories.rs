@@ -126,8 +126,8 @@ fn d5_the_channel_of_mcp_clients_is_a_header() {
         let (_, _, text) = server.send("POST /mcp", &headers, &body.to_string());
         text
     };
-    assert!(search("club").contains("We meet on Fridays"));
-    assert!(search("pub").contains("No memories found"));
+    assert_contains!(search("club"), "We meet on Fridays");
+    assert_contains!(search("pub"), "No memories found");
 }
 
 #[test]

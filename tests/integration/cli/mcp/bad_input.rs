@@ -136,7 +136,7 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
     // Help is not an error.
     let output = mcp(&["probe", "--json", "--help"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stdout(&output).contains("Usage: "));
+    assert_contains!(stdout(&output), "Usage: ");
 }
 
 #[test]

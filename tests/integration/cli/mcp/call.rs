@@ -157,10 +157,8 @@ async fn f6_a_mismatch_with_the_output_schema_is_reported_with_the_result() {
     let reported = stderr(&output);
     let lines: Vec<_> = reported.lines().collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(
-        lines[0].starts_with(
-            "pillion: the structured content does not match the tool's output schema: at '/total'"
-        ),
-        "{lines:?}"
+    assert_starts_with!(
+        lines[0],
+        "pillion: the structured content does not match the tool's output schema: at '/total'"
     );
 }

@@ -63,7 +63,10 @@ async fn a_configured_server_is_selected_by_name() {
         &variables,
     );
     assert_contains!(stderr(&output), "two servers");
-    assert!(stderr(&mcp(&["probe", "--server", "dice"])).contains("PILLION_CONFIG"));
+    assert_contains!(
+        stderr(&mcp(&["probe", "--server", "dice"])),
+        "PILLION_CONFIG"
+    );
 }
 
 #[test]

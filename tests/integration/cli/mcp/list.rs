@@ -64,5 +64,5 @@ async fn e10_json_output_contains_the_unchanged_items_of_the_server() {
         "{\"resources\":[{\"uri\":\"a://1\",\"name\":\"One\", \"x\":1.50}]}\n"
     );
     let output = mcp(&["list", "templates", &server.url, "--json"]);
-    assert!(stdout(&output).starts_with("{\"resourceTemplates\":[{"));
+    assert_starts_with!(stdout(&output), "{\"resourceTemplates\":[{");
 }

@@ -16,18 +16,14 @@ async fn everything_over_streamable_http_and_over_sse() {
         };
         let found = stdout_json(&mcp(&["probe", &peer.url, "--json"]));
         assert_eq!(found["transport"], transport);
-        assert!(
-            found["offers"]["prompts"]
-                .to_string()
-                .contains("args-prompt")
-        );
+        assert_contains!(found["offers"]["prompts"].to_string(), "args-prompt");
         let call = |words: &[&str]| stdout(&mcp(&[&["call", peer.url.as_str()], words].concat()));
         assert_eq!(
             call(&["get-sum", "a=2", "b=3"]),
             "The sum of 2 and 3 is 5.\n"
         );
         assert_eq!(call(&["echo", "message=5"]), "Echo: 5\n");
-        assert!(call(&["get-tiny-image"]).contains("[image image/png, "));
+        assert_contains!(call(&["get-tiny-image"]), "[image image/png, ");
         let filled = mcp(&["prompt", &peer.url, "args-prompt", "city=Paris"]);
         assert_eq!(stdout(&filled), "user: What's weather in Paris?\n");
         let read = mcp(&["read", &peer.url, "demo://resource/dynamic/text/1"]);
@@ -77,6 +73,6 @@ async fn python_of_2026_07_28_and_behind_a_token() {
             &["list", "tools", &peer.url, "--bearer-env", "T"],
             &[("T", "let-me-in")],
         );
-        assert!(stdout(&output).starts_with("add "), "{}", stderr(&output));
+        assert_starts_with!(stdout(&output), "add ");
     }
 }

@@ -43,7 +43,10 @@ async fn a_resource_is_printed_byte_for_byte() {
     );
     let output = mcp(&["read", &server.url, "a://nope"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).ends_with("MCP Error -32002: Resource not found (not_found)\n"));
+    assert_ends_with!(
+        stderr(&output),
+        "MCP Error -32002: Resource not found (not_found)\n"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,9 +58,8 @@ async fn a_prompts_arguments_are_strings() {
     );
     let output = mcp(&["prompt", &server.url, "nope"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).ends_with("Unknown prompt; available: count (not_found)\n"),
-        "{}",
-        stderr(&output)
+    assert_ends_with!(
+        stderr(&output),
+        "Unknown prompt; available: count (not_found)\n"
     );
 }

@@ -300,10 +300,10 @@ fn l3_a_socket_without_access_for_the_user_is_an_error_without_fallback() {
         assert_contains!(reported, "Permission denied");
         reported
     };
-    assert!(status().contains("a directory of the path lets only its owner"));
+    assert_contains!(status(), "a directory of the path lets only its owner");
     open_to_everybody(daemon.directory());
     open_to_everybody(daemon.socket.parent().unwrap());
-    assert!(status().contains("socket.group"));
+    assert_contains!(status(), "socket.group");
     // A client may still run standalone.
     assert!(try_to(&["mcp-stdio", "--standalone"]).status.success());
 }
@@ -423,9 +423,5 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
         reason.contains("no rule of socket.allow_uids"),
         "{rejected}"
     );
-    assert!(
-        daemon
-            .log()
-            .contains("the socket rules no longer allow its process")
-    );
+    assert_contains!(daemon.log(), "the socket rules no longer allow its process");
 }

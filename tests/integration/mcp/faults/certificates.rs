@@ -32,11 +32,11 @@ async fn inner_connect_to_both() {
     let error = roll(&client(&url("current"), TransportKind::StreamableHttp))
         .await
         .unwrap_err();
-    assert!(!error.to_string().contains("certificate"), "{error}");
+    assert_lacks!(error.to_string(), "certificate");
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&url("expired"), transport)).await.unwrap_err();
         assert_kind!(error, McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
-        assert!(error.to_string().contains("expired"), "{error}");
+        assert_contains!(error.to_string(), "expired");
     }
 }

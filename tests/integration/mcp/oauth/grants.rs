@@ -45,7 +45,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
         assert_eq!(form["scope"], "read");
         assert_eq!(form["resource"], server.url);
         assert!(!form.contains_key("client_secret"));
-        assert!(request.header("authorization").starts_with("Basic "));
+        assert_starts_with!(request.header("authorization"), "Basic ");
     }
 }
 

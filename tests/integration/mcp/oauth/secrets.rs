@@ -57,5 +57,5 @@ async fn l1_no_log_contains_a_token_a_code_or_a_secret() {
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert_contains!(log, "pillion_mcp_client");
     assert_lacks!(log, "hush");
-    assert!(!format!("{client:?}").contains("hush"));
+    assert_lacks!(format!("{client:?}"), "hush");
 }

@@ -41,7 +41,7 @@ async fn another_client_uses_the_stored_tokens_without_an_authorization() {
     let refresh = &server.token_requests()[1];
     assert_eq!(refresh["refresh_token"], "hush-refresh-1");
     let request = &server.requests_to("/token")[1];
-    assert!(request.header("authorization").starts_with("Basic "));
+    assert_starts_with!(request.header("authorization"), "Basic ");
     // The new refresh token has replaced the used one.
     server.revoke();
     roll(&client(&server, &store, None)).await.unwrap();
@@ -77,7 +77,7 @@ async fn another_client_can_finish_an_authorization() {
         panic!("{error}");
     };
     let request = prompt.0.lock().unwrap().take().unwrap();
-    assert!(!format!("{request:?}").contains("hush"));
+    assert_lacks!(format!("{request:?}"), "hush");
     let stored = serde_json::to_string(&request.pending).unwrap();
 
     let store = Arc::new(InMemoryTokenStore::default());

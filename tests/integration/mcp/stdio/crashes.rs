@@ -46,10 +46,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
     .unwrap();
     for call in waiting {
         let error = call.await.unwrap().unwrap_err();
-        assert!(
-            error.to_string().contains("(signal: 9 (SIGKILL))"),
-            "{error}"
-        );
+        assert_contains!(error.to_string(), "(signal: 9 (SIGKILL))");
     }
     let second = pid(&client).await;
     assert_ne!(first, second);

@@ -51,7 +51,7 @@ fn tools(sidecar: &Sidecar) -> String {
 async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
     let (server, changed) = server();
     let sidecar = sidecar(&server);
-    assert!(tools(&sidecar).contains("\"old\""));
+    assert_contains!(tools(&sidecar), "\"old\"");
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     let notifications = json!({"notifications": {"toolsListChanged": true}});
@@ -75,13 +75,11 @@ async fn a_change_of_an_upstream_server_is_announced_and_the_list_is_new() {
         reported["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
         7
     );
-    assert!(tools(&sidecar).contains("\"new\""));
+    assert_contains!(tools(&sidecar), "\"new\"");
     drop(sidecar);
     let last = received.next().unwrap();
-    assert_eq!(
-        (&last["id"], &last["result"]["resultType"]),
-        (&json!(7), &json!("complete"))
-    );
+    assert_json!(last["id"], 7);
+    assert_json!(last["result"]["resultType"], "complete");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,12 +100,12 @@ async fn a_server_added_later_is_announced() {
     );
     assert_eq!(pushed.next().unwrap()["method"], notice);
     // The next request lists its tools.
-    assert!(tools().contains("\"old\""));
+    assert_contains!(tools(), "\"old\"");
     eventually("the sidecar listens", || server.open_streams() > 0);
     changed.store(true, Ordering::SeqCst);
     push(&server, &json!({"jsonrpc": "2.0", "method": notice}));
     assert_eq!(pushed.next().unwrap()["method"], notice);
-    assert!(tools().contains("\"new\""));
+    assert_contains!(tools(), "\"new\"");
     // After its removal, no listener remains at the server.
     let removed = http::send(&daemon.socket, "DELETE", "/api/v1/servers/far", "", b"");
     assert_eq!(removed.status, 200);
@@ -167,7 +165,7 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
         "[mcp]\ndiscovery_timeout_ms = 2000\nretry_after_ms = 300000\n\
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{url}\"\ntransport = \"streamable_http\"\n"
     ));
-    assert!(tools(&sidecar).contains("\"old\""));
+    assert_contains!(tools(&sidecar), "\"old\"");
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     eventually("the sidecar listens", || server.open_streams() > 0);
@@ -198,7 +196,7 @@ async fn repeated_list_changes_of_a_server_delay_no_other() {
         before + 1,
         "then it is left alone, whatever it says"
     );
-    assert!(tools(&sidecar).contains("\"old\""));
+    assert_contains!(tools(&sidecar), "\"old\"");
     assert_eq!(list_requests(), before + 1);
 }
 

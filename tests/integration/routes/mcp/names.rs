@@ -108,10 +108,8 @@ async fn names_get_a_prefix_on_conflicts_or_if_configured() {
     );
     let get = |name: &str| ask(&sidecar.socket, "prompts/get", json!({"name": name}));
     let got = get("two_search")["result"].clone();
-    assert_eq!(
-        (&got["by"], &got["name"]),
-        (&json!("two"), &json!("search"))
-    );
+    assert_json!(got["by"], "two");
+    assert_json!(got["name"], "search");
     assert_eq!(get("x_own")["result"]["by"], "three");
     assert_eq!(get("search")["error"]["code"], -32602);
     let params = json!({"ref": {"type": "ref/prompt", "name": "x_own"},

@@ -26,10 +26,8 @@ fn discovery_makes_no_upstream_requests() {
     );
     let server = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(server["name"], "pillion");
-    assert_eq!(
-        (&result["ttlMs"], &result["cacheScope"]),
-        (&json!(0), &json!("private"))
-    );
+    assert_json!(result["ttlMs"], 0);
+    assert_json!(result["cacheScope"], "private");
 }
 
 #[test]

@@ -67,10 +67,8 @@ fn the_list_is_in_a_stable_order_and_has_no_second_page() {
     let list = || ask(&sidecar.socket, "tools/list", json!({}))["result"].clone();
     let first = list();
     assert_eq!(first, list());
-    assert_eq!(
-        (&first["ttlMs"], &first["cacheScope"]),
-        (&json!(0), &json!("private"))
-    );
+    assert_json!(first["ttlMs"], 0);
+    assert_json!(first["cacheScope"], "private");
     assert_eq!(first["resultType"], "complete");
     let tools = first["tools"].as_array().unwrap();
     assert!(
@@ -181,11 +179,7 @@ async fn progress_and_log_messages_come_before_the_result() {
     let message = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params":
         {"name": "slow", "arguments": {}, "_meta": {"progressToken": "mine"}}});
     let reply = session.send(&message);
-    assert!(
-        reply.head.contains("text/event-stream"),
-        "{}",
-        String::from_utf8_lossy(&reply.body)
-    );
+    assert_contains!(reply.head, "text/event-stream");
     let messages = messages(&reply);
     assert_eq!(
         messages[0]["params"],

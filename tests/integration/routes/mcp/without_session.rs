@@ -84,7 +84,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             let headers = if version.is_empty() { ACCEPT } else { &headers };
             let reply = send(&sidecar.socket, method, "/mcp", headers, b"");
             assert_eq!(reply.status, 400, "{method}: {reply:?}");
-            assert!(reply.json().to_string().contains("Mcp-Session-Id"));
+            assert_contains!(reply.json().to_string(), "Mcp-Session-Id");
         }
     }
     // A client that names a session has one.

@@ -163,7 +163,7 @@ fn c5_a_panic_fails_only_its_call() {
     let sidecar = Sidecar::start();
     let outcome = execute(&sidecar, "panic", &json!({})).result;
     assert_eq!(outcome.error_code.as_deref(), Some("internal_error"));
-    assert!(!outcome.error.unwrap().contains("secret"));
+    assert_lacks!(outcome.error.unwrap(), "secret");
     assert!(execute(&sidecar, "both", &json!({})).result.success);
 }
 

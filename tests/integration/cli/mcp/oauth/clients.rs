@@ -87,9 +87,9 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
     let output = mcp_with(&arguments, &VARIABLES);
     let reported = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{reported}");
-    assert!(
-        reported.ends_with("; pass --oauth to authorize in a browser (denied)\n"),
-        "{reported}"
+    assert_ends_with!(
+        reported,
+        "; pass --oauth to authorize in a browser (denied)\n"
     );
 
     let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &VARIABLES);
