@@ -32,10 +32,17 @@ macro_rules! assert_ends_with {
     }};
 }
 
-/// Asserts that an error of the MCP client is of a kind.
-macro_rules! assert_kind {
-    ($error:ident, $($kind:tt)+) => {
-        assert!(matches!($error.kind(), $($kind)+), "{:?}", $error)
+/// Asserts that a value matches a pattern. A third argument, such as `"{case}"`, is printed before
+/// the value.
+macro_rules! assert_matches {
+    ($value:expr, $pattern:pat $(if $guard:expr)? $(,)?) => {
+        assert_matches!($value, $pattern $(if $guard)?, "unexpected")
+    };
+    ($value:expr, $pattern:pat $(if $guard:expr)?, $context:literal $(,)?) => {
+        match $value {
+            $pattern $(if $guard)? => {}
+            ref other => panic!("{}: {other:?}", format_args!($context)),
+        }
     };
 }
 

@@ -49,10 +49,7 @@ fn after_the_grace_period_calls_are_aborted() {
     assert_eq!(sidecar.end().cut_off, 1);
     assert!(started.elapsed() < Duration::from_secs(10));
     let error = call.join().unwrap().unwrap_err();
-    assert!(
-        matches!(error, ClientError::Disconnected { .. }),
-        "{error:?}"
-    );
+    assert_matches!(error, ClientError::Disconnected { .. });
 }
 
 #[test]

@@ -66,10 +66,7 @@ async fn an_existing_directory_is_checked_and_not_changed() {
     set_mode(directory.path(), 0o700);
     let group = Group::Id(some_group().wrapping_add(1));
     let error = Socket::bind(&path, Some(&group)).await.unwrap_err();
-    assert!(
-        matches!(error, SocketError::GroupCannotEnter { .. }),
-        "{error:?}"
-    );
+    assert_matches!(error, SocketError::GroupCannotEnter { .. });
     let unknown = Group::Name("no-such-group".to_owned());
     let error = Socket::bind(&path, Some(&unknown)).await.unwrap_err();
     assert_eq!(
@@ -99,14 +96,14 @@ async fn a_live_socket_is_rejected() {
     // A sidecar's file, which holds the lock.
     let first = Socket::bind(&path, None).await.unwrap();
     let error = Socket::bind(&path, None).await.unwrap_err();
-    assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
+    assert_matches!(error, SocketError::AlreadyServed(_));
     drop(first);
 
     // A file of another program, without a lock.
     let other = directory.path().join("other");
     let _listener = UnixListener::bind(&other).unwrap();
     let error = Socket::bind(&other, None).await.unwrap_err();
-    assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
+    assert_matches!(error, SocketError::AlreadyServed(_));
 }
 
 #[test]
@@ -151,7 +148,7 @@ async fn a_path_locked_by_another_start_is_not_taken() {
     let lock = std::fs::File::create(directory.path().join("s.lock")).unwrap();
     let other = Flock::lock(lock, FlockArg::LockExclusiveNonblock).unwrap();
     let error = Socket::bind(&path, None).await.unwrap_err();
-    assert!(matches!(error, SocketError::AlreadyServed(_)), "{error:?}");
+    assert_matches!(error, SocketError::AlreadyServed(_));
     assert!(path.exists());
     drop(other);
     assert!(Socket::bind(&path, None).await.is_ok());
@@ -163,20 +160,20 @@ async fn a_file_that_is_not_a_socket_is_not_removed() {
     let path = directory.path().join("s");
     std::fs::write(&path, "precious").unwrap();
     let error = Socket::bind(&path, None).await.unwrap_err();
-    assert!(matches!(error, SocketError::NotASocket(_)), "{error:?}");
+    assert_matches!(error, SocketError::NotASocket(_));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 
     let link = directory.path().join("link");
     symlink(&path, &link).unwrap();
     let error = Socket::bind(&link, None).await.unwrap_err();
-    assert!(matches!(error, SocketError::NotASocket(_)), "{error:?}");
+    assert_matches!(error, SocketError::NotASocket(_));
 
     // A symbolic link at the path of the lock is not followed.
     symlink(&path, directory.path().join("t.lock")).unwrap();
     let error = Socket::bind(&directory.path().join("t"), None)
         .await
         .unwrap_err();
-    assert!(matches!(error, SocketError::Lock { .. }), "{error:?}");
+    assert_matches!(error, SocketError::Lock { .. });
 }
 
 #[tokio::test]
@@ -192,7 +189,7 @@ async fn invalid_paths_are_rejected() {
         .unwrap_err();
     assert_contains!(error.to_string(), "/dev/null");
     let error = Socket::bind(Path::new("/"), None).await.unwrap_err();
-    assert!(matches!(error, SocketError::NoFileName(_)), "{error:?}");
+    assert_matches!(error, SocketError::NoFileName(_));
 }
 
 #[tokio::test]

@@ -283,10 +283,10 @@ async fn a_server_that_is_down_is_backed_off_for_a_while() {
     let client = client(&format!("http://{address}/sse"), TransportKind::Auto);
     for _ in 0..3 {
         let error = roll(&client).await.unwrap_err();
-        assert_kind!(error, McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::Connect(_));
     }
     let error = roll(&client).await.unwrap_err();
-    assert_kind!(error, McpErrorKind::KnownDown { .. });
+    assert_matches!(error.kind(), McpErrorKind::KnownDown { .. });
     let reported = error.to_string();
     let cause = format!(
         "is down: Connection refused (os error 111) (http://{address}); Pillion tries again"

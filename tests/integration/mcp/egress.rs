@@ -32,7 +32,7 @@ async fn a_forbidden_url_is_denied_over_every_transport() {
             let config = config(url, transport);
             assert_eq!(config.validate().unwrap_err().to_string(), text);
             let error = roll(&McpClient::new(config)).await.unwrap_err();
-            assert_kind!(error, McpErrorKind::Egress(_));
+            assert_matches!(error.kind(), McpErrorKind::Egress(_));
             assert_eq!(error.class(), ErrorClass::Denied);
             assert!(error.to_string().ends_with(text), "{error}");
         }
@@ -46,12 +46,9 @@ async fn a_local_name_is_resolved_and_denied_by_the_policy() {
     let mut config = config(&url, TransportKind::PostSse);
     config.egress = serde_json::from_value(json!({"allow_loopback": false})).unwrap();
     let error = roll(&McpClient::new(config.clone())).await.unwrap_err();
-    assert!(
-        matches!(
-            error.kind(),
-            McpErrorKind::Egress(EgressError::Resolved { .. })
-        ),
-        "{error:?}"
+    assert_matches!(
+        error.kind(),
+        McpErrorKind::Egress(EgressError::Resolved { .. })
     );
     assert_eq!(error.class(), ErrorClass::Denied);
     assert!(server.requests.all().is_empty());
@@ -87,6 +84,6 @@ async fn a_redirect_to_a_metadata_address_is_not_followed() {
         let server = FaultServer::start(move |_| response.clone()).await;
         let client = McpClient::new(config(&server.url, TransportKind::PostSse));
         let error = roll(&client).await.unwrap_err();
-        assert_kind!(error, McpErrorKind::Redirect);
+        assert_matches!(error.kind(), McpErrorKind::Redirect);
     }
 }

@@ -92,7 +92,7 @@ async fn redirects_in_a_circle_end() {
     let server = redirecting(307, "/sse".to_owned()).await;
     let client = client(&server.url, TransportKind::PostSse);
     let error = roll(&client).await.unwrap_err();
-    assert_kind!(error, McpErrorKind::Redirect);
+    assert_matches!(error.kind(), McpErrorKind::Redirect);
     assert!(server.requests.all().len() <= 10);
 }
 

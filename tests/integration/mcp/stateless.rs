@@ -465,10 +465,7 @@ async fn a_dropped_call_closes_its_connection_without_a_message() {
     let options = RequestOptions::default().timeout(Duration::from_millis(200));
     let client = auto(&server);
     let error = client.call_tool_with("roll", &json!({}), &options).await;
-    assert!(matches!(
-        error.unwrap_err().kind(),
-        McpErrorKind::Timeout { .. }
-    ));
+    assert_matches!(error.unwrap_err().kind(), McpErrorKind::Timeout { .. });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.requests.calls("notifications/cancelled").is_empty());
 }

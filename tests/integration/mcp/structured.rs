@@ -167,10 +167,7 @@ async fn the_total_size_of_a_list_is_limited() {
     config.limits.max_response_bytes = 1024;
     let client = McpClient::new(config);
     let error = client.list_tools().await.unwrap_err();
-    assert!(matches!(
-        error.kind(),
-        McpErrorKind::ListTooLarge { limit: 4096 }
-    ));
+    assert_matches!(error.kind(), McpErrorKind::ListTooLarge { limit: 4096 });
     assert_eq!(
         error.to_string(),
         "MCP request failed: the list is larger than 4096 bytes"

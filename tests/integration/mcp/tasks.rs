@@ -213,7 +213,7 @@ async fn a_task_with_endless_input_requests_is_an_error() {
         .start();
     let (client, prompts) = obliging(&server.url);
     let error = roll(&client).await.unwrap_err();
-    assert!(matches!(error.kind(), McpErrorKind::TooManyRounds { .. }));
+    assert_matches!(error.kind(), McpErrorKind::TooManyRounds { .. });
     assert_eq!(prompts.load(Ordering::SeqCst), 512);
     eventually("tasks/cancel", || {
         server.requests.count("tasks/cancel") == 1
@@ -246,6 +246,6 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
         client.disconnect().await;
         let ended = tokio::time::timeout(Duration::from_secs(5), call).await;
         let error = ended.expect(&case).unwrap().unwrap_err();
-        assert!(matches!(error.kind(), McpErrorKind::Disconnected), "{case}");
+        assert_matches!(error.kind(), McpErrorKind::Disconnected, "{case}");
     }
 }

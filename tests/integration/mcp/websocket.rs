@@ -88,7 +88,7 @@ async fn e9_disconnecting_sends_a_close_frame_and_dropping_does_not() {
     })
     .await;
     let error = roll(&one).await.unwrap_err();
-    assert!(matches!(error.kind(), McpErrorKind::Disconnected));
+    assert_matches!(error.kind(), McpErrorKind::Disconnected);
     let other = client(&server.url);
     roll(&other).await.unwrap();
     assert_eq!(server.open(), 1);
@@ -157,7 +157,7 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
         .call_tool("large", &json!({"bytes": 8 << 20}))
         .await
         .unwrap_err();
-    assert_kind!(error, McpErrorKind::TooLarge { limit: 100_000 });
+    assert_matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 });
     roll(&client).await.unwrap();
 }
 
@@ -169,7 +169,7 @@ async fn c2_a_vanished_server_is_detected_by_missing_pongs() {
     // From here on, paused time advances when the runtime is idle.
     tokio::time::pause();
     let error = client.call_tool("deaf", &json!({})).await.unwrap_err();
-    assert_kind!(error, McpErrorKind::StreamClosed);
+    assert_matches!(error.kind(), McpErrorKind::StreamClosed);
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn c2_a_call_to_a_silent_server_ends_at_the_deadline() {
 async fn e7_a_server_without_websocket_is_a_clear_error() {
     let another = FakeWebSocket::start(Subprotocol::Another).await;
     let error = client(&another.url).list_tools().await.unwrap_err();
-    assert_kind!(error, McpErrorKind::NotWebSocket);
+    assert_matches!(error.kind(), McpErrorKind::NotWebSocket);
 
     let head = |accept: &str| {
         let head = format!(
@@ -231,7 +231,7 @@ async fn e8_an_untrusted_certificate_is_refused() {
     let server = TlsServer::untrusted();
     let url = server.url.replace("https://", "wss://");
     let error = client(&url).list_tools().await.unwrap_err();
-    assert_kind!(error, McpErrorKind::Connect(_));
+    assert_matches!(error.kind(), McpErrorKind::Connect(_));
     assert_eq!(server.handshakes(), 0);
 }
 

@@ -165,12 +165,9 @@ fn a_body_over_the_limit() {
         .raw()
         .execute("both", long.as_bytes(), &caller)
         .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            pillion_client::ClientError::Status { status: 413, .. }
-        ),
-        "{error:?}"
+    assert_matches!(
+        error,
+        pillion_client::ClientError::Status { status: 413, .. }
     );
 }
 

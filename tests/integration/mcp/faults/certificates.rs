@@ -35,7 +35,7 @@ async fn inner_connect_to_both() {
     assert_lacks!(error.to_string(), "certificate");
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
         let error = roll(&client(&url("expired"), transport)).await.unwrap_err();
-        assert_kind!(error, McpErrorKind::Connect(_));
+        assert_matches!(error.kind(), McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert_contains!(error.to_string(), "expired");
     }

@@ -53,12 +53,10 @@ async fn e9_a_server_killed_during_a_call_fails_that_call_and_is_reconnected() {
         eventually("the call's end", || call.is_finished()).await;
         let error = call.await.unwrap().unwrap_err();
         assert!(killed.elapsed() < Duration::from_secs(15), "{name}");
-        assert!(
-            matches!(
-                error.class(),
-                ErrorClass::Unavailable | ErrorClass::Internal
-            ),
-            "{name}: {error:?}"
+        assert_matches!(
+            error.class(),
+            ErrorClass::Unavailable | ErrorClass::Internal,
+            "{name}"
         );
         // The first call may meet a connection that the old process closed; the second one does
         // not.

@@ -54,7 +54,7 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     assert_contains!(error.to_string(), "the server requires authorization");
-    assert!(matches!(oauth_error(&error), OAuthError::NobodyToAsk));
+    assert_matches!(oauth_error(&error), OAuthError::NobodyToAsk);
     assert!(server.requests_to("/register").is_empty());
 }
 
@@ -127,7 +127,7 @@ async fn without_pkce_no_authorization_is_started() {
         .await;
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
-        assert!(matches!(oauth_error(&error), OAuthError::PkceUnsupported));
+        assert_matches!(oauth_error(&error), OAuthError::PkceUnsupported);
         assert_eq!(person.prompts(), 0);
     }
 }
@@ -163,10 +163,10 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
     .await;
     let person = Consenting::answering(redirect);
     let error = roll(&asking(&server, &person)).await.unwrap_err();
-    assert!(matches!(
+    assert_matches!(
         oauth_error(&error),
         OAuthError::ForeignAuthorizationEndpoint { .. }
-    ));
+    );
     assert_eq!(person.prompts(), 0);
     let mut config = oauth(&server, &json!({"issuer": server.issuer}));
     config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
@@ -240,9 +240,7 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
     home.change(|rules| rules.other_issuer = Some(away.issuer.clone()));
     let error = roll(&client).await.unwrap_err();
     let expected = away.issuer.clone();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected)
-    );
+    assert_matches!(oauth_error(&error), OAuthError::ForeignClient { found } if *found == expected);
     assert_eq!(person.prompts(), 1);
     let seen = away.requests.all();
     assert!(
@@ -311,7 +309,7 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
                 error => break error,
             }
         };
-        assert!(matches!(oauth_error(&error), OAuthError::Refused { .. }));
+        assert_matches!(oauth_error(&error), OAuthError::Refused { .. });
         assert_eq!(person.prompts(), 1, "{timeout:?}");
         assert!(server.token_requests().is_empty());
     }

@@ -203,20 +203,14 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
     let error = roll(&McpClient::new(oauth(&server, &settings)))
         .await
         .unwrap_err();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::Unpublished),
-        "{error}"
-    );
+    assert_matches!(oauth_error(&error), OAuthError::Unpublished);
     assert!(server.requests_to("/token").is_empty());
     // Nor with a user, if no issuer is configured.
     let settings = json!({"client_id": "me", "client_secret": "hush-mine"});
     let mut config = oauth(&server, &settings);
     config.authorization.prompt = Some(Consenting::new());
     let error = roll(&McpClient::new(config)).await.unwrap_err();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::Unpublished),
-        "{error}"
-    );
+    assert_matches!(oauth_error(&error), OAuthError::Unpublished);
     assert!(server.requests_to("/token").is_empty());
     // Without a configured client, the default endpoints of 2025-03-26 are tried.
     let person = Consenting::answering(super::redirect);
@@ -230,5 +224,5 @@ async fn a_prompt_that_panics_is_an_error() {
     let person = Consenting::answering(|_| panic!("on purpose"));
     let error = roll(&asking(&server, &person)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Internal);
-    assert!(matches!(oauth_error(&error), OAuthError::Panicked));
+    assert_matches!(oauth_error(&error), OAuthError::Panicked);
 }

@@ -193,9 +193,6 @@ async fn an_assertion_without_a_client_is_sent_to_the_configured_issuer() {
     server.change(|rules| rules.other_issuer = Some(other.issuer.clone()));
     server.revoke();
     let error = roll(&client).await.unwrap_err();
-    assert!(
-        matches!(oauth_error(&error), OAuthError::ForeignIssuer { .. }),
-        "{error}"
-    );
+    assert_matches!(oauth_error(&error), OAuthError::ForeignIssuer { .. });
     assert!(other.token_requests().is_empty());
 }

@@ -86,10 +86,7 @@ async fn another_client_can_finish_an_authorization() {
     let rejected = client(&server, &store, None)
         .finish_authorization(pending(), foreign)
         .await;
-    assert!(matches!(
-        oauth_error(&rejected.unwrap_err()),
-        OAuthError::WrongState
-    ));
+    assert_matches!(oauth_error(&rejected.unwrap_err()), OAuthError::WrongState);
 
     let address = format!("{}&iss={}", redirect(&request), issuer(&request));
     let response = AuthorizationResponse::from_redirect(&address).unwrap();

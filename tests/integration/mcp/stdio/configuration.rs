@@ -67,7 +67,7 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     ));
     let error = nowhere.list_tools().await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable);
-    assert!(matches!(error.kind(), McpErrorKind::Spawn { .. }));
+    assert_matches!(error.kind(), McpErrorKind::Spawn { .. });
     assert_eq!(
         error.to_string(),
         "MCP request failed: 'no-such-program-anywhere' cannot be started: \

@@ -55,7 +55,7 @@ async fn l1_a_line_that_is_too_long_fails_only_its_call() {
     let large = client.call_tool("large", &arguments);
     let (large, small) = tokio::join!(large, roll(&client));
     let error = large.unwrap_err();
-    assert_kind!(error, McpErrorKind::TooLarge { limit: 100_000 });
+    assert_matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 });
     assert_eq!(small.unwrap().get().replace(' ', ""), ROLLED);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
     assert_eq!(fits.as_str().unwrap().len(), 90_000);
@@ -79,7 +79,7 @@ async fn e2_an_answer_that_is_not_json_fails_its_call_at_once() {
         .call_tool("not-a-number", &json!({}))
         .await
         .unwrap_err();
-    assert_kind!(error, McpErrorKind::InvalidMessage(_));
+    assert_matches!(error.kind(), McpErrorKind::InvalidMessage(_));
     roll(&client).await.unwrap();
 }
 

@@ -40,7 +40,7 @@ async fn e9_disconnecting_ends_the_program_and_all_its_children() {
         client.disconnect().await;
         gone("after disconnecting", &pids).await;
         let error = roll(&client).await.unwrap_err();
-        assert!(matches!(error.kind(), McpErrorKind::Disconnected));
+        assert_matches!(error.kind(), McpErrorKind::Disconnected);
         client.connect().await.unwrap();
         roll(&client).await.unwrap();
     }

@@ -116,10 +116,7 @@ fn a_batch_over_the_limit_runs_nothing() {
         .client()
         .batch(&request, &Caller::default())
         .unwrap_err();
-    assert!(
-        matches!(error, ClientError::Status { status: 400, .. }),
-        "{error:?}"
-    );
+    assert_matches!(error, ClientError::Status { status: 400, .. });
     assert_eq!(error.to_string(), "The batch has 3 calls; the limit is 2");
     sidecar.client().health().unwrap();
     assert_eq!(
