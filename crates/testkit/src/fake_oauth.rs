@@ -194,8 +194,7 @@ impl State {
         response.append_pair("state", field("state"));
         response.append_pair("iss", origin);
         let location = format!("{}?{}", field("redirect_uri"), response.finish());
-        let headers = [("Location", location.as_str())];
-        vec![Fault::response_with("302 Found", &headers, "")]
+        vec![Fault::redirect("302 Found", &location)]
     }
 
     fn token(&mut self, form: &HashMap<String, String>) -> Vec<Fault> {

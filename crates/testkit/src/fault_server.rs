@@ -72,6 +72,12 @@ impl Fault {
         Self::json(reply.response(&request.rpc_id()))
     }
 
+    /// A redirect with a status such as `307 Temporary Redirect`.
+    #[must_use]
+    pub fn redirect(status: &str, location: &str) -> Self {
+        Self::response_with(status, &[("Location", location)], "")
+    }
+
     /// A message as an event of a stream.
     #[must_use]
     pub fn event(message: impl Display) -> Self {

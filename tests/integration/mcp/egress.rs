@@ -79,8 +79,7 @@ async fn a_redirect_to_a_metadata_address_is_not_followed() {
         "http://[::ffff:169.254.169.254]/",
         "//169.254.169.254/",
     ] {
-        let headers = [("Location", location)];
-        let response = vec![Fault::response_with("307 Elsewhere", &headers, "")];
+        let response = vec![Fault::redirect("307 Elsewhere", location)];
         let server = FaultServer::start(move |_| response.clone()).await;
         let client = McpClient::new(config(&server.url, TransportKind::PostSse));
         let error = roll(&client).await.unwrap_err();

@@ -43,21 +43,12 @@ async fn l1_no_secret_in_any_error_or_debug_text() {
         vec![Fault::response("200 OK", EVENT_STREAM, b"data: \xff\n\n")],
         vec![Fault::head(EVENT_STREAM), Fault::Close],
         vec![Fault::Send(b"nonsense\r\n\r\n".to_vec()), Fault::Close],
-        vec![Fault::response_with(
+        vec![Fault::redirect(
             "307 Elsewhere",
-            &[("Location", "http://127.0.0.1:1/?key=hush-query")],
-            "",
+            "http://127.0.0.1:1/?key=hush-query",
         )],
-        vec![Fault::response_with(
-            "307 Round",
-            &[("Location", "?key=hush-query")],
-            "",
-        )],
-        vec![Fault::response_with(
-            "307 Nowhere",
-            &[("Location", "::")],
-            "",
-        )],
+        vec![Fault::redirect("307 Round", "?key=hush-query")],
+        vec![Fault::redirect("307 Nowhere", "::")],
     ];
     for faults in faults {
         let response = faults.clone();

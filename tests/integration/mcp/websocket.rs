@@ -208,11 +208,7 @@ async fn e7_a_server_without_websocket_is_a_clear_error() {
             |kind| matches!(kind, McpErrorKind::HttpStatus { status: 401, .. }),
         ),
         (
-            vec![Fault::response_with(
-                "302 Found",
-                &[("Location", "http://127.0.0.1:1/")],
-                "",
-            )],
+            vec![Fault::redirect("302 Found", "http://127.0.0.1:1/")],
             |kind| matches!(kind, McpErrorKind::Redirect),
         ),
         (vec![Fault::Close], |kind| {

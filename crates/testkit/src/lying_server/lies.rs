@@ -191,12 +191,7 @@ impl Lie {
     /// Redirects to another host, with every status that keeps or changes the method.
     fn all_with_bad_redirects() -> Vec<Self> {
         let to = |status: u16, target: &str| {
-            let headers = [("Location", target)];
-            vec![Fault::response_with(
-                &format!("{status} Redirect"),
-                &headers,
-                "",
-            )]
+            vec![Fault::redirect(&format!("{status} Redirect"), target)]
         };
         let mut lies = Vec::new();
         for status in [301, 302, 303, 307, 308] {
