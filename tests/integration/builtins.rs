@@ -1,15 +1,12 @@
 //! The built-in tools that use network services, as the sidecar offers them.
 
-use std::io::Write;
-use std::process::Stdio;
-
 use pillion_client::wire::ExecuteResponse;
 use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
 use crate::http::{self, get};
-use crate::program::{Daemon, pillion, run, stderr, stdout};
+use crate::program::{Daemon, pillion, run, run_with_input, stderr, stdout, success};
 use crate::reload::reload;
 
 const KEY: &str = "k3y-0f-th3-t3st";
@@ -234,15 +231,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     let keys = || stdout(&daemon.run(&["tools", "keys"]));
     assert_contains!(keys(), "web_search  brave    none");
 
-    let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = set.stdin.take().unwrap();
-    writeln!(input, "{KEY}").unwrap();
-    drop(input);
-    assert!(set.wait().unwrap().success());
+    let mut set = pillion(&["tools", "set-key", "web_search", "--socket", socket]);
+    success(&run_with_input(&mut set, format!("{KEY}\n")));
     let response = call(&daemon, "web_search", &query);
     assert_json!(response["result"]["success"], true);
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);

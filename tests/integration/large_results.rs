@@ -1,14 +1,11 @@
 //! A result of 8 MiB of an MCP server passes through every interface byte for byte.
 
-use std::io::Write;
-use std::process::Stdio;
-
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use crate::http;
 use crate::mcp_server::server_entry;
-use crate::program::{Daemon, pillion, stderr, stdout};
+use crate::program::{Daemon, pillion, run_with_input, success};
 use crate::routes::mcp::{Session, ask};
 
 const MIB: usize = 1024 * 1024;
@@ -25,18 +22,9 @@ fn assert_has(response: &str, expected: &str, interface: &str) {
 
 /// Returns the lines that a client of `mcp-stdio` receives for these lines.
 fn over_stdio(daemon: &Daemon, lines: &[Value]) -> String {
-    let mut command = pillion(&["mcp-stdio"]);
-    command.arg("--socket").arg(&daemon.socket);
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    for line in lines {
-        writeln!(input, "{line}").unwrap();
-    }
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    stdout(&output)
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let mut command = pillion(&["mcp-stdio", "--socket"]);
+    success(&run_with_input(command.arg(&daemon.socket), input))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

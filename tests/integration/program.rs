@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,14 @@ pub fn run(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
 
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Runs a command with this input until it exits, which it may do before it has read everything.
+pub fn run_with_input(command: &mut Command, input: impl AsRef<[u8]>) -> Output {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdin.take().unwrap().write_all(input.as_ref()));
+    child.wait_with_output().unwrap()
 }
 
 /// Returns the standard output as JSON.

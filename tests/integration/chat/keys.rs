@@ -1,13 +1,10 @@
 //! Provider keys (L1): from a variable or the vault, and never shown.
 
-use std::io::Write;
-use std::process::Stdio;
-
 use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::json;
 
 use super::chat;
-use crate::program::{Daemon, pillion, run, stdout};
+use crate::program::{Daemon, pillion, run, run_with_input, stdout, success};
 
 const KEY: &str = "sk-s3cret-key";
 
@@ -64,15 +61,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     let llm = FakeLlm::start([LlmResponse::text("Hello."), rejected]).await;
     let daemon = Daemon::with_config(&config(&llm, ""), &[VAULT]);
     let socket = daemon.socket.to_str().unwrap();
-    let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = set.stdin.take().unwrap();
-    writeln!(input, "{KEY}").unwrap();
-    drop(input);
-    assert!(set.wait().unwrap().success());
+    let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket]);
+    success(&run_with_input(&mut set, format!("{KEY}\n")));
     chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
     let store = std::fs::read(daemon.store_path()).unwrap();

@@ -1,20 +1,12 @@
 //! `pillion chat` without a model.
 
-use std::io::Write;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
-use crate::program::{Daemon, failure, pillion};
+use crate::program::{Daemon, failure, pillion, run_with_input};
 
 fn chat(daemon: &Daemon, arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = pillion(&[&["chat"], arguments].concat())
-        .env("PILLION_SOCKET", &daemon.socket)
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The program may exit before it has read everything.
-    drop(child.stdin.take().unwrap().write_all(input));
-    child.wait_with_output().unwrap()
+    let mut command = pillion(&[&["chat"], arguments].concat());
+    run_with_input(command.env("PILLION_SOCKET", &daemon.socket), input)
 }
 
 #[test]

@@ -14,7 +14,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::program::{eventually, failure, pillion, pillion_path, run, stderr, stdout};
+use crate::program::{
+    eventually, failure, pillion, pillion_path, run, run_with_input, stderr, stdout,
+};
 
 /// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
@@ -144,23 +146,9 @@ fn text(response: &Value) -> &str {
 
 /// Runs the program with these lines as input until it exits.
 fn exchange(arguments: &[&str], lines: &[&str]) -> Output {
-    let mut child = start(arguments);
-    let mut input = child.stdin.take().unwrap();
-    for line in lines {
-        writeln!(input, "{line}").unwrap();
-    }
-    drop(input);
-    child.wait_with_output().unwrap()
-}
-
-fn start(arguments: &[&str]) -> Child {
-    pillion(&[&["mcp-stdio"], arguments].concat())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .env(MEMORY.0, MEMORY.1)
-        .spawn()
-        .unwrap()
+    let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let mut command = pillion(&[&["mcp-stdio"], arguments].concat());
+    run_with_input(command.env(MEMORY.0, MEMORY.1), input)
 }
 
 fn messages(output: &Output) -> Vec<Value> {
@@ -251,7 +239,13 @@ fn pillions_client_works_in_every_revision() {
 
 #[test]
 fn it_ends_at_a_signal() {
-    let mut child = start(&[]);
+    let mut child = pillion(&["mcp-stdio"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .env(MEMORY.0, MEMORY.1)
+        .spawn()
+        .unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",

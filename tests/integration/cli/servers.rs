@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
-use crate::program::{Daemon, eventually, failure, pillion, stderr, success};
+use crate::program::{Daemon, eventually, failure, pillion, run_with_input, stderr, success};
 use pillion_testkit::root_or_skip;
 
 /// Runs the command with the daemon's configuration and store.
@@ -307,15 +307,11 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     let file = ["alice", "--file", secret.to_str().unwrap()];
     let printed = well(&daemon, &[&set[..], &file].concat());
     assert_eq!(printed, "far: the credential of alice is set\n");
-    let mut piped = pillion(&[&set[..], &["bob b/c"]].concat())
-        .env("PILLION_SOCKET", &daemon.socket)
-        .stdin(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = piped.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, b"bob-bob-bob").unwrap();
-    drop(input);
-    assert!(piped.wait().unwrap().success());
+    let mut piped = pillion(&[&set[..], &["bob b/c"]].concat());
+    success(&run_with_input(
+        piped.env("PILLION_SOCKET", &daemon.socket),
+        "bob-bob-bob",
+    ));
     for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
         let printed = well(
             &daemon,

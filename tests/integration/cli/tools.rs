@@ -1,9 +1,10 @@
-use std::io::Write;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Daemon, failure, pillion, run, stderr, stdout, stdout_json, success};
+use crate::program::{
+    Daemon, failure, pillion, run, run_with_input, stderr, stdout, stdout_json, success,
+};
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -170,22 +171,10 @@ fn the_socket_is_not_required_where_a_variable_names_it() {
 #[test]
 fn call_reads_the_arguments_from_standard_input() {
     let daemon = Daemon::start();
-    let mut child = pillion(&[
-        "tools",
-        "--socket",
-        daemon.socket.to_str().unwrap(),
-        "call",
-        "calculator",
-        "-",
-    ])
-    .stdin(Stdio::piped())
-    .stdout(Stdio::piped())
-    .spawn()
-    .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(br#"{"expression": "2 ** 10"}"#).unwrap();
-    drop(stdin);
-    assert_eq!(stdout(&child.wait_with_output().unwrap()), "1024\n");
+    let socket = daemon.socket.to_str().unwrap();
+    let mut call = pillion(&["tools", "--socket", socket, "call", "calculator", "-"]);
+    let output = run_with_input(&mut call, r#"{"expression": "2 ** 10"}"#);
+    assert_eq!(stdout(&output), "1024\n");
 }
 
 #[test]
@@ -289,16 +278,12 @@ fn without_a_sidecar_the_path_is_named() {
 #[test]
 fn a_closed_pipe_is_not_a_failure() {
     let daemon = Daemon::start();
-    let mut child = pillion(&[
-        "tools",
-        "--socket",
-        daemon.socket.to_str().unwrap(),
-        "schemas",
-    ])
-    .stdout(Stdio::piped())
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
+    let socket = daemon.socket.to_str().unwrap();
+    let mut child = pillion(&["tools", "--socket", socket, "schemas"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     success(&child.wait_with_output().unwrap());
 }

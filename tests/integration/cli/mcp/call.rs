@@ -1,11 +1,10 @@
 use std::io::Write;
-use std::process::Stdio;
 
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::mcp;
-use crate::program::{failure, pillion, stderr, stdout, stdout_json, success};
+use crate::program::{failure, pillion, run_with_input, stderr, stdout, stdout_json, success};
 
 /// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
@@ -69,18 +68,8 @@ async fn json_is_read_from_the_command_line_standard_input_or_a_file() {
     mcp(&["call", &server.url, "roll", r#"{"dice": "1d4"}"#]);
     assert_eq!(sent(&server), json!({"dice": "1d4"}));
 
-    let mut child = pillion(&["mcp", "call", &server.url, "roll", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(br#"{"dice": "1d6"}"#)
-        .unwrap();
-    assert!(child.wait().unwrap().success());
+    let mut call = pillion(&["mcp", "call", &server.url, "roll", "-"]);
+    success(&run_with_input(&mut call, r#"{"dice": "1d6"}"#));
     assert_eq!(sent(&server), json!({"dice": "1d6"}));
 
     let mut file = tempfile::NamedTempFile::new().unwrap();
