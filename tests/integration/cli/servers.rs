@@ -20,11 +20,20 @@ fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn well(daemon: &Daemon, arguments: &[&str]) -> String {
+fn well_with(daemon: &Daemon, arguments: &[&str]) -> String {
     success(&run(daemon, arguments))
 }
 
-fn badly(daemon: &Daemon, arguments: &[&str], code: i32) -> String {
+/// Runs the command line, whose words have no spaces.
+fn well(daemon: &Daemon, line: &str) -> String {
+    well_with(daemon, &line.split(' ').collect::<Vec<_>>())
+}
+
+fn badly(daemon: &Daemon, line: &str, code: i32) -> String {
+    badly_with(daemon, &line.split(' ').collect::<Vec<_>>(), code)
+}
+
+fn badly_with(daemon: &Daemon, arguments: &[&str], code: i32) -> String {
     failure(&run(daemon, arguments), code)
 }
 
@@ -40,21 +49,21 @@ fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
     let daemon = Daemon::start();
     let add = ["servers", "add", "far", "--url", &far.url];
     let limit = ["--rate-limit", "per_minute=2,per_hour=5"];
-    well(&daemon, &[&add[..], &limit].concat());
+    well_with(&daemon, &[&add[..], &limit].concat());
     let shown = || {
-        let shown = well(&daemon, &["servers", "show", "far"]);
+        let shown = well(&daemon, "servers show far");
         let line = shown.lines().find(|line| line.starts_with("rate limit"));
         line.unwrap()["rate limit".len()..].trim().to_owned()
     };
     assert_eq!(shown(), "2 per minute, 5 per hour");
     let update = |limit: &'static str| ["servers", "update", "far", "--rate-limit", limit];
-    well(&daemon, &update("per_day=7"));
+    well_with(&daemon, &update("per_day=7"));
     assert_eq!(shown(), "7 per day");
-    well(&daemon, &update("none"));
+    well_with(&daemon, &update("none"));
     assert_eq!(shown(), "-");
     for wrong in ["", "7", "per_day=0", "per_week=1", "per_day=1, per_hour=1"] {
         assert_contains!(
-            badly(&daemon, &update(wrong), 2),
+            badly_with(&daemon, &update(wrong), 2),
             "expected one or more of per_minute=N"
         );
     }
@@ -64,9 +73,9 @@ fn c7_the_limit_of_a_server_is_set_shown_and_removed() {
 fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let far = echo();
     let daemon = Daemon::start();
-    let tried = well(&daemon, &["servers", "test", "--url", &far.url]);
+    let tried = well_with(&daemon, &["servers", "test", "--url", &far.url]);
     assert_contains!(tried, "fake 1 listed 1 tools", "\n  echo");
-    let added = well(
+    let added = well_with(
         &daemon,
         &[
             "servers",
@@ -80,45 +89,24 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
     );
     assert_starts_with!(added, &format!("far: enabled, {}, id ", far.url));
     assert_contains!(
-        well(&daemon, &["servers", "tools", "far"]),
+        well(&daemon, "servers tools far"),
         "far_echo  echo         Says it"
     );
-    let listed = well(&daemon, &["servers", "list"]);
+    let listed = well(&daemon, "servers list");
     assert_starts_with!(listed.lines().nth(1).unwrap(), "far   connected  1");
     assert_contains!(
-        well(&daemon, &["servers", "show", "far"]),
+        well(&daemon, "servers show far"),
         "timeout         30000 ms"
     );
-    well(
-        &daemon,
-        &[
-            "servers",
-            "update",
-            "far",
-            "--timeout-ms",
-            "5000",
-            "--name",
-            "afar",
-        ],
-    );
-    let shown: Value =
-        serde_json::from_str(&well(&daemon, &["servers", "show", "afar", "--json"])).unwrap();
+    well(&daemon, "servers update far --timeout-ms 5000 --name afar");
+    let shown: Value = serde_json::from_str(&well(&daemon, "servers show afar --json")).unwrap();
     assert_json!(shown["timeout"], 5_000);
     assert_json!(shown["description"], "d");
-    assert_contains!(
-        well(&daemon, &["servers", "disable", "afar"]),
-        "afar: disabled"
-    );
-    assert_contains!(
-        well(&daemon, &["servers", "enable", "afar"]),
-        "afar: enabled"
-    );
-    well(&daemon, &["servers", "test", "afar"]);
-    assert_contains!(
-        well(&daemon, &["servers", "remove", "afar"]),
-        "afar: removed"
-    );
-    let error = badly(&daemon, &["servers", "show", "afar"], 1);
+    assert_contains!(well(&daemon, "servers disable afar"), "afar: disabled");
+    assert_contains!(well(&daemon, "servers enable afar"), "afar: enabled");
+    well(&daemon, "servers test afar");
+    assert_contains!(well(&daemon, "servers remove afar"), "afar: removed");
+    let error = badly(&daemon, "servers show afar", 1);
     assert_eq!(
         error,
         "pillion: Server not found: 'afar'; `pillion servers list` shows all servers\n"
@@ -129,26 +117,20 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
 fn a_server_is_disconnected_and_connected_again() {
     let far = echo();
     let daemon = Daemon::start();
-    well(&daemon, &["servers", "add", "far", "--url", &far.url]);
+    well_with(&daemon, &["servers", "add", "far", "--url", &far.url]);
     let connect = ["servers", "connect", "far"];
-    assert_eq!(well(&daemon, &connect).trim(), "far: connected");
-    let ended = well(&daemon, &["servers", "disconnect", "far"]);
+    assert_eq!(well_with(&daemon, &connect).trim(), "far: connected");
+    let ended = well(&daemon, "servers disconnect far");
     assert_eq!(ended.trim(), "far: disconnected");
-    assert_contains!(
-        badly(&daemon, &["tools", "call", "far_echo"], 1),
-        "Not connected"
-    );
-    let again = well(&daemon, &["servers", "reconnect", "far", "--json"]);
+    assert_contains!(badly(&daemon, "tools call far_echo", 1), "Not connected");
+    let again = well(&daemon, "servers reconnect far --json");
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["server"]["name"], "far");
-    well(&daemon, &["tools", "call", "far_echo"]);
+    well(&daemon, "tools call far_echo");
 
     let away = "http://127.0.0.1:9/mcp";
-    well(&daemon, &["servers", "add", "away", "--url", away]);
-    assert_contains!(
-        badly(&daemon, &["servers", "connect", "away"], 1),
-        "refused"
-    );
+    well_with(&daemon, &["servers", "add", "away", "--url", away]);
+    assert_contains!(badly(&daemon, "servers connect away", 1), "refused");
 }
 
 #[test]
@@ -206,7 +188,7 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
         ),
         (&["vault", "rotate"], 1, "vault.key_file is not set"),
     ] {
-        let error = badly(&daemon, arguments, code);
+        let error = badly_with(&daemon, arguments, code);
         assert!(error.contains(expected), "{arguments:?}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         assert_lacks!(error, "hunter2");
@@ -228,20 +210,17 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
         "--",
     ];
     line.extend(arguments.iter().map(String::as_str));
-    assert_contains!(well(&daemon, &line), "near: enabled, program ");
-    assert_contains!(well(&daemon, &["servers", "tools", "near"]), "near_roll");
-    well(&daemon, &["servers", "test", "near"]);
-    well(
-        &daemon,
-        &["servers", "update", "near", "--description", "Rolls"],
-    );
-    well(&daemon, &["servers", "disable", "near"]);
+    assert_contains!(well_with(&daemon, &line), "near: enabled, program ");
+    assert_contains!(well(&daemon, "servers tools near"), "near_roll");
+    well(&daemon, "servers test near");
+    well(&daemon, "servers update near --description Rolls");
+    well(&daemon, "servers disable near");
     // The REST API cannot start the program again; the operator of the store can.
     let rejected = crate::http::post(&daemon.socket, "/api/v1/servers/near/enable", b"");
     assert_eq!(rejected.status, 403);
-    assert_contains!(badly(&daemon, &["servers", "test", "near"], 1), "operator");
-    well(&daemon, &["servers", "enable", "near"]);
-    assert_contains!(well(&daemon, &["tools", "call", "near_roll"]), "15");
+    assert_contains!(badly(&daemon, "servers test near", 1), "operator");
+    well(&daemon, "servers enable near");
+    assert_contains!(well(&daemon, "tools call near_roll"), "15");
     let store = std::fs::read(daemon.store_path()).unwrap();
     assert_lacks!(String::from_utf8_lossy(&store), "hunter2");
     // The session ends with the program's entry, and so does the program.
@@ -250,17 +229,17 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
         .unwrap()
         .pid;
     assert!(!descendants(id).is_empty());
-    well(&daemon, &["servers", "disable", "near"]);
+    well(&daemon, "servers disable near");
     eventually("the program has ended", || descendants(id).is_empty());
-    well(&daemon, &["servers", "enable", "near"]);
+    well(&daemon, "servers enable near");
     // Also without a running sidecar.
     daemon.kill();
     let output = run(&daemon, &["servers", "disable", "near"]);
     assert_contains!(stderr(&output), "the sidecar is not running");
     assert!(output.status.success());
     let daemon = daemon.again();
-    assert_contains!(well(&daemon, &["servers", "list"]), "near  disabled");
-    well(&daemon, &["servers", "remove", "near"]);
+    assert_contains!(well(&daemon, "servers list"), "near  disabled");
+    well(&daemon, "servers remove near");
 }
 
 #[test]
@@ -276,7 +255,11 @@ fn the_store_of_another_user_or_in_memory_is_not_changed() {
     if root_or_skip() {
         let store = daemon.store_path();
         std::os::unix::fs::chown(&store, Some(12_345), None).unwrap();
-        assert_contains!(badly(&daemon, &add, 1), "belongs to another user", "12345");
+        assert_contains!(
+            badly_with(&daemon, &add, 1),
+            "belongs to another user",
+            "12345"
+        );
     }
 }
 
@@ -296,16 +279,16 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "--credential",
         "per_user",
     ];
-    well(&daemon, &add);
+    well_with(&daemon, &add);
     assert_contains!(
-        well(&daemon, &["servers", "show", "far"]),
+        well(&daemon, "servers show far"),
         "credential      per_user"
     );
     let secret = daemon.directory().join("secret");
     std::fs::write(&secret, "alice-alice-alice\n").unwrap();
     let set = ["servers", "credentials", "set", "far", "--user"];
     let file = ["alice", "--file", secret.to_str().unwrap()];
-    let printed = well(&daemon, &[&set[..], &file].concat());
+    let printed = well_with(&daemon, &[&set[..], &file].concat());
     assert_eq!(printed, "far: the credential of alice is set\n");
     let mut piped = pillion(&[&set[..], &["bob b/c"]].concat());
     success(&run_with_input(
@@ -313,20 +296,20 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "bob-bob-bob",
     ));
     for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
-        let printed = well(
+        let printed = well_with(
             &daemon,
             &["tools", "call", "far_echo", "--user", user, "--json"],
         );
         assert_contains!(printed, &format!("\"account\":\"{account}\""));
     }
-    let tools = well(&daemon, &["servers", "tools", "far", "--user", "alice"]);
+    let tools = well(&daemon, "servers tools far --user alice");
     assert_contains!(tools, "far_files_of_alice");
     assert_lacks!(tools, "of_bob");
     let list = ["servers", "credentials", "list", "far"];
-    let listed = well(&daemon, &list);
+    let listed = well_with(&daemon, &list);
     assert_contains!(listed, "alice", "bob b/c", "bearer");
     assert_lacks!(listed, "alice-alice", "bob-bob");
-    well(
+    well_with(
         &daemon,
         &[
             "servers",
@@ -337,8 +320,8 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
             "bob b/c",
         ],
     );
-    assert_lacks!(well(&daemon, &list), "bob");
-    let rejected = badly(
+    assert_lacks!(well_with(&daemon, &list), "bob");
+    let rejected = badly_with(
         &daemon,
         &["tools", "call", "far_echo", "--user", "bob b/c"],
         1,
@@ -352,21 +335,21 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "--user",
         "bob b/c",
     ];
-    assert_contains!(badly(&daemon, &gone, 1), "no credential");
+    assert_contains!(badly_with(&daemon, &gone, 1), "no credential");
     // A password needs a user name, and an empty value is not a secret.
     let basic = [
         &set[..],
         &["carol", "--type", "basic", "--file", "/dev/null"],
     ]
     .concat();
-    assert_contains!(badly(&daemon, &basic, 2), "--username");
+    assert_contains!(badly_with(&daemon, &basic, 2), "--username");
     let nothing = [&set[..], &["carol", "--file", "/dev/null"]].concat();
-    badly(&daemon, &nothing, 2);
+    badly_with(&daemon, &nothing, 2);
 }
 
 fn rotate_and_call(daemon: &Daemon, key: &Path) {
     let before = std::fs::read(key).unwrap();
-    let printed = well(daemon, &["vault", "rotate"]);
+    let printed = well_with(daemon, &["vault", "rotate"]);
     assert_contains!(printed, "has the new key");
     assert_ne!(std::fs::read(key).unwrap(), before);
     // An older key does not replace it.
@@ -385,7 +368,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let far = echo();
     let mut daemon = Daemon::with_vault("", &[]);
     let key = daemon.key_path();
-    well(
+    well_with(
         &daemon,
         &[
             "servers",
@@ -398,9 +381,9 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
         ],
     );
     rotate_and_call(&daemon, &key);
-    well(&daemon, &["tools", "call", "far_echo"]);
+    well(&daemon, "tools call far_echo");
     // Later secrets are encrypted with the new key.
-    well(
+    well_with(
         &daemon,
         &[
             "servers",
@@ -424,7 +407,7 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     rotate_and_call(&daemon, &key);
     let daemon = daemon.again();
     for tool in ["far_echo", "two_echo"] {
-        well(&daemon, &["tools", "call", tool]);
+        well_with(&daemon, &["tools", "call", tool]);
     }
     let sent = far.credentials();
     assert!(
