@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use crate::approvals::decide;
 use crate::http;
 use crate::mcp_server::{McpServer, server_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, run, stderr, stdout};
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
 pub fn config(llm: &FakeLlm, more: &str) -> String {
@@ -534,9 +534,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
     let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["chat", "--socket", socket, "Go"], &[]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let message = stderr(&output);
+    let message = failure(&run(&["chat", "--socket", socket, "Go"], &[]), 1);
     let word_after = |words: &str| {
         let rest = message
             .split_once(words)

@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::http::{self, TCP_TIMEOUT, free_address};
-use crate::program::{self, Daemon, eventually};
+use crate::program::{self, Daemon, eventually, failure};
 use crate::routes::mcp::{ACCEPT, stateless};
 
 const READER: &str = "reader-reader-reader-1";
@@ -260,9 +260,10 @@ fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
     ] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), toml).unwrap();
-        let output = program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]);
-        let error = program::stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{error}");
+        let error = failure(
+            &program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]),
+            2,
+        );
         assert_contains!(error, expected);
     }
 }

@@ -116,12 +116,16 @@ fn l3_a_token_may_have_a_list_of_tools() {
     assert_eq!([ran(&all, "roll_dice"), ran(&few, "get_time")], [true; 2]);
     assert!(!ran(&few, "roll_dice"));
     for bad in ["", "get_time, calculator", "*_time", "a/b"] {
-        let output = run(
-            &daemon,
-            &["create", "bad", "--scope", "execute", "--tools", bad],
+        assert_contains!(
+            failure(
+                &run(
+                    &daemon,
+                    &["create", "bad", "--scope", "execute", "--tools", bad],
+                ),
+                2
+            ),
+            "separated by commas without spaces"
         );
-        assert_eq!(output.status.code(), Some(2), "{bad}");
-        assert_contains!(stderr(&output), "separated by commas without spaces");
     }
 }
 

@@ -250,9 +250,7 @@ fn a_failed_call_exits_with_1_and_prints_the_reason() {
             "cannot read the arguments in /nowhere/a.json",
         ),
     ] {
-        let output = tools(&daemon, &["call", "calculator", wrong]);
-        assert_eq!(output.status.code(), Some(2), "{wrong}");
-        let error = stderr(&output);
+        let error = failure(&tools(&daemon, &["call", "calculator", wrong]), 2);
         let expected = format!("pillion: {expected}");
         assert_starts_with!(error, &expected);
     }

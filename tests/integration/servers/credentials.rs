@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{add, ask, call, change, rejection, servers};
 use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, pillion, stderr};
+use crate::program::{Daemon, failure, pillion};
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
@@ -118,14 +118,15 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     std::fs::write(daemon.key_path(), [7; 32]).unwrap();
     let store = daemon.store_path();
     let config = daemon.config_path();
-    let output = pillion(&["serve", "--config", config.to_str().unwrap()])
-        .arg("--socket")
-        .arg(&daemon.socket)
-        .env("PILLION__STORE__LOCATION", store)
-        .output()
-        .unwrap();
-    let error = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{error}");
+    let error = failure(
+        &pillion(&["serve", "--config", config.to_str().unwrap()])
+            .arg("--socket")
+            .arg(&daemon.socket)
+            .env("PILLION__STORE__LOCATION", store)
+            .output()
+            .unwrap(),
+        2,
+    );
     assert_contains!(error, "the store is encrypted with another key");
     // Without a key, other servers work, and the list contains the reason why this one does not.
     std::fs::write(&config, "# No settings.\n").unwrap();

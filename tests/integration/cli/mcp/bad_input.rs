@@ -1,5 +1,5 @@
 use super::mcp;
-use crate::program::{stderr, stdout, stdout_json};
+use crate::program::{failure, stderr, stdout, stdout_json};
 
 #[test]
 fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
@@ -66,8 +66,7 @@ fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {
     ];
     for (arguments, expected) in cases {
         let output = mcp(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let reported = stderr(&output);
+        let reported = failure(&output, 2);
         assert_starts_with!(reported, &format!("pillion: {expected}"));
         assert_ends_with!(reported, " (invalid_input)\n");
         assert_eq!(reported.lines().count(), 1, "{reported}");
@@ -91,9 +90,10 @@ fn a_bad_option_is_rejected_with_its_valid_values() {
         (["--timeout", "soon"], "not a time such as 30, 500ms or 2m"),
         (["--timeout", "0"], "must be between 1 ms and one day"),
     ] {
-        let output = mcp(&[&["probe", url], &options[..]].concat());
-        assert_eq!(output.status.code(), Some(2), "{options:?}");
-        assert_contains!(stderr(&output), expected);
+        assert_contains!(
+            failure(&mcp(&[&["probe", url], &options[..]].concat()), 2),
+            expected
+        );
     }
 }
 

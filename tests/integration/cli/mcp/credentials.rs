@@ -92,9 +92,7 @@ fn l1_a_missing_credential_is_reported_without_its_value() {
         (&["--header", "X Y: hunter2-hush"], "Invalid header 'X Y'"),
     ];
     for (options, expected) in cases {
-        let output = mcp(&[&["probe", url], options].concat());
-        assert_eq!(output.status.code(), Some(2), "{options:?}");
-        let reported = stderr(&output);
+        let reported = failure(&mcp(&[&["probe", url], options].concat()), 2);
         assert_starts_with!(reported, &format!("pillion: {expected}"));
         assert_lacks!(reported, "hunter2");
     }

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 
 use super::{Running, SECRET, Shown, open, parameter};
 use crate::cli::mcp::mcp_with;
-use crate::program::{pillion, stderr, stdout};
+use crate::program::{failure, pillion, stderr, stdout};
 
 const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
 
@@ -85,8 +85,7 @@ async fn the_configuration_of_a_server_may_contain_its_client() {
     let arguments = ["call", "--server", "dice", "roll", "--config", path];
     // If standard error is not a terminal, no authorization starts without `--oauth`.
     let output = mcp_with(&arguments, &VARIABLES);
-    let reported = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{reported}");
+    let reported = failure(&output, 1);
     assert_ends_with!(
         reported,
         "; pass --oauth to authorize in a browser (denied)\n"

@@ -4,7 +4,7 @@ use pillion_testkit::{FakeOAuth, OAuthRules};
 
 use super::{Running, open, parameter};
 use crate::cli::mcp::{mcp, mcp_with};
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stdout};
 
 #[test]
 fn a_bad_command_line_is_rejected_before_any_request() {
@@ -40,9 +40,7 @@ fn a_bad_command_line_is_rejected_before_any_request() {
     ];
     for (arguments, expected) in cases {
         let arguments = [&["probe"], arguments].concat();
-        let output = mcp_with(&arguments, &[("SECRET", "hush-mine")]);
-        let reported = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{reported}");
+        let reported = failure(&mcp_with(&arguments, &[("SECRET", "hush-mine")]), 2);
         assert_contains!(reported, expected);
         assert_lacks!(reported, "hush-");
     }
@@ -62,8 +60,7 @@ async fn the_requested_port_is_used_for_the_redirect() {
         &port,
     ];
     let output = mcp(&arguments);
-    let reported = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{reported}");
+    let reported = failure(&output, 1);
     let expected =
         format!("pillion: cannot listen on 127.0.0.1:{port} for the authorization response: ");
     assert_starts_with!(reported, &expected);

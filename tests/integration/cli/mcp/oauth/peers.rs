@@ -4,7 +4,7 @@ use pillion_testkit::Peer;
 
 use super::{Running, open};
 use crate::cli::mcp::mcp;
-use crate::program::{stderr, stdout};
+use crate::program::{failure, stderr, stdout};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_real_servers_work_after_an_authorization() {
@@ -17,8 +17,7 @@ async fn e8_real_servers_work_after_an_authorization() {
         };
         let arguments = [&["call", peer.url.as_str()], &call[..]].concat();
         let output = mcp(&arguments);
-        assert_eq!(output.status.code(), Some(1), "{name}");
-        assert_contains!(stderr(&output), "--oauth");
+        assert_contains!(failure(&output, 1), "--oauth");
         let running = Running::start(&[&arguments[..], &["--oauth"]].concat(), &[]);
         assert_eq!(open(running.page()).await.status(), 200, "{name}");
         let output = running.output();

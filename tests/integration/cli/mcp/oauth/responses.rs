@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 
 use super::{Running, SECRET, open, parameter, way_back, with_browser};
-use crate::program::{stderr, stdout, stdout_json};
+use crate::program::{failure, stderr, stdout, stdout_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_every_command_continues_after_the_authorization() {
@@ -55,9 +55,7 @@ async fn a_refused_authorization_ends_the_command_without_another_request() {
             ..OAuthRules::default()
         })
         .await;
-        let output = with_browser(&server, words).await;
-        let reported = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{reported}");
+        let reported = failure(&with_browser(&server, words).await, 1);
         let line = format!(
             "pillion: {}: MCP request failed: the authorization server denied the authorization: \
              access_denied (denied)\n",
@@ -113,9 +111,7 @@ async fn a_response_with_another_state_or_issuer_is_refused() {
             forged.query_pairs_mut().append_pair(&key, value);
         }
         open(forged).await;
-        let output = running.output();
-        let reported = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{reported}");
+        let reported = failure(&running.output(), 1);
         let last = reported.lines().last().unwrap();
         assert!(
             last.contains(expected) && last.ends_with(" (denied)"),
