@@ -68,8 +68,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let mut daemon = Daemon::with_config(ALWAYS, &[]);
     let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(logged(&daemon.socket), ["pending"]);
-    daemon.kill();
-    let mut daemon = daemon.again();
+    let mut daemon = daemon.restart();
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
     // A repeated call shares the pending approval.
     let again = calculate(&daemon.socket, "alice", "6 * 7", "");
@@ -81,8 +80,7 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let uid = nix::unistd::getuid();
     assert_eq!(decided["decided_by"], format!("uid:{uid}"));
     assert_eq!(decided["arguments"], json!({"expression": "6 * 7"}));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     // Other arguments or another user need another approval.
     assert_ne!(request_approval(&daemon.socket, "alice", "6 * 8"), id);
     assert_ne!(request_approval(&daemon.socket, "bob", "6 * 7"), id);

@@ -243,8 +243,7 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     // The call that needs no approval has run.
     assert_eq!(response["tool_calls"][0]["name"], "get_time");
     let id = response["id"].as_str().unwrap();
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let socket = &daemon.socket;
     let waiting = chat(socket, id, &json!({}));
     assert_eq!(waiting["status"], "awaiting_approval");

@@ -241,8 +241,7 @@ fn c7_after_a_restart_calls_with_future_times_do_not_fill_a_limit() {
     // This sidecar uses the machine's clock.
     let mut daemon = daemon.again();
     assert!(outcome(&run(&daemon.socket, "")).success);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let rejected = outcome(&run(&daemon.socket, ""));
     assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
 }

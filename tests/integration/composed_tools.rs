@@ -134,8 +134,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{approval}")).json();
     assert_eq!(shown["approval"]["tool"], "roll_dice");
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let socket = &daemon.socket;
     // The outer call has ended; the step that needs approval is still pending.
     let status = |query: &str| calls(socket, query)[0]["status"].clone();

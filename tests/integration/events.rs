@@ -210,8 +210,7 @@ fn a_listener_resumes_after_its_last_event_id() {
 fn lost_events_are_reported() {
     let mut daemon = Daemon::start();
     let (_listener, start) = EventStream::from_now(&daemon.socket, "");
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let mut listener = EventStream::after(&daemon.socket, &start);
     assert_eq!(listener.expect("reset").data["reason"], "unknown");
     calculate(&daemon.socket);

@@ -71,8 +71,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     client.execute("far_echo", &arguments, &caller).unwrap();
     assert_eq!(server.count("tools/call"), 3);
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let third = post(&daemon.socket, ECHO, key, &arguments);
     assert!(is_replayed(&third));
     assert_eq!(third.json(), first.json());
@@ -429,8 +428,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
             post(&daemon.socket, CALCULATOR, "", &json!({"expression": "1"}));
         }
         // The sidecar removes old calls when it starts.
-        daemon.kill();
-        let daemon = daemon.again();
+        let daemon = daemon.restart();
         eventually("the record is removed", || {
             let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
             calls.json()["calls"].as_array().is_some_and(Vec::is_empty)
@@ -483,8 +481,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let single = post(&daemon.socket, ECHO, key, &json!({"a": 1, "b": 2}));
     assert_eq!(single.status, 422);
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let reply = post(&daemon.socket, BATCH, key, &batch);
     assert!(is_replayed(&reply), "{}", reply.head);
     assert_eq!(reply.json(), first.json());

@@ -33,8 +33,7 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "alice").success);
     }
-    daemon.kill();
-    let mut daemon = daemon.again();
+    let mut daemon = daemon.restart();
     assert!(call(&daemon.socket, "calculator", "alice").success);
     // Rejected calls do not count.
     for _ in 0..5 {
@@ -82,8 +81,7 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
     let mut daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     assert!(call(&daemon.socket, "far_echo", "alice").success);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     Client::new(&daemon.socket).list_tools(None).unwrap();
     let rejected = call(&daemon.socket, "far_echo", "alice");
     assert_eq!(code(&rejected), Some("rate_limited"));
@@ -236,8 +234,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let url = stored_result["url"].as_str().unwrap();
     assert_contains!(ran.result.text, url);
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let whole = get(&daemon.socket, url);
     assert_eq!(whole.status, 200);
     assert_contains!(whole.head, "content-type: application/json");

@@ -278,8 +278,7 @@ fn the_pins_of_a_server_tell_its_names_while_it_is_unreachable() {
     };
     assert_eq!(names(&daemon), ["a_send", "b_send", "receive"]);
     a.set_mood(Mood::Ill);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(names(&daemon), ["b_send", "receive"]);
     // Also after it has listed fewer tools.
     a.set_tools(json!([]));

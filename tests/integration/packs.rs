@@ -151,8 +151,7 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     let completed = session.ask("completion/complete", complete);
     assert_eq!(completed["result"]["completion"]["values"], json!([]));
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(read(&daemon, uri), transcript);
 }
 
@@ -435,8 +434,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_json!(unread["error"]["code"], -32602);
     // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let page = get(&daemon.socket, scenes).json();
     let names: Vec<_> = page["items"]
         .as_array()

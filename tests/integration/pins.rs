@@ -93,8 +93,7 @@ fn a_changed_tool_stays_blocked_until_accepted_even_after_a_crash() {
         "`pillion pins diff far echo`"
     );
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(!is_listed(&daemon));
     let table = stdout(&pins(&daemon, &["list", "--changed"]));
     assert_eq!(table.lines().count(), 2, "{table}");
@@ -233,8 +232,7 @@ fn new_tools_wait_until_they_are_accepted() {
     look_again(&daemon, &server);
     let is_offered = |daemon: &Daemon| names(daemon).contains(&"far_forecast".to_owned());
     assert!(is_listed(&daemon) && !is_offered(&daemon));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(is_listed(&daemon) && !is_offered(&daemon));
     let rejected = http::execute(&daemon.socket, "far_forecast", &json!({}));
     assert_json!(rejected["error_code"], "denied");

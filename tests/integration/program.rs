@@ -144,6 +144,12 @@ impl Daemon {
         self.again_with(&[])
     }
 
+    /// Kills this daemon and starts another one with the same configuration and socket.
+    pub fn restart(&mut self) -> Self {
+        self.kill();
+        self.again()
+    }
+
     /// Starts another sidecar with this configuration and socket, and with these variables.
     pub fn again_with(&self, variables: &[(&str, &str)]) -> Self {
         Self::start_in(Arc::clone(&self.directory), "log-again", variables)

@@ -39,8 +39,7 @@ fn f4_recorded_calls_survive_a_restart() {
         &json!({"expression": "2 + 2", "api_key": "hunter2"}),
     );
     calculate(&daemon, "bob", &json!({"expression": "1 / 0"}));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let found = listed(&daemon, &[]);
     let seen: Vec<_> = found
         .iter()

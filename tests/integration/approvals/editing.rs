@@ -33,8 +33,7 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     assert_eq!(approval["arguments"], json!({"expression": "6 * 8"}));
     assert_eq!(approval["approved_arguments"], edited);
     assert_eq!(approval["reason"], "too much");
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(show(&daemon.socket, &id)["approved_arguments"], edited);
     // The edit belongs to this call and user alone.
     request_approval(&daemon.socket, "bob", "6 * 8");

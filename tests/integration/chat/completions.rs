@@ -194,8 +194,7 @@ async fn g3_a_pending_completion_survives_a_crash() {
     let waits = complete(&daemon, "", &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
     let header = super::going_on(&waits);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let waits = complete(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["code"], "approval_required");
     super::approve_all(&daemon.socket);

@@ -220,8 +220,7 @@ async fn g3_a_pending_message_survives_a_crash() {
     let waits = create(&daemon, &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
     let header = super::going_on(&waits);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     let waits = create_with(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["type"], "permission_error");
     super::approve_all(&daemon.socket);

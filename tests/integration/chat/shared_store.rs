@@ -71,8 +71,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
     let body = r#"{"message": "Still there?"}"#;
     let _connection = http::begin(&daemon.socket, "POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     // The claim of the killed sidecar has not expired yet.
     let listed = http::get(&daemon.socket, "/api/v1/chat").json();
     assert_json!(listed["chats"][0]["status"], "running");

@@ -70,8 +70,7 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
         assert!(!daemon.log().contains(token.as_str()));
         assert!(!String::from_utf8_lossy(&stored).contains(token.as_str()));
     }
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     eventually("the address is served", || {
         TcpStream::connect(address).is_ok()
     });

@@ -33,8 +33,7 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert!(call(&daemon, "afar_echo"));
     assert!(!call(&daemon, "far_echo"));
 
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(names(&daemon), ["afar"]);
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {

@@ -87,8 +87,7 @@ fn l1_a_credential_is_sent_only_to_its_server() {
     assert!(holds(&cached, "An MCP server was added") && holds(&cached, "SQLite format 3"));
     assert!(!holds(&cached, TOKEN));
     far.set_mood(Mood::Well);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(call(&daemon, "far_echo"));
     assert!(!holds(&all_stored_bytes(&daemon), TOKEN));
 }

@@ -26,8 +26,7 @@ fn g2_an_added_server_has_its_own_approval_policy() {
     assert_json!(shown["requireApproval"], "always-ask");
     assert_eq!(shown["pin"], "block");
     approval_id(&execute(&daemon)["result"]);
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     approval_id(&execute(&daemon)["result"]);
     let shown = change(
         &daemon,
@@ -76,8 +75,7 @@ fn c7_an_added_server_has_its_own_limit() {
     };
     assert!(!limited(&daemon));
     assert!(limited(&daemon));
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert!(limited(&daemon), "it counts on");
     let shown = change(
         &daemon,

@@ -325,8 +325,7 @@ fn l1_a_credential_survives_a_crash_until_it_or_its_server_is_removed() {
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     assert_eq!(account(&daemon, Some("alice")), "alice");
     assert_eq!(users(&daemon), ["alice"]);
     // A changed credential applies from the next call on.

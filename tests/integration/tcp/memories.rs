@@ -101,8 +101,7 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
         let response = call(&daemon, "remember", &arguments);
         assert_json!(response["result"]["success"], true);
     }
-    daemon.kill();
-    let daemon = daemon.again();
+    let daemon = daemon.restart();
     for (query, contents) in [
         ("alice dice", vec!["Alice likes dice"]),
         ("alice", vec!["alice owns a cat", "Alice likes dice"]),
