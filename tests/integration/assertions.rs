@@ -49,7 +49,8 @@ macro_rules! assert_matches {
 /// Asserts that a member of a JSON value, such as `response["result"]["success"]`, is equal to the
 /// expected value.
 macro_rules! assert_json {
-    ($value:ident $([$key:expr])+, $expected:expr $(,)?) => {
-        assert_eq!($value $([$key])+, $expected, "{}", $value)
-    };
+    ($value:ident $([$key:expr])+, $expected:expr $(,)?) => {{
+        let value = &$value;
+        assert_eq!(value $([$key])+, $expected, "{value}");
+    }};
 }
