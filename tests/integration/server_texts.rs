@@ -23,8 +23,6 @@ const MAX_LINE_BYTES: usize = 128 * 1024;
 
 const MAX_EVENT_BYTES: usize = 8 * 1024;
 
-type TextSource = (&'static str, fn(&Value, &str) -> HostileReply);
-
 fn rpc_if(request: &Value, method: &str, members: &str) -> HostileReply {
     match request["method"] == method {
         true => HostileReply::rpc(request, members),
@@ -45,121 +43,79 @@ fn visible(text: &str) -> String {
         .collect()
 }
 
-/// The places of a text in a server's responses. `text` is the beginning of a JSON string.
-const TEXT_SOURCES: [TextSource; 20] = [
-    ("list-error", |request, text| {
-        rpc_if(
-            request,
-            "tools/list",
-            &format!(r#""error":{{"code":-32603,"message":"{text}"}}"#),
-        )
-    }),
-    ("list-data", |request, text| {
-        let error = format!(r#""error":{{"code":-32603,"message":"m","data":"{text}"}}"#);
-        rpc_if(request, "tools/list", &error)
-    }),
-    ("list-odd-error", |request, text| {
-        rpc_if(request, "tools/list", &format!(r#""error":"{text}""#))
-    }),
-    ("hello-error", |request, text| {
-        rpc_if(
-            request,
-            "initialize",
-            &format!(r#""error":{{"code":-32603,"message":"{text}"}}"#),
-        )
-    }),
-    ("hello-versions", |request, text| {
-        let error =
-            format!(r#""error":{{"code":-32022,"message":"m","data":{{"supported":["{text}"]}}}}"#);
-        HostileReply::rpc(request, &error)
-    }),
-    ("hello-version", |request, text| {
-        let result = format!(r#""result":{{"protocolVersion":"{text}","capabilities":{{}}}}"#);
-        rpc_if(request, "initialize", &result)
-    }),
-    ("hello-name", |request, text| {
-        let result = format!(
-            r#""result":{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},
-            "instructions":"{text}","serverInfo":{{"name":"{text}","version":"{text}"}}}}"#
-        );
-        rpc_if(request, "initialize", &result)
-    }),
-    ("hello-text", |request, text| {
-        rpc_if(request, "initialize", &format!(r#""result":"{text}""#))
-    }),
-    ("list-text", |request, text| {
-        rpc_if(request, "tools/list", &format!(r#""result":"{text}""#))
-    }),
-    ("tools-text", |request, text| {
-        rpc_if(
-            request,
-            "tools/list",
-            &format!(r#""result":{{"tools":"{text}"}}"#),
-        )
-    }),
-    ("tools-member", |request, text| {
-        rpc_if(
-            request,
-            "tools/list",
-            &format!(r#""result":{{"tools":{{"{text}":1}}}}"#),
-        )
-    }),
-    ("cursor", |request, text| {
-        let result = format!(r#""result":{{"tools":[],"nextCursor":["{text}"]}}"#);
-        rpc_if(request, "tools/list", &result)
-    }),
-    ("result-type", |request, text| {
-        rpc_if(
-            request,
-            "tools/list",
-            &format!(r#""result":{{"resultType":"{text}"}}"#),
-        )
-    }),
-    ("id", |request, text| {
-        let mut request = request.clone();
-        let text: Value = serde_json::from_str(&format!("\"{text}\"")).unwrap();
-        request["id"] = text;
-        HostileReply::rpc(&request, r#""result":{}"#)
-    }),
-    ("tool-name", |request, text| {
-        let tool = format!(r#"{{"name":"{text}","inputSchema":{{"type":"object"}}}}"#);
-        let odd = format!(r#"{{"name":7,"title":"{text}"}}"#);
-        rpc_if(
-            request,
-            "tools/list",
-            &format!(r#""result":{{"tools":[{tool},{odd},"{text}"]}}"#),
-        )
-    }),
-    ("status-rpc", |request, text| {
-        let unescaped: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
-        let text: String = unescaped.chars().take(9_000).collect();
-        let error = format!(r#""error":{{"code":1,"message":{}}}"#, json!(text));
-        let body = HostileReply::rpc(request, &error).body;
-        http_reply("500 Oh\r\ncontent-type: application/json", body)
-    }),
-    ("status-text", |_, text| {
-        http_reply("502 Oh\r\ncontent-type: text/html", text.to_owned())
-    }),
-    ("content-type", |_, text| {
-        http_reply(
-            &format!("200 OK\r\ncontent-type: text/{}", visible(text)),
-            "x".to_owned(),
-        )
-    }),
-    ("challenge", |_, text| {
-        let challenge = format!(
-            "401 No\r\nwww-authenticate: Bearer error=\"{}\"",
-            visible(text)
-        );
-        http_reply(&challenge, String::new())
-    }),
-    ("no-json", |_, text| {
-        http_reply(
-            "200 OK\r\ncontent-type: application/json",
-            format!("\"{text}\""),
-        )
-    }),
+/// Labels of texts in responses, each with the method and the members of the response. `TEXT`
+/// stands for the text, which is the beginning of a JSON string.
+const RPC_TEXTS: [&str; 13] = [
+    r#"list-error tools/list "error":{"code":-32603,"message":"TEXT"}"#,
+    r#"list-data tools/list "error":{"code":-32603,"message":"m","data":"TEXT"}"#,
+    r#"list-odd-error tools/list "error":"TEXT""#,
+    r#"hello-error initialize "error":{"code":-32603,"message":"TEXT"}"#,
+    r#"hello-version initialize "result":{"protocolVersion":"TEXT","capabilities":{}}"#,
+    r#"hello-name initialize "result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"instructions":"TEXT","serverInfo":{"name":"TEXT","version":"TEXT"}}"#,
+    r#"hello-text initialize "result":"TEXT""#,
+    r#"list-text tools/list "result":"TEXT""#,
+    r#"tools-text tools/list "result":{"tools":"TEXT"}"#,
+    r#"tools-member tools/list "result":{"tools":{"TEXT":1}}"#,
+    r#"cursor tools/list "result":{"tools":[],"nextCursor":["TEXT"]}"#,
+    r#"result-type tools/list "result":{"resultType":"TEXT"}"#,
+    r#"tool-name tools/list "result":{"tools":[{"name":"TEXT","inputSchema":{"type":"object"}},{"name":7,"title":"TEXT"},"TEXT"]}"#,
 ];
+
+/// Labels of texts in responses to every request.
+const OTHER_TEXTS: [&str; 7] = [
+    "hello-versions",
+    "id",
+    "status-rpc",
+    "status-text",
+    "content-type",
+    "challenge",
+    "no-json",
+];
+
+const TEXTS: usize = RPC_TEXTS.len() + OTHER_TEXTS.len();
+
+/// Returns the label, the method and the members.
+fn words(source: &'static str) -> [&'static str; 3] {
+    let mut words = source.splitn(3, ' ');
+    std::array::from_fn(|_| words.next().unwrap())
+}
+
+fn reply(label: &str, request: &Value, text: &str) -> HostileReply {
+    let mut texts = RPC_TEXTS.into_iter().map(words);
+    if let Some([_, method, members]) = texts.find(|[name, ..]| *name == label) {
+        return rpc_if(request, method, &members.replace("TEXT", text));
+    }
+    let unescaped: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+    match label {
+        "hello-versions" => {
+            let data = format!(r#"{{"supported":["{text}"]}}"#);
+            let error = format!(r#""error":{{"code":-32022,"message":"m","data":{data}}}"#);
+            HostileReply::rpc(request, &error)
+        }
+        "id" => HostileReply::rpc(&json!({"id": unescaped}), r#""result":{}"#),
+        "status-rpc" => {
+            let message: String = unescaped.chars().take(9_000).collect();
+            let error = format!(r#""error":{{"code":1,"message":{}}}"#, json!(message));
+            let body = HostileReply::rpc(request, &error).body;
+            http_reply("500 Oh\r\ncontent-type: application/json", body)
+        }
+        "status-text" => http_reply("502 Oh\r\ncontent-type: text/html", text.to_owned()),
+        "content-type" => {
+            let head = format!("200 OK\r\ncontent-type: text/{}", visible(text));
+            http_reply(&head, "x".to_owned())
+        }
+        "challenge" => {
+            let challenge = format!("Bearer error=\"{}\"", visible(text));
+            let head = format!("401 No\r\nwww-authenticate: {challenge}");
+            http_reply(&head, String::new())
+        }
+        "no-json" => {
+            let head = "200 OK\r\ncontent-type: application/json";
+            http_reply(head, format!("\"{text}\""))
+        }
+        other => panic!("no text is called {other}"),
+    }
+}
 
 /// The events that arrive within two seconds, each with its size, and the id of the first.
 fn events(socket: &Path, last_id: Option<&str>, work: impl FnOnce()) -> (Vec<String>, String) {
@@ -191,11 +147,12 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
     // The text differs in each response, as a repeated failure is logged once.
     static COUNT: AtomicU64 = AtomicU64::new(0);
     for long in ["\\u001b[2J\\n", "x", "ü"] {
-        let servers = TEXT_SOURCES.iter().map(|(label, reply)| {
+        let labels = RPC_TEXTS.into_iter().map(|text| words(text)[0]);
+        let servers = labels.chain(OTHER_TEXTS).map(|label| {
             let url = hostile_server::start(move |request| {
                 let count = COUNT.fetch_add(1, Ordering::SeqCst);
                 let text = format!("{count} {}", long.repeat(1_500_000 / long.len()));
-                reply(request, &text)
+                reply(label, request, &text)
             });
             detected_entry(label, &url, "")
         });
@@ -220,7 +177,7 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
                 let timeout = Duration::from_secs(120);
                 let response = http::send_within(socket, "GET", path, "", b"", timeout);
                 let size = response.body.len();
-                let max = TEXT_SOURCES.len() * MAX_BYTES_OF_SERVER + 64 * 1024;
+                let max = TEXTS * MAX_BYTES_OF_SERVER + 64 * 1024;
                 assert!(size < max, "{path}: {size} bytes");
                 let response = response.json();
                 let unavailable = response["unavailable_servers"].as_array();
@@ -235,7 +192,7 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
             }
         });
         let statuses = lines.iter().filter(|line| *line == "event: server.status");
-        assert!(statuses.count() >= TEXT_SOURCES.len(), "{}", lines.len());
+        assert!(statuses.count() >= TEXTS, "{}", lines.len());
         for line in &lines {
             assert!(line.len() < MAX_EVENT_BYTES + 100, "{}", line.len());
         }
