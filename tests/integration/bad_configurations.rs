@@ -397,18 +397,8 @@ impl ClosedSidecar {
 
     /// Sends SIGHUP, and waits until the sidecar has read the configuration.
     fn reload(&self) -> usize {
-        let rejected = || {
-            self.daemon
-                .log()
-                .matches("Rejected the new configuration")
-                .count()
-        };
-        let applied = || {
-            self.daemon
-                .log()
-                .matches("Reloaded the configuration")
-                .count()
-        };
+        let rejected = || self.daemon.count_logged("Rejected the new configuration");
+        let applied = || self.daemon.count_logged("Reloaded the configuration");
         let before = rejected() + applied();
         self.daemon.signal(Signal::SIGHUP);
         eventually("the sidecar has read the file", || {

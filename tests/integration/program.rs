@@ -250,6 +250,11 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
+    /// Returns how often the log contains the text.
+    pub fn count_logged(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+
     /// Returns a memory size of the process, such as `VmRSS`, in bytes: proc_pid_status(5).
     pub fn memory_bytes(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());

@@ -1,18 +1,13 @@
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout};
 use crate::workers::Worker;
-
-fn file(daemon: &Daemon) -> PathBuf {
-    daemon.config_path()
-}
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {
     let entry = |(label, server): &(&str, &McpServer)| detected_entry(label, &server.url, "");
@@ -25,9 +20,15 @@ fn names(client: &Client) -> Vec<String> {
 }
 
 fn reloads(daemon: &Daemon) -> usize {
-    let log = daemon.log();
-    log.matches("Reloaded the configuration").count()
-        + log.matches("Rejected the new configuration").count()
+    daemon.count_logged("Reloaded the configuration")
+        + daemon.count_logged("Rejected the new configuration")
+}
+
+/// Writes the file, and waits until the daemon has noticed and applied the change.
+pub fn rewrite(daemon: &Daemon, toml: &str) {
+    let before = reloads(daemon);
+    std::fs::write(daemon.config_path(), toml).unwrap();
+    eventually("the file is applied", || reloads(daemon) > before);
 }
 
 /// Writes the file, sends SIGHUP, and waits until the daemon has read the file.
@@ -35,22 +36,14 @@ pub fn reload(daemon: &Daemon, toml: &str) {
     let before = reloads(daemon);
     // Without a new last line, a file from which lines were removed looks like an unfinished write.
     let toml = format!("{toml}\n# Change {before}.\n");
-    std::fs::write(file(daemon), toml).unwrap();
+    std::fs::write(daemon.config_path(), toml).unwrap();
     daemon.signal(Signal::SIGHUP);
     eventually("the file is looked at", || reloads(daemon) > before);
 }
 
-fn echo() -> Value {
-    json!([{"name": "echo", "inputSchema": {"type": "object"}}])
-}
-
 #[test]
 fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
-    let (unchanged, gone, new) = (
-        McpServer::start(echo()),
-        McpServer::start(echo()),
-        McpServer::start(echo()),
-    );
+    let (unchanged, gone, new) = (McpServer::echo(), McpServer::echo(), McpServer::echo());
     let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]), &[]);
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"gone_echo".to_owned()));
@@ -91,7 +84,7 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
 
 #[test]
 fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
-    let server = McpServer::start(echo());
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"far_echo".to_owned()));
@@ -144,11 +137,11 @@ fn settings_that_need_a_restart_are_reported() {
 
 #[test]
 fn a_changed_file_is_loaded_without_a_signal() {
-    let server = McpServer::start(echo());
+    let server = McpServer::echo();
     let daemon = Daemon::with_config("", &[]);
     let client = Client::new(&daemon.socket);
     assert!(!names(&client).contains(&"far_echo".to_owned()));
-    std::fs::write(file(&daemon), servers(&[("far", &server)])).unwrap();
+    std::fs::write(daemon.config_path(), servers(&[("far", &server)])).unwrap();
     eventually("the server is there", || {
         names(&client).contains(&"far_echo".to_owned())
     });
@@ -261,7 +254,7 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
 
 #[test]
 fn running_calls_finish_with_their_original_configuration() {
-    let server = McpServer::start(echo());
+    let server = McpServer::echo();
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
     let socket = daemon.socket.clone();
     let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -292,7 +285,7 @@ fn h2_a_changed_models_file_is_read_again() {
     let provider = "[[providers]]\nname = \"p\"\nbase_url = \"http://127.0.0.1:9\"\n";
     let model = |id: &str| format!("[[models]]\nid = \"{id}\"\nprovider = \"p\"\n");
     let daemon = Daemon::with_config(provider, &[]);
-    let main = file(&daemon);
+    let main = daemon.config_path();
     let models = main.with_file_name("models.toml");
     std::fs::write(&models, model("one")).unwrap();
     reload(

@@ -209,7 +209,7 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
                 line.len()
             );
         }
-        let failures = daemon.log().matches("Failed to list MCP tools").count();
+        let failures = daemon.count_logged("Failed to list MCP tools");
         assert!(failures >= 10, "{failures}");
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http::{free_address, send_with_token};
 use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
+use crate::reload::rewrite;
 
 /// Runs the command, which does not know the daemon's socket.
 pub fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -77,12 +78,8 @@ fn l3_a_token_grants_its_scope_until_it_is_revoked() {
     assert_eq!(all(&admin), [200, 200, 200]);
     assert_eq!(status(address, &runner, LIST), 401);
     // A changed configuration does not affect stored tokens unless it disables them.
-    let file = daemon.config_path();
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{text}[executor]\nmax_concurrent = 2\n")).unwrap();
-    eventually("the file is taken up", || {
-        daemon.log().contains("Reloaded the configuration")
-    });
+    let text = std::fs::read_to_string(daemon.config_path()).unwrap();
+    rewrite(&daemon, &format!("{text}[executor]\nmax_concurrent = 2\n"));
     assert_eq!(all(&admin), [200, 200, 200]);
 }
 

@@ -9,6 +9,7 @@ use super::{add, ask, call, change, names, servers, tools};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
+use crate::reload::rewrite;
 
 #[test]
 fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
@@ -211,11 +212,7 @@ fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(call(&daemon, "far_echo"));
-    let file = daemon.config_path();
-    std::fs::write(file, "[executor]\nmax_concurrent = 2\n").unwrap();
-    eventually("the file is taken up", || {
-        daemon.log().contains("Reloaded the configuration")
-    });
+    rewrite(&daemon, "[executor]\nmax_concurrent = 2\n");
     assert!(call(&daemon, "far_echo"));
     assert_eq!(far.count("initialize"), 1);
 }

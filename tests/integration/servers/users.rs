@@ -13,6 +13,7 @@ use crate::approvals::{approval_id, decide};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout, vault};
+use crate::reload::rewrite;
 use crate::routes::mcp::{Session, last, stateless};
 
 const ALICE: &str = "alice-alice-alice-alice";
@@ -163,25 +164,15 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         denied(&daemon, &far, Some("carol")),
         "'carol' has no credential"
     );
-    let list = http::get_with(
-        &daemon.socket,
-        "/api/v1/tools/",
-        &user_header(Some("carol")),
-    )
-    .json();
+    let carol = user_header(Some("carol"));
+    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &carol).json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
     // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
-        let target = "/api/v1/tools/batch-execute";
-        http::post_with(
-            &daemon.socket,
-            target,
-            &user_header(user),
-            batch.to_string(),
-        )
-        .json()
+        let (target, header) = ("/api/v1/tools/batch-execute", user_header(user));
+        http::post_with(&daemon.socket, target, &header, batch.to_string()).json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -763,15 +754,9 @@ fn l1_a_real_server_behind_bearer_tokens() {
     give(&daemon, "alice", "let-me-in");
     give(&daemon, "mallory", "let-me-in-too");
     let sum = |user: &str| {
-        let body = json!({"a": 2, "b": 40}).to_string();
+        let header = user_header(Some(user));
         let target = "/api/v1/tools/execute/far_add";
-        http::post_with(
-            &daemon.socket,
-            target,
-            &user_header(Some(user)),
-            body.as_bytes(),
-        )
-        .json()
+        http::post_with(&daemon.socket, target, &header, r#"{"a": 2, "b": 40}"#).json()
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -801,11 +786,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));
     // The change is loaded like every change of the file.
-    let file = daemon.config_path();
-    std::fs::write(&file, config("shared")).unwrap();
-    eventually("the file is taken up", || {
-        daemon.log().contains("Reloaded the configuration")
-    });
+    rewrite(&daemon, &config("shared"));
     assert_eq!(call(&daemon, Some("alice"), "far_echo")["success"], false);
     let program =
         "[[mcp_servers]]\nlabel = \"far\"\ncommand = \"true\"\ncredential = \"per_user\"\n";
