@@ -36,11 +36,17 @@ fn discover(daemon: &Daemon) {
     Client::new(&daemon.socket).list_tools(None).unwrap();
 }
 
+/// Starts a server and a daemon that has listed the server's tools.
+fn start(timeout_ms: u32) -> (McpServer, Daemon) {
+    let server = McpServer::echo();
+    let daemon = Daemon::with_config(&config(&server, timeout_ms), &[]);
+    discover(&daemon);
+    (server, daemon)
+}
+
 #[test]
 fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
-    discover(&daemon);
+    let (server, mut daemon) = start(5_000);
     let arguments = json!({"a": 1, "b": 2});
     let first = post(
         &daemon.socket,
@@ -118,9 +124,7 @@ fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
 
 #[test]
 fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
-    let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, 3_000), &[]);
-    discover(&daemon);
+    let (server, daemon) = start(3_000);
     server.set_mood(Mood::Asleep);
     let socket = daemon.socket.clone();
     let first =
@@ -167,9 +171,7 @@ fn an_expired_key_does_not_run_twice_concurrently() {
 
 #[test]
 fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, 60_000), &[]);
-    discover(&daemon);
+    let (server, mut daemon) = start(60_000);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
     let _caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
@@ -449,9 +451,7 @@ fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
 
 #[test]
 fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
-    discover(&daemon);
+    let (server, mut daemon) = start(5_000);
     let key = "idempotency-key: b\r\n";
     let wrong = json!({"id": "2", "name": "calculator", "arguments": {"expression": 7}});
     let batch = json!({"calls": [
@@ -509,9 +509,7 @@ fn an_empty_batch_with_a_key_has_an_empty_response() {
 
 #[test]
 fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, 30_000), &[]);
-    discover(&daemon);
+    let (server, mut daemon) = start(30_000);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: b\r\n";
     let batch = json!({"mode": "sequential", "calls": [
@@ -575,9 +573,7 @@ fn invalid_keys_and_keys_without_a_store_are_rejected() {
 fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
     const CALLERS: usize = 4;
     const KEYS: usize = 30;
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, 5_000), &[]);
-    discover(&daemon);
+    let (server, mut daemon) = start(5_000);
     let socket = daemon.socket.clone();
     let answered = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..CALLERS)

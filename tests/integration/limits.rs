@@ -90,17 +90,9 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
 
 #[test]
 fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
-    let tools = json!([{"name": "echo", "inputSchema": {"type": "object"}}]);
-    let (far, near) = (McpServer::start(tools.clone()), McpServer::start(tools));
-    let server = |label: &str, server: &McpServer| {
-        let url = &server.url;
-        server_entry(label, url, "")
-    };
-    let toml = format!(
-        "[executor]\ntimeout_ms = 15000\n{}max_concurrent = 2\n{}",
-        server("far", &far),
-        server("near", &near)
-    );
+    let (far, near) = (McpServer::echo(), McpServer::echo());
+    let toml = server_entry("far", &far.url, "max_concurrent = 2")
+        + &server_entry("near", &near.url, "[executor]\ntimeout_ms = 15000");
     let daemon = Daemon::with_config(&toml, &[]);
     Client::new(&daemon.socket).list_tools(None).unwrap();
     far.set_mood(Mood::Asleep);

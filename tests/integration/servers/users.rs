@@ -105,6 +105,15 @@ fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
     names.filter(|name| name.starts_with("far_")).collect()
 }
 
+/// Starts a server with credentials of Alice and Bob.
+fn with_users() -> (McpServer, Daemon) {
+    let (far, daemon) = (far(), with_vault());
+    add(&daemon, &server(&far, "per_user"));
+    give(&daemon, "alice", ALICE);
+    give(&daemon, "bob", BOB);
+    (far, daemon)
+}
+
 #[test]
 fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     let (far, daemon) = (far(), with_vault());
@@ -191,10 +200,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
 
 #[test]
 fn l1_mcp_clients_have_the_tools_of_their_user() {
-    let (far, daemon) = (far(), with_vault());
-    add(&daemon, &server(&far, "per_user"));
-    give(&daemon, "alice", ALICE);
-    give(&daemon, "bob", BOB);
+    let (far, daemon) = with_users();
     for (user, own, others) in [
         ("alice", "files_of_alice", "files_of_bob"),
         ("bob", "files_of_bob", "files_of_alice"),
@@ -287,10 +293,7 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
 
 #[test]
 fn l1_a_cached_result_belongs_to_its_user_and_credential() {
-    let (far, daemon) = (far(), with_vault());
-    add(&daemon, &server(&far, "per_user"));
-    give(&daemon, "alice", ALICE);
-    give(&daemon, "bob", BOB);
+    let (far, daemon) = with_users();
     let fresh = |user: &str| {
         let result = call(&daemon, Some(user), "far_fresh")["result"].clone();
         let account = result["data"]["structuredContent"]["account"].clone();
