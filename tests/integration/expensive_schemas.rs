@@ -86,10 +86,9 @@ fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
 }
 
 fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
-    let entries = servers.iter().map(|(label, server)| {
-        let url = &server.url;
-        server_entry(label, url, "")
-    });
+    let entries = servers
+        .iter()
+        .map(|(label, server)| server_entry(label, &server.url, ""));
     let settings = "[mcp]\ndiscovery_timeout_ms = 120000\n";
     let daemon = Daemon::with_config(&(settings.to_owned() + &entries.collect::<String>()), &[]);
     eventually("the daemon is ready", || {

@@ -24,8 +24,7 @@ fn tools_of(names: &[&str]) -> Value {
 }
 
 fn entry(label: &str, server: &McpServer, more: &str) -> String {
-    let url = &server.url;
-    server_entry(label, url, more)
+    server_entry(label, &server.url, more)
 }
 
 /// Returns the tools of servers as pairs of name and label.

@@ -9,7 +9,7 @@ use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Repl
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::mcp_server::{McpServer, detected_entry};
+use crate::mcp_server::{McpServer, detected_entry, server_entry};
 use crate::program::eventually;
 use crate::routes::mcp::ask;
 use crate::sidecar::Sidecar;
@@ -53,14 +53,10 @@ fn text(value: &Value) -> String {
         .to_owned()
 }
 
-fn entry(label: &str, url: &str, more: &str) -> String {
-    detected_entry(label, url, more)
-}
-
 /// Returns a working server and its part of the configuration.
 fn sibling() -> (McpServer, String) {
     let server = McpServer::echo();
-    let entry = entry("well", &server.url, "transport = \"streamable_http\"");
+    let entry = server_entry("well", &server.url, "");
     (server, entry)
 }
 
@@ -127,7 +123,7 @@ async fn e9_the_next_call_reconnects_to_a_restarted_server() {
         let Some(mut peer) = Peer::start(name) else {
             return;
         };
-        let sidecar = Sidecar::with_config(&entry("far", &peer.url, ""));
+        let sidecar = Sidecar::with_config(&detected_entry("far", &peer.url, ""));
         for (interface, call) in INTERFACES {
             for kills in [false, true] {
                 let before = call(&sidecar.socket, "far_echo", &arguments);
@@ -150,7 +146,7 @@ async fn e9_the_next_call_reconnects_to_a_restarted_server() {
 async fn e9_a_lost_session_is_replaced_within_the_call() {
     for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
         let server = FakeMcp::start(dialect);
-        let entry = entry("far", &server.url, "transport = \"streamable_http\"");
+        let entry = server_entry("far", &server.url, "");
         let sidecar = Sidecar::with_config(&entry);
         for (interface, call) in INTERFACES {
             call(&sidecar.socket, "far_roll", &json!({})).unwrap();
@@ -183,7 +179,7 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
         "transport = \"streamable_http\"\ntimeout_ms = {}",
         DEADLINE.as_millis()
     );
-    let sidecar = Sidecar::with_config(&(entry("hung", &server.url, &more) + &well));
+    let sidecar = Sidecar::with_config(&(detected_entry("hung", &server.url, &more) + &well));
     // All servers are known and connected.
     for (_, call) in INTERFACES {
         call(&sidecar.socket, "hung_echo", &json!({"hang": false})).unwrap();
@@ -270,7 +266,7 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     })
     .await;
     let (_well, well) = sibling();
-    let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
+    let entry = server_entry("liar", &server.url, "");
     let sidecar = Sidecar::with_config(&(entry + &well));
     for (lie, code, _) in lies() {
         for (interface, call) in INTERFACES {
@@ -294,7 +290,7 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
 async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     let server = FaultServer::start(honest).await;
     let (_well, well) = sibling();
-    let entry = entry("liar", &server.url, "transport = \"streamable_http\"");
+    let entry = server_entry("liar", &server.url, "");
     let sidecar = Sidecar::with_config(&(entry + &well));
     let broken = json!({"n": "one"});
     for (interface, call) in INTERFACES {

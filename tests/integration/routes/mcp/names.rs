@@ -48,8 +48,7 @@ fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
 }
 
 fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
-    let url = &server.url;
-    server_entry(label, url, more)
+    server_entry(label, &server.url, more)
 }
 
 fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
