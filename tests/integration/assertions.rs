@@ -2,34 +2,46 @@
 
 /// Asserts that a text contains each of the parts.
 macro_rules! assert_contains {
-    ($text:expr, $($part:expr),+ $(,)?) => {{
-        let text = &$text;
-        $(assert!(text.contains($part), "{text}");)+
-    }};
+    ($text:expr, $($part:expr),+ $(,)?) => {
+        match &$text {
+            text => {
+                $(assert!(text.contains($part), "{text}");)+
+            }
+        }
+    };
 }
 
 /// Asserts that a text contains none of the parts.
 macro_rules! assert_lacks {
-    ($text:expr, $($part:expr),+ $(,)?) => {{
-        let text = &$text;
-        $(assert!(!text.contains($part), "{text}");)+
-    }};
+    ($text:expr, $($part:expr),+ $(,)?) => {
+        match &$text {
+            text => {
+                $(assert!(!text.contains($part), "{text}");)+
+            }
+        }
+    };
 }
 
 /// Asserts that a text starts with the part.
 macro_rules! assert_starts_with {
-    ($text:expr, $part:expr $(,)?) => {{
-        let text = &$text;
-        assert!(text.starts_with($part), "{text}");
-    }};
+    ($text:expr, $part:expr $(,)?) => {
+        match &$text {
+            text => {
+                assert!(text.starts_with($part), "{text}");
+            }
+        }
+    };
 }
 
 /// Asserts that a text ends with the part.
 macro_rules! assert_ends_with {
-    ($text:expr, $part:expr $(,)?) => {{
-        let text = &$text;
-        assert!(text.ends_with($part), "{text}");
-    }};
+    ($text:expr, $part:expr $(,)?) => {
+        match &$text {
+            text => {
+                assert!(text.ends_with($part), "{text}");
+            }
+        }
+    };
 }
 
 /// Asserts that a value matches a pattern. A third argument, such as `"{case}"`, is printed before

@@ -6,7 +6,7 @@ use std::path::Path;
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use crate::http::{self, Reply, post_with, send};
+use crate::http::{self, Reply, post_with};
 use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;

@@ -2,7 +2,7 @@
 //! terminal that shows the log.
 
 use std::fs::Permissions;
-use std::io::{BufRead, Read, Write};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};

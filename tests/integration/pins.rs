@@ -198,7 +198,7 @@ fn a_renamed_tool_is_a_changed_tool() {
         server.set_tools(json!([named(name, text), forecast()]));
         look_again(&daemon, &server);
         let offered = names(&daemon);
-        assert_lacks!(offered, &format!("far_{name}"));
+        assert!(!offered.contains(&format!("far_{name}")), "{offered:?}");
         // An unlike tool is new, and accepted.
         assert!(offered.contains(&"far_forecast".to_owned()), "{offered:?}");
         let path = format!("/api/v1/tools/execute/far_{name}");

@@ -61,7 +61,7 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_message_is_streamed_in_anthropics_events() {
-    let (llm, daemon) = start([
+    let (_llm, daemon) = start([
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#),
         LlmResponse::text("It is 42.").costing(20, 3),
     ])
@@ -93,7 +93,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!(end["usage"]["output_tokens"], 3);
 
     let broken = LlmResponse::text("It").with(LlmFault::Truncated);
-    let (llm, daemon) = start([broken]).await;
+    let (_llm, daemon) = start([broken]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     let (name, error) = super::events(&unchunked(&reply.body)).pop().unwrap();
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));

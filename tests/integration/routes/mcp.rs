@@ -26,7 +26,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::http::{Reply, begin, post_with, send};
+use crate::http::{Reply, begin, post_with};
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
