@@ -284,9 +284,7 @@ fn g3_a_stopping_sidecar_releases_waiting_callers() {
 #[test]
 fn the_beginning_of_an_id_names_a_pending_approval() {
     let daemon = Daemon::with_config(ALWAYS, &[]);
-    let socket = daemon.socket.to_str().unwrap();
-    let approvals =
-        |command: &str, id: &str| run(&["approvals", "--socket", socket, command, id], &[]);
+    let approvals = |command: &str, id: &str| daemon.run(&["approvals", command, id]);
     let ids = ["1 + 1", "2 + 2"].map(|sum| request_approval(&daemon.socket, "alice", sum));
     let common = ids[0]
         .bytes()
@@ -360,7 +358,7 @@ fn g3_only_a_call_that_needs_an_approval_names_the_command_for_it() {
     assert_contains!(call(), "(approval_required)", "approve the call with");
     let approvals = http::get(&daemon.socket, "/api/v1/approvals").json();
     let id = approvals["approvals"][0]["id"].as_str().unwrap();
-    success(&run(&["approvals", "--socket", socket, "deny", id], &[]));
+    success(&daemon.run(&["approvals", "deny", id]));
     let denied = call();
     assert_contains!(denied, "(denied)");
     assert_lacks!(denied, "approve the call with");

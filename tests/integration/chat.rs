@@ -514,8 +514,7 @@ async fn invalid_requests_are_rejected_with_a_message() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pillion_chat_shows_calls_as_they_run() {
     let (_llm, daemon) = start([calculator(), LlmResponse::text("It is \u{1b}[2J42.")]).await;
-    let socket = daemon.socket.to_str().unwrap();
-    let output = run(&["chat", "--socket", socket, "What is 6 * 7?"], &[]);
+    let output = daemon.run(&["chat", "What is 6 * 7?"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(stdout(&output), "It is [2J42.\n");
     assert_eq!(
@@ -532,8 +531,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
     let daemon = Daemon::with_config(&config(&llm, more), &[]);
-    let socket = daemon.socket.to_str().unwrap();
-    let message = failure(&run(&["chat", "--socket", socket, "Go"], &[]), 1);
+    let message = failure(&daemon.run(&["chat", "Go"]), 1);
     let word_after = |words: &str| {
         let rest = message
             .split_once(words)
@@ -544,6 +542,6 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     let (approval, id) = (word_after("approvals approve "), word_after("--resume "));
     let approved = daemon.run(&["approvals", "approve", &approval]);
     assert!(approved.status.success(), "{approved:?}");
-    let output = run(&["chat", "--socket", socket, "--resume", &id], &[]);
+    let output = daemon.run(&["chat", "--resume", &id]);
     assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");
 }

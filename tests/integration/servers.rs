@@ -13,6 +13,7 @@ use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
+use crate::mcp_server::McpServer;
 use crate::program::Daemon;
 
 const SERVERS: &str = "/api/v1/servers";
@@ -35,6 +36,14 @@ fn add(daemon: &Daemon, server: &Value) -> Value {
     let id = shown["id"].as_str().unwrap();
     assert_contains!(reply.head, &format!("location: {SERVERS}/{id}"));
     shown
+}
+
+/// Starts a server, and a daemon to which the server is added as `far`.
+fn with_echo() -> (McpServer, Daemon) {
+    let far = McpServer::echo();
+    let daemon = Daemon::start();
+    add(&daemon, &json!({"name": "far", "url": far.url}));
+    (far, daemon)
 }
 
 /// Changes a server, which has to succeed. Returns the server.

@@ -89,8 +89,7 @@ async fn h7_a_chat_is_free_again_after_its_sidecar_was_killed() {
 async fn h7_an_answered_chat_prints_its_answer_again() {
     let (_llm, daemon) = start([LlmResponse::text("It is 42.")]).await;
     let response = chat(&daemon.socket, "", &json!({"message": "What is 6 * 7?"}));
-    let socket = daemon.socket.to_str().unwrap();
     let id = response["id"].as_str().unwrap();
-    let output = run(&["chat", "--socket", socket, "--resume", id], &[]);
+    let output = daemon.run(&["chat", "--resume", id]);
     assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");
 }

@@ -18,7 +18,7 @@ use pillion_mcp_client::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient, McpError,
     McpErrorKind, OAuthError, PromptFuture, ServerConfig, TransportKind,
 };
-use pillion_testkit::{FakeOAuth, Recorded};
+use pillion_testkit::{FakeOAuth, OAuthRules, Recorded};
 use serde_json::{Value, json};
 
 use super::{config, roll};
@@ -98,6 +98,14 @@ fn oauth(server: &FakeOAuth, settings: &Value) -> ServerConfig {
     let mut config = config(&server.url, TransportKind::PostSse);
     config.authentication = serde_json::from_value(authentication).unwrap();
     config
+}
+
+/// Starts a server with these rules, and a client of a user who consents.
+async fn consenting(rules: OAuthRules) -> (FakeOAuth, Arc<Consenting>, McpClient) {
+    let server = FakeOAuth::start(rules).await;
+    let person = Consenting::new();
+    let client = asking(&server, &person);
+    (server, person, client)
 }
 
 /// Returns a client that registers itself and uses this prompt.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, names, servers, tools};
+use super::{add, ask, call, change, names, servers, tools, with_echo};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
@@ -208,9 +208,7 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
 
 #[test]
 fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
-    let far = McpServer::echo();
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, daemon) = with_echo();
     assert!(call(&daemon, "far_echo"));
     rewrite(&daemon, "[executor]\nmax_concurrent = 2\n");
     assert!(call(&daemon, "far_echo"));
@@ -219,9 +217,7 @@ fn f2_a_reload_of_the_file_keeps_the_servers_of_the_store() {
 
 #[test]
 fn f2_a_successor_has_the_servers_of_its_predecessor() {
-    let far = McpServer::echo();
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, daemon) = with_echo();
     let next = daemon.successor();
     assert!(call(&next, "far_echo"));
     assert_eq!(names(&next), ["far"]);

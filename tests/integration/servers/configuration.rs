@@ -1,7 +1,7 @@
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{add, ask, names, rejection, servers};
+use super::{add, ask, names, rejection, servers, with_echo};
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::Daemon;
@@ -220,9 +220,7 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
 
 #[test]
 fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
-    let far = McpServer::echo();
-    let mut daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, mut daemon) = with_echo();
     daemon.kill();
     let file = daemon.config_path();
     let other = McpServer::echo();

@@ -1,7 +1,7 @@
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
-use super::{add, ask, call, change, rejection, servers, tools};
+use super::{add, ask, call, change, rejection, servers, tools, with_echo};
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::Daemon;
 
@@ -32,9 +32,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
 
 #[test]
 fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
-    let far = McpServer::echo();
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
+    let (far, daemon) = with_echo();
     assert!(call(&daemon, "far_echo"));
     let shown = change(&daemon, "POST", "/far/disconnect", &Value::Null);
     assert_json!(shown["status"], "disconnected");

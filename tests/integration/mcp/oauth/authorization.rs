@@ -9,14 +9,14 @@ use pillion_mcp_client::{McpClient, OAuthError, TransportKind};
 use pillion_testkit::{FakeOAuth, OAuthRules};
 use serde_json::json;
 
-use super::{Consenting, REDIRECT_URI, asking, issuer, oauth, oauth_error, parameter, redirect};
+use super::{
+    Consenting, REDIRECT_URI, asking, consenting, issuer, oauth, oauth_error, parameter, redirect,
+};
 use super::{roll, token};
 
 #[tokio::test]
 async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::default()).await;
     roll(&client).await.unwrap();
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 1);
@@ -33,9 +33,7 @@ async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
 
 #[tokio::test]
 async fn e8_concurrent_calls_share_one_authorization() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::default()).await;
     let calls = (0..30).map(|_| {
         let client = client.clone();
         tokio::spawn(async move { roll(&client).await })
@@ -184,14 +182,12 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
 
 #[tokio::test]
 async fn scopes_accumulate_when_a_server_requires_more() {
-    let server = FakeOAuth::start(OAuthRules {
+    let (server, person, client) = consenting(OAuthRules {
         scope: Some("read".to_owned()),
         call_scope: Some("write".to_owned()),
         ..OAuthRules::default()
     })
     .await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 2);
     let forms = server.token_requests();

@@ -7,7 +7,7 @@ use pillion_mcp_client::{McpClient, OAuthError};
 use pillion_testkit::{FakeOAuth, Fault, OAuthRules};
 use serde_json::json;
 
-use super::{Consenting, asking, oauth, oauth_error, roll, token};
+use super::{Consenting, asking, consenting, oauth, oauth_error, roll, token};
 
 const JSON: &str = "application/json";
 const METADATA: &str = "/.well-known/oauth-authorization-server";
@@ -171,9 +171,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
 
 #[tokio::test]
 async fn a_lost_client_registration_is_repeated() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, _person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     // Like after a restart of a server that stores everything in memory.
     server.revoke();

@@ -5,18 +5,16 @@ use std::time::Duration;
 use pillion_mcp_client::ErrorClass;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 
-use super::{Consenting, asking, roll, token};
+use super::{Consenting, consenting, roll, token};
 
 #[tokio::test]
 async fn an_expired_token_is_refreshed_once_for_all_calls() {
-    let server = FakeOAuth::start(OAuthRules {
+    let (server, person, client) = consenting(OAuthRules {
         expires_in: Some(1),
         token_delay: Duration::from_millis(100),
         ..OAuthRules::refreshing()
     })
     .await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
     roll(&client).await.unwrap();
     server.change(|rules| rules.expires_in = Some(3600));
     tokio::time::sleep(Duration::from_millis(1100)).await;
@@ -39,9 +37,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
 
 #[tokio::test]
 async fn a_revoked_token_is_refreshed_and_the_call_retried() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     server.revoke();
     let calls = (0..10).map(|_| {
@@ -60,9 +56,7 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
 
 #[tokio::test]
 async fn a_rejected_refresh_token_starts_a_new_authorization() {
-    let server = FakeOAuth::start(OAuthRules::refreshing()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     server.revoke();
     server.revoke_refresh_tokens();
@@ -74,9 +68,7 @@ async fn a_rejected_refresh_token_starts_a_new_authorization() {
 
 #[tokio::test]
 async fn a_server_that_rejects_every_token_is_not_retried_endlessly() {
-    let server = FakeOAuth::start(OAuthRules::default()).await;
-    let person = Consenting::new();
-    let client = asking(&server, &person);
+    let (server, person, client) = consenting(OAuthRules::default()).await;
     roll(&client).await.unwrap();
     server.change(|rules| {
         let challenge = [("WWW-Authenticate", "Bearer error=\"invalid_token\"")];
