@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
@@ -22,6 +23,31 @@ fn names(client: &Client) -> Vec<String> {
 fn reloads(daemon: &Daemon) -> usize {
     daemon.count_logged("Reloaded the configuration")
         + daemon.count_logged("Rejected the new configuration")
+}
+
+/// Calls `far_echo` in a loop, where every call has to succeed, during ten changes. Waits for a call
+/// after each change.
+pub fn calls_succeed_during(socket: &Path, change: impl Fn(usize)) {
+    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let caller = scope.spawn(|| {
+            let client = Client::new(socket);
+            while !stop.load(Ordering::Relaxed) {
+                let response = client.execute("far_echo", &json!({}), &Caller::default());
+                assert!(response.unwrap().is_success());
+                calls.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for number in 1..=10 {
+            let before = calls.load(Ordering::Relaxed);
+            change(number);
+            eventually("calls go on", || {
+                caller.is_finished() || calls.load(Ordering::Relaxed) > before
+            });
+        }
+        stop.store(true, Ordering::Relaxed);
+        caller.join().unwrap();
+    });
 }
 
 /// Writes the file, and waits until the daemon has noticed and applied the change.
@@ -256,27 +282,9 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
 fn running_calls_finish_with_their_original_configuration() {
     let server = McpServer::echo();
     let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
-    let socket = daemon.socket.clone();
-    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| {
-            let client = Client::new(&socket);
-            while !stop.load(Ordering::Relaxed) {
-                let response = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(response.unwrap().is_success());
-                calls.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        for limit in 1..=10 {
-            let limit = format!("[executor]\nmax_concurrent = {limit}\n");
-            let before = calls.load(Ordering::Relaxed);
-            reload(&daemon, &(limit + &servers(&[("far", &server)])));
-            eventually("calls go on", || {
-                caller.is_finished() || calls.load(Ordering::Relaxed) > before
-            });
-        }
-        stop.store(true, Ordering::Relaxed);
-        caller.join().unwrap();
+    calls_succeed_during(&daemon.socket, |limit| {
+        let limit = format!("[executor]\nmax_concurrent = {limit}\n");
+        reload(&daemon, &(limit + &servers(&[("far", &server)])));
     });
 }
 

@@ -1,3 +1,5 @@
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -29,7 +31,7 @@ fn the_sidecar_exits_after_calls_in_flight() {
 #[test]
 fn idle_connections_do_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
-    let _silent = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
+    let _silent = UnixStream::connect(&sidecar.socket).unwrap();
     let client = sidecar.client();
     client.health().unwrap();
     let started = Instant::now();
@@ -63,25 +65,39 @@ fn sigterm_and_sigint_exit_with_0() {
     }
 }
 
+/// A call whose head was sent, so that its request is in flight; the body follows later.
+pub struct CallInFlight(UnixStream);
+
+impl CallInFlight {
+    pub fn begin(daemon: &Daemon) -> Self {
+        let mut stream = crate::http::connect(&daemon.socket);
+        let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut go_on = [0; 25];
+        stream.read_exact(&mut go_on).unwrap();
+        assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+        Self(stream)
+    }
+
+    /// Sends the body. Returns the response, which has to have the result.
+    pub fn finish(mut self) -> String {
+        self.0.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
+        let mut response = String::new();
+        self.0.read_to_string(&mut response).unwrap();
+        assert_contains!(response, "\"result\":4");
+        response
+    }
+}
+
 #[test]
 fn sigterm_lets_a_request_in_flight_finish() {
-    use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    // The request is in flight once its head was sent: here, the body follows after the signal.
-    let mut stream = crate::http::connect(&daemon.socket);
-    let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).unwrap();
-    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");
+    let call = CallInFlight::begin(&daemon);
     daemon.signal(Signal::SIGTERM);
     eventually("the sidecar is stopping", || {
         daemon.log().contains("\"message\":\"Stopping\"")
     });
-    stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    assert_contains!(response, "\"result\":4");
+    call.finish();
     assert_eq!(daemon.wait().code(), Some(0));
 }
 

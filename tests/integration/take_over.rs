@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{self, Daemon, Guarded, eventually, pillion};
+use crate::shutdown::CallInFlight;
 
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
 /// succeed.
@@ -71,21 +72,12 @@ fn no_call_fails_while_one_sidecar_takes_over_from_another_three_times() {
 
 #[test]
 fn a_call_in_flight_finishes_in_its_original_sidecar() {
-    use std::io::{Read, Write};
     let mut daemon = Daemon::start();
-    let mut stream = http::connect(&daemon.socket);
-    let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut go_on = [0; 25];
-    stream.read_exact(&mut go_on).unwrap();
+    let call = CallInFlight::begin(&daemon);
     let next = daemon.successor();
     assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
     std::thread::sleep(Duration::from_millis(100));
-    stream.write_all(b"{\"expression\": \"2 + 2\"}").unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    assert_contains!(response, "\"result\":4");
-    assert_contains!(response.to_lowercase(), "connection: close");
+    assert_contains!(call.finish().to_lowercase(), "connection: close");
     assert_eq!(daemon.wait().code(), Some(0));
     drop(next);
 }

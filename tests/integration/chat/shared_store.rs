@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{chat, config, start};
 use crate::http;
-use crate::program::{Daemon, eventually, run, stdout};
+use crate::program::{Daemon, eventually, stdout};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {

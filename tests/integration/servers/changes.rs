@@ -1,15 +1,14 @@
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pillion_client::{Caller, Client};
+use pillion_client::Client;
 use serde_json::{Value, json};
 
 use super::{add, ask, call, change, names, servers, tools, with_echo};
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
-use crate::reload::rewrite;
+use crate::reload::{calls_succeed_during, rewrite};
 
 #[test]
 fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
@@ -176,31 +175,11 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
 
 #[test]
 fn f2_no_call_fails_while_servers_are_added_and_removed() {
-    let (far, other) = (McpServer::echo(), McpServer::echo());
-    let daemon = Daemon::start();
-    add(&daemon, &json!({"name": "far", "url": far.url}));
-    let socket = daemon.socket.clone();
-    let (stop, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| {
-            let client = Client::new(&socket);
-            while !stop.load(Ordering::Relaxed) {
-                let response = client.execute("far_echo", &json!({}), &Caller::default());
-                assert!(response.unwrap().is_success());
-                calls.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-        for _ in 0..10 {
-            let before = calls.load(Ordering::Relaxed);
-            add(&daemon, &json!({"name": "other", "url": other.url}));
-            assert!(tools(&daemon).contains(&"other_echo".to_owned()));
-            ask(&daemon, "DELETE", "/other", &Value::Null);
-            eventually("calls go on", || {
-                caller.is_finished() || calls.load(Ordering::Relaxed) > before
-            });
-        }
-        stop.store(true, Ordering::Relaxed);
-        caller.join().unwrap();
+    let ((far, daemon), other) = (with_echo(), McpServer::echo());
+    calls_succeed_during(&daemon.socket, |_| {
+        add(&daemon, &json!({"name": "other", "url": other.url}));
+        assert!(tools(&daemon).contains(&"other_echo".to_owned()));
+        ask(&daemon, "DELETE", "/other", &Value::Null);
     });
     // One session from the first call to the last.
     assert_eq!(far.count("initialize"), 1);

@@ -293,7 +293,7 @@ fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
 
 #[test]
 fn l1_a_cached_result_belongs_to_its_user_and_credential() {
-    let (far, daemon) = with_users();
+    let (_far, daemon) = with_users();
     let fresh = |user: &str| {
         let result = call(&daemon, Some(user), "far_fresh")["result"].clone();
         let account = result["data"]["structuredContent"]["account"].clone();
