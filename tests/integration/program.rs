@@ -250,6 +250,12 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap()
     }
 
+    pub fn wait_for_log(&self, text: &str) {
+        eventually(&format!("the log contains {text:?}"), || {
+            self.log().contains(text)
+        });
+    }
+
     /// Returns how often the log contains the text.
     pub fn count_logged(&self, text: &str) -> usize {
         self.log().matches(text).count()

@@ -94,9 +94,7 @@ fn sigterm_lets_a_request_in_flight_finish() {
     let mut daemon = Daemon::start();
     let call = CallInFlight::begin(&daemon);
     daemon.signal(Signal::SIGTERM);
-    eventually("the sidecar is stopping", || {
-        daemon.log().contains("\"message\":\"Stopping\"")
-    });
+    daemon.wait_for_log("\"message\":\"Stopping\"");
     call.finish();
     assert_eq!(daemon.wait().code(), Some(0));
 }

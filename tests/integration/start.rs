@@ -11,7 +11,7 @@ use pillion_wire::ExecuteResponse;
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::program::{Daemon, eventually};
+use crate::program::Daemon;
 
 fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Option<String> {
     let path = format!("/api/v1/tools/execute/{tool}");
@@ -67,9 +67,7 @@ fn c7_a_start_does_not_wait_for_the_count_of_recorded_calls_and_limits_hold() {
     // Only the oldest of the recorded calls exhausts the limit.
     let limited = execute(&daemon, "get_time", &json!({}));
     assert_eq!(limited.as_deref(), Some("rate_limited"));
-    eventually("the count is logged", || {
-        daemon.log().contains("Counted recorded calls")
-    });
+    daemon.wait_for_log("Counted recorded calls");
     eprintln!(
         "{number} calls: the first answer after {answered:?}, all calls counted after {:?}",
         start.elapsed()

@@ -11,9 +11,8 @@ use crate::http;
 use crate::program::{Daemon, eventually};
 
 fn calculate(daemon: &Daemon) -> Value {
-    let path = "/api/v1/tools/execute/calculator";
-    let body = json!({"expression": "6 * 7"}).to_string();
-    http::post(&daemon.socket, path, body).json()["result"].clone()
+    let arguments = json!({"expression": "6 * 7"});
+    http::execute(&daemon.socket, "calculator", &arguments)["result"].clone()
 }
 
 #[test]
@@ -35,11 +34,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
         ready["store_error"].as_str().unwrap(),
         "pillion.db' was deleted or replaced"
     );
-    eventually("the log has the message", || {
-        daemon
-            .log()
-            .contains("The store file is missing or was replaced")
-    });
+    daemon.wait_for_log("The store file is missing or was replaced");
     // Calls that fail in the same way do not fill the log.
     for _ in 0..300 {
         assert_eq!(calculate(&daemon)["success"], false);

@@ -294,9 +294,7 @@ fn a_client_that_never_reads_is_disconnected() {
         .set_write_timeout(Some(Duration::from_secs(1)))
         .unwrap();
     while stream.write_all(request.repeat(200).as_bytes()).is_ok() {}
-    eventually("the connection is cut off", || {
-        server.daemon.log().contains("the client stopped reading")
-    });
+    server.daemon.wait_for_log("the client stopped reading");
     let (_, _, metrics) = server.authorized(READER, "GET /metrics", "");
     let line = "pillion_connections_accepted_total{transport=\"tcp\",outcome=\"cut_off\"} 1";
     assert_contains!(metrics, line);

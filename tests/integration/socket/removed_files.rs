@@ -103,9 +103,7 @@ fn a_start_with_only_a_lock_file_left_fails_clearly() {
     fs::set_permissions(directory, Permissions::from_mode(0o1777)).unwrap();
     fs::remove_file(&daemon.socket).unwrap();
     fs::create_dir(&daemon.socket).unwrap();
-    eventually("the log says why", || {
-        daemon.log().contains("exists and is not a socket")
-    });
+    daemon.wait_for_log("exists and is not a socket");
     fs::remove_dir(&daemon.socket).unwrap();
     let rejected = program::stderr(&serve(&daemon.socket, &[]));
     let says = rejected.contains("its socket file is gone")
@@ -122,9 +120,7 @@ fn a_live_socket_of_another_process_is_not_replaced() {
     let Ok(_other) = UnixListener::bind(socket) else {
         return; // The sidecar was faster.
     };
-    eventually("the log has the message", || {
-        daemon.log().contains("Cannot restore the socket files")
-    });
+    daemon.wait_for_log("Cannot restore the socket files");
     let found = fs::metadata(socket).unwrap().ino();
     std::thread::sleep(std::time::Duration::from_millis(700));
     assert_eq!(fs::metadata(socket).unwrap().ino(), found);
