@@ -89,6 +89,19 @@ async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
     client.call_tool("roll", &json!({"dice": "1d20"})).await
 }
 
+/// Makes this many calls at once, all of which have to succeed.
+async fn roll_at_once(client: &McpClient, count: usize) {
+    let calls: Vec<_> = (0..count)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { roll(&client).await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+}
+
 /// Returns a good response to a request as an event stream.
 fn good_response(request: &Recorded) -> Vec<Fault> {
     let response = Reply::raw_result(ROLLED).response(&request.rpc_id());

@@ -59,6 +59,16 @@ struct State {
 }
 
 impl OAuthRules {
+    /// Returns the default rules, with a scope for connecting and another for calls.
+    #[must_use]
+    pub fn with_scopes(scope: &str, call_scope: &str) -> Self {
+        Self {
+            scope: Some(scope.to_owned()),
+            call_scope: Some(call_scope.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Returns the default rules, with refresh tokens.
     #[must_use]
     pub fn refreshing() -> Self {

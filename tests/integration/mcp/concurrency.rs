@@ -6,7 +6,7 @@ use pillion_mcp_client::TransportKind;
 use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
-use super::{client, client_within, dialects, roll};
+use super::{client, client_within, dialects, roll, roll_at_once};
 
 const CALLS: u64 = 50;
 
@@ -53,15 +53,7 @@ async fn callers_share_one_connection_attempt_with_separate_deadlines() {
         })
         .start();
     let client = client(&server.url, TransportKind::StreamableHttp);
-    let calls: Vec<_> = (0..20)
-        .map(|_| {
-            let client = client.clone();
-            tokio::spawn(async move { roll(&client).await })
-        })
-        .collect();
-    for call in calls {
-        call.await.unwrap().unwrap();
-    }
+    roll_at_once(&client, 20).await;
     assert_eq!(server.requests.count("initialize"), 1);
 }
 

@@ -13,6 +13,7 @@ use super::{
     Consenting, REDIRECT_URI, asking, consenting, issuer, oauth, oauth_error, parameter, redirect,
 };
 use super::{roll, token};
+use crate::mcp::roll_at_once;
 
 #[tokio::test]
 async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
@@ -34,13 +35,7 @@ async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
 #[tokio::test]
 async fn e8_concurrent_calls_share_one_authorization() {
     let (server, person, client) = consenting(OAuthRules::default()).await;
-    let calls = (0..30).map(|_| {
-        let client = client.clone();
-        tokio::spawn(async move { roll(&client).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap().unwrap();
-    }
+    roll_at_once(&client, 30).await;
     assert_eq!(person.prompts(), 1);
     assert_eq!(server.requests_to("/token").len(), 1);
 }
@@ -182,12 +177,7 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
 
 #[tokio::test]
 async fn scopes_accumulate_when_a_server_requires_more() {
-    let (server, person, client) = consenting(OAuthRules {
-        scope: Some("read".to_owned()),
-        call_scope: Some("write".to_owned()),
-        ..OAuthRules::default()
-    })
-    .await;
+    let (server, person, client) = consenting(OAuthRules::with_scopes("read", "write")).await;
     roll(&client).await.unwrap();
     assert_eq!(person.prompts(), 2);
     let forms = server.token_requests();

@@ -51,12 +51,7 @@ async fn client_credentials_are_renewed_without_a_refresh_token() {
 
 #[tokio::test]
 async fn the_server_cannot_widen_the_configured_scopes_without_a_user() {
-    let server = FakeOAuth::start(OAuthRules {
-        scope: Some("root".to_owned()),
-        call_scope: Some("admin".to_owned()),
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::with_scopes("root", "admin")).await;
     let grants = [
         json!({"grant": "client_credentials", "client_secret": "hush-mine"}),
         json!({"grant": "jwt_bearer", "assertion": "hush-assertion"}),

@@ -6,6 +6,7 @@ use pillion_mcp_client::ErrorClass;
 use pillion_testkit::{FakeOAuth, OAuthRules};
 
 use super::{Consenting, consenting, roll, token};
+use crate::mcp::roll_at_once;
 
 #[tokio::test]
 async fn an_expired_token_is_refreshed_once_for_all_calls() {
@@ -18,13 +19,7 @@ async fn an_expired_token_is_refreshed_once_for_all_calls() {
     roll(&client).await.unwrap();
     server.change(|rules| rules.expires_in = Some(3600));
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    let calls = (0..30).map(|_| {
-        let client = client.clone();
-        tokio::spawn(async move { roll(&client).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap().unwrap();
-    }
+    roll_at_once(&client, 30).await;
     assert_eq!(person.prompts(), 1);
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");
@@ -40,13 +35,7 @@ async fn a_revoked_token_is_refreshed_and_the_call_retried() {
     let (server, person, client) = consenting(OAuthRules::refreshing()).await;
     roll(&client).await.unwrap();
     server.revoke();
-    let calls = (0..10).map(|_| {
-        let client = client.clone();
-        tokio::spawn(async move { roll(&client).await })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap().unwrap();
-    }
+    roll_at_once(&client, 10).await;
     assert_eq!(person.prompts(), 1);
     let grants = server.token_requests();
     assert_eq!(grants.len(), 2, "{grants:?}");

@@ -165,12 +165,7 @@ async fn the_time_of_the_user_does_not_count_for_the_timeout() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_for_more_scopes_starts_another_authorization() {
-    let server = FakeOAuth::start(OAuthRules {
-        scope: Some("read".to_owned()),
-        call_scope: Some("write".to_owned()),
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = FakeOAuth::start(OAuthRules::with_scopes("read", "write")).await;
     let running = Running::start(&["call", &server.url, "roll", "--oauth"], &[]);
     let first = running.page();
     assert_eq!(parameter(&first, "scope"), "read");
