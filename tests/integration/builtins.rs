@@ -250,8 +250,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     without(&daemon);
     assert_eq!(server.requests.all().len(), 1);
     reload(&daemon, &config("brave"));
-    let removed = daemon.run(&["tools", "remove-key", "web_search"]);
-    assert!(removed.status.success(), "{removed:?}");
+    success(&daemon.run(&["tools", "remove-key", "web_search"]));
     without(&daemon);
     assert_eq!(
         daemon

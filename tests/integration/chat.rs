@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use crate::approvals::decide;
 use crate::http;
 use crate::mcp_server::{McpServer, server_entry};
-use crate::program::{Daemon, eventually, failure, run, stderr, stdout};
+use crate::program::{Daemon, eventually, failure, run, stderr, stdout, success};
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
 pub fn config(llm: &FakeLlm, more: &str) -> String {
@@ -515,7 +515,7 @@ async fn invalid_requests_are_rejected_with_a_message() {
 async fn pillion_chat_shows_calls_as_they_run() {
     let (_llm, daemon) = start([calculator(), LlmResponse::text("It is \u{1b}[2J42.")]).await;
     let output = daemon.run(&["chat", "What is 6 * 7?"]);
-    assert!(output.status.success(), "{output:?}");
+    success(&output);
     assert_eq!(stdout(&output), "It is [2J42.\n");
     assert_eq!(
         stderr(&output),
@@ -540,8 +540,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
         rest.split_whitespace().next().unwrap().to_owned()
     };
     let (approval, id) = (word_after("approvals approve "), word_after("--resume "));
-    let approved = daemon.run(&["approvals", "approve", &approval]);
-    assert!(approved.status.success(), "{approved:?}");
+    success(&daemon.run(&["approvals", "approve", &approval]));
     let output = daemon.run(&["chat", "--resume", &id]);
     assert_eq!(stdout(&output), "It is 42.\n", "{output:?}");
 }

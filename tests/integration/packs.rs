@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::chat;
 use crate::event_stream::EventStream;
 use crate::http::{get, post, send};
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
+use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
 use crate::reload::reload;
 use crate::routes::mcp::{Session, Stream, ask};
 
@@ -516,8 +516,7 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
     }});
     let mut received = Stream::subscribe(&daemon.socket, notifications);
     assert!(received.next().is_some());
-    let removed = packs(&daemon, &["remove", "tabletop", "scenes", "cave"]);
-    assert!(removed.status.success(), "{removed:?}");
+    success(&packs(&daemon, &["remove", "tabletop", "scenes", "cave"]));
     for stream in [&mut received, &mut pushed] {
         let (mut is_updated, mut is_list_changed) = (false, false);
         while !(is_updated && is_list_changed) {

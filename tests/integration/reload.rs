@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
+use crate::program::{Daemon, eventually, run, stderr, stdout, success};
 use crate::workers::Worker;
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {
@@ -315,7 +315,7 @@ fn h2_a_changed_models_file_is_read_again() {
     assert_contains!(stdout(&output), "providers: 1, models: 2");
     std::fs::write(&models, "[[models]]\nid = \"x\"\nprovider = \"q\"\n").unwrap();
     let output = check();
-    assert!(output.status.success(), "{output:?}");
+    success(&output);
     let warning = "warning: models[0].provider: there is no [[providers]] entry named 'q'";
     assert!(stderr(&output).contains(warning), "{output:?}");
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();

@@ -105,10 +105,7 @@ fn call_prints_the_result() {
         &daemon,
         &["call", "calculator", r#"{"expression": "47.50 * 0.15"}"#],
     );
-    assert_eq!(
-        (output.status.code(), stdout(&output).as_str()),
-        (Some(0), "7.125\n")
-    );
+    assert_eq!(success(&output), "7.125\n");
     assert_eq!(stderr(&output), "");
 
     success(&tools(&daemon, &["call", "get_time"]));

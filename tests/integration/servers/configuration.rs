@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{add, ask, names, rejection, servers, with_echo};
 use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::Daemon;
+use crate::program::{Daemon, success};
 use crate::sidecar::Sidecar;
 
 #[test]
@@ -236,11 +236,12 @@ fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
     assert_eq!((far.count("tools/call"), other.count("tools/call")), (0, 1));
 
     // The command removes the server that can be removed.
-    let removed = crate::program::pillion(&["servers", "remove", "far"])
-        .env("PILLION_SOCKET", &daemon.socket)
-        .output()
-        .unwrap();
-    assert!(removed.status.success(), "{removed:?}");
+    success(
+        &crate::program::pillion(&["servers", "remove", "far"])
+            .env("PILLION_SOCKET", &daemon.socket)
+            .output()
+            .unwrap(),
+    );
     let listed = servers(&daemon);
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!(listed[0]["origin"], "file");
