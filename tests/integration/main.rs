@@ -1,6 +1,9 @@
 //! Integration tests of all interfaces. Each module covers a route, a command or a part of the
-//! sidecar. `sidecar` runs a sidecar inside the test process, `program` runs the real binary, and
-//! `assertions` has macros that all modules use.
+//! sidecar.
+//!
+//! What several modules need: `sidecar` runs a sidecar inside the test process, and `program` runs
+//! the real binary; `http` sends raw requests, and `event_stream` reads events; `mcp_server` and
+//! `hostile_server` are upstream servers; `reload` changes a configuration; `assertions` has macros.
 
 #![expect(
     clippy::unwrap_used,
