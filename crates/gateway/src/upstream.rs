@@ -29,6 +29,7 @@ pub mod resources;
 mod server;
 pub(crate) mod tool;
 mod user_connections;
+mod user_listings;
 mod visible_servers;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -53,10 +54,10 @@ pub use caller_connections::{CallerConnections, SWEEP_INTERVAL};
 pub use entries::{EntryChecker, OfferedEntry};
 use name_owners::NameOwners;
 pub use own::Own;
-use own::UserListings;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use server::Server;
 pub use tool::UpstreamTool;
+use user_listings::UserListings;
 pub use visible_servers::VisibleServers;
 
 /// The parts of the sidecar that are notified of changes of the servers.

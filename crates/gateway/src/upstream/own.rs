@@ -1,13 +1,11 @@
 //! Tools that a server lists for a single user.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, ready};
 use indexmap::IndexMap;
-use parking_lot::Mutex;
 use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOrigin};
@@ -16,84 +14,11 @@ use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
-use super::connection::UpstreamConnection;
 use super::discovery::MAX_PAUSE;
 use super::listing::{list_tools, not_listed_within};
 use super::offer::check_tools;
+use super::user_listings::{Listing, UserTool};
 use super::{Server, UpstreamTool, Upstreams};
-
-/// The tools that a server lists on one connection, and the time of the next `tools/list`.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    tools: Vec<UserTool>,
-    /// `None` before the first attempt.
-    next: Option<Instant>,
-    /// The server's epoch at the last attempt.
-    epoch: u64,
-    error: Option<String>,
-    failures: u32,
-    /// Whether an attempt has succeeded.
-    has_listed: bool,
-    /// When the last attempt failed.
-    failed_at: Option<Instant>,
-}
-
-/// The tool lists of users. Each belongs to a connection under the user's credential, and is removed
-/// after that connection is closed.
-#[derive(Debug, Default)]
-pub(super) struct UserListings {
-    /// By the address of the connection, which is unique while the entry exists.
-    by_connection: Mutex<HashMap<usize, UserListing>>,
-}
-
-#[derive(Debug)]
-struct UserListing {
-    server: Weak<Server>,
-    connection: Weak<UpstreamConnection>,
-    listing: Arc<tokio::sync::Mutex<Listing>>,
-}
-
-impl UserListings {
-    fn for_connection(
-        &self,
-        server: &Arc<Server>,
-        connection: &Arc<UpstreamConnection>,
-    ) -> Arc<tokio::sync::Mutex<Listing>> {
-        let mut by_connection = self.by_connection.lock();
-        let address = Arc::as_ptr(connection).addr();
-        let entry = by_connection.entry(address).or_insert_with(|| UserListing {
-            server: Arc::downgrade(server),
-            connection: Arc::downgrade(connection),
-            listing: Arc::default(),
-        });
-        Arc::clone(&entry.listing)
-    }
-
-    /// Removes the lists of closed connections.
-    fn remove_closed(&self) {
-        let mut by_connection = self.by_connection.lock();
-        by_connection.retain(|_, entry| entry.connection.strong_count() > 0);
-    }
-
-    /// Removes the lists of a server.
-    pub(super) fn forget(&self, server: &Arc<Server>) {
-        let mut by_connection = self.by_connection.lock();
-        by_connection.retain(|_, entry| !std::ptr::eq(entry.server.as_ptr(), &**server));
-    }
-}
-
-impl Listing {
-    /// Returns whether the server owns one of the names and does not list it.
-    fn is_missing_any(&self, is_owned: impl Fn(&str) -> bool, names: &[String]) -> bool {
-        let lists = |name: &str| {
-            self.tools
-                .iter()
-                .any(|tool| tool.registered.name().as_str() == name)
-        };
-        let is_missing = |name: &String| is_owned(name) && !lists(name);
-        names.iter().any(is_missing)
-    }
-}
 
 /// The outcome of listing the tools of one server for a caller.
 struct UserList {
@@ -102,12 +27,6 @@ struct UserList {
     error: Option<String>,
     /// Whether an attempt has succeeded.
     has_listed: bool,
-}
-
-#[derive(Debug, Clone)]
-struct UserTool {
-    registered: Arc<RegisteredTool>,
-    upstream: Arc<UpstreamTool>,
 }
 
 /// The tools of all servers that only one caller has.
