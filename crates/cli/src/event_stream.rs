@@ -4,8 +4,9 @@ use std::path::Path;
 
 use pillion_client::{Client, ClientError};
 use pillion_wire::Failure;
+use serde_json::Value;
 
-use super::CliError;
+use super::error::CliError;
 
 /// Server-sent events from a running sidecar.
 pub(super) struct EventStream {
@@ -15,8 +16,17 @@ pub(super) struct EventStream {
 /// A server-sent event.
 pub(super) struct StreamedEvent {
     pub(super) kind: String,
-    /// The data, as JSON text.
-    pub(super) data: String,
+    /// The data, which is JSON.
+    pub(super) data: Value,
+}
+
+impl StreamedEvent {
+    /// Returns the data as JSON text, with the event's kind as the member `type`.
+    pub(super) fn to_json(&self) -> String {
+        let mut json = self.data.clone();
+        json["type"] = Value::from(self.kind.as_str());
+        json.to_string()
+    }
 }
 
 impl EventStream {
@@ -45,12 +55,13 @@ impl EventStream {
             }
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let body = body.unwrap_or_default();
-        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
-        let sent = stream.write_all(head.as_bytes());
-        let sent = sent.and_then(|()| stream.write_all(body));
+        let request_body = body.unwrap_or_default();
+        head.push_str(&format!("content-length: {}\r\n\r\n", request_body.len()));
+        let sent = stream
+            .write_all(head.as_bytes())
+            .and_then(|()| stream.write_all(request_body));
         let mut reader = BufReader::new(stream);
-        let status = match (sent, status_of(&mut reader)) {
+        let status = match (sent, read_status(&mut reader)) {
             // A sidecar that stopped reading the body has still sent a response.
             (_, Ok(status)) if status != 0 => status,
             (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {
@@ -63,12 +74,12 @@ impl EventStream {
                 lines: reader.lines(),
             });
         }
-        let mut body = Vec::new();
-        let read = reader.read_to_end(&mut body);
-        let failure: Failure = match (serde_json::from_slice(&body), read) {
+        let mut response_body = Vec::new();
+        let read = reader.read_to_end(&mut response_body);
+        let failure: Failure = match (serde_json::from_slice(&response_body), read) {
             (Ok(failure), _) => failure,
             (Err(_), Err(error)) => return Err(CliError::Streams(error)),
-            (Err(error), Ok(_)) => return Err(CliError::Answer(error)),
+            (Err(error), Ok(_)) => return Err(error.into()),
         };
         Err(CliError::Client(ClientError::Status {
             status,
@@ -79,7 +90,7 @@ impl EventStream {
     /// Returns the next event; `None` at the end of the stream.
     ///
     /// # Errors
-    /// [`CliError::Streams`].
+    /// [`CliError::Streams`], or [`CliError::Response`] for an event that is not JSON.
     pub(super) fn next(&mut self) -> Result<Option<StreamedEvent>, CliError> {
         let mut kind = String::new();
         for line in self.lines.by_ref() {
@@ -87,7 +98,7 @@ impl EventStream {
             if let Some(name) = line.strip_prefix("event: ") {
                 name.clone_into(&mut kind);
             } else if let Some(data) = line.strip_prefix("data: ") {
-                let data = data.to_owned();
+                let data = serde_json::from_str(data)?;
                 return Ok(Some(StreamedEvent { kind, data }));
             }
         }
@@ -96,16 +107,15 @@ impl EventStream {
 }
 
 /// Reads the response head and returns the status.
-fn status_of(reader: &mut impl BufRead) -> Result<u16, CliError> {
+fn read_status(reader: &mut impl BufRead) -> Result<u16, CliError> {
     let mut status = None;
     loop {
         let mut line = String::new();
         let read = reader.read_line(&mut line).map_err(CliError::Streams)?;
-        let line = line.trim_end();
-        if read == 0 || line.is_empty() {
+        if read == 0 || line.trim_end().is_empty() {
             return Ok(status.unwrap_or_default());
         }
-        let word = line.split(' ').nth(1);
+        let word = line.trim_end().split(' ').nth(1);
         status = status.or_else(|| word?.parse().ok());
     }
 }

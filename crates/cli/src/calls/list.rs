@@ -1,17 +1,21 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolCallEntry, ToolCallList};
 
-use super::super::table::{table, user};
-use super::{CliError, Filter, tree};
+use super::{CallFilter, tree};
+use crate::dispatch::{CommandResult, Run};
+use crate::output::JsonOption;
+use crate::table::{table, user};
 
-/// `pillion calls list`
+/// Lists the recorded calls, the newest first
 #[derive(Debug, Args)]
-pub(super) struct List {
+#[command(after_help = examples![
+    "pillion calls list --status error --limit 5",
+    "pillion calls list --tool calculator --from 2026-11-21T18:00:00Z --json",
+])]
+pub(crate) struct ListCalls {
     #[command(flatten)]
-    filter: Filter,
+    filter: CallFilter,
     /// Maximum number of calls
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -21,37 +25,33 @@ pub(super) struct List {
     /// Shows calls below the call that made them
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl List {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let mut query = self.filter.query();
+impl Run<Client> for ListCalls {
+    fn run(self, client: &Client) -> CommandResult {
+        let mut query = self.filter.into_query();
         query.push(("limit", self.limit.to_string()));
         query.extend(self.after.map(|after| ("after", after)));
         let body = client.raw().tool_calls(&query)?;
-        if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list: ToolCallList = super::decode(&body)?;
-        let rows: Vec<_> = match self.tree {
-            true => tree::rows(&list.calls, row),
-            false => list.calls.iter().map(row).collect(),
-        };
-        let heads = [
-            "STARTED",
-            "STATUS",
-            "TOOL",
-            "USER",
-            "PRINCIPAL",
-            "TOOK",
-            "ID",
-        ];
-        super::print(&table(&heads, &rows))?;
-        Ok(ExitCode::SUCCESS)
+        self.output.print(&body, |list: ToolCallList| {
+            let rows = if self.tree {
+                tree::rows(&list.calls, row)
+            } else {
+                list.calls.iter().map(row).collect()
+            };
+            let heads = [
+                "STARTED",
+                "STATUS",
+                "TOOL",
+                "USER",
+                "PRINCIPAL",
+                "TOOK",
+                "ID",
+            ];
+            table(heads, rows)
+        })
     }
 }
 

@@ -1,47 +1,46 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolCallStatistics, ToolUsage};
 
-use super::super::table::table;
-use super::{CliError, Filter};
+use super::CallFilter;
+use crate::dispatch::{CommandResult, Run};
+use crate::output::JsonOption;
+use crate::table::table;
 
-/// `pillion calls stats`
+/// Shows counts, success rate and latency of each tool
 #[derive(Debug, Args)]
-pub(super) struct Statistics {
+#[command(after_help = examples![
+    "pillion calls stats",
+    "pillion calls stats --server weather",
+])]
+pub(crate) struct CallStatistics {
     #[command(flatten)]
-    filter: Filter,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    filter: CallFilter,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl Statistics {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().tool_call_statistics(&self.filter.query())?;
-        if self.json {
-            super::print_json(&String::from_utf8_lossy(&body))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let answer: ToolCallStatistics = super::decode(&body)?;
-        let rows: Vec<_> = answer.tools.iter().map(row).collect();
-        let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
-        super::print(&table(&heads, &rows))?;
-        Ok(ExitCode::SUCCESS)
+impl Run<Client> for CallStatistics {
+    fn run(self, client: &Client) -> CommandResult {
+        let body = client
+            .raw()
+            .tool_call_statistics(&self.filter.into_query())?;
+        self.output.print(&body, |statistics: ToolCallStatistics| {
+            let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
+            table(heads, statistics.tools.iter().map(row))
+        })
     }
 }
 
 fn row(tool: &ToolUsage) -> [String; 7] {
     let time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
-    let rate = tool
-        .success_rate
-        .map(|rate| format!("{:.1} %", rate * 100.0));
+    let rate = tool.success_rate;
     [
         tool.tool_name.clone(),
         tool.server_name.clone().unwrap_or_default(),
         tool.calls.to_string(),
-        rate.unwrap_or_default(),
+        rate.map(|rate| format!("{:.1} %", rate * 100.0))
+            .unwrap_or_default(),
         time(tool.p50_ms),
         time(tool.p95_ms),
         time(tool.p99_ms),

@@ -10,7 +10,7 @@ use super::server::Server;
 /// Connects to a server and lists its tools. If the server requires an authorization, asks the user
 /// for it and saves the tokens in the token store of `server`.
 pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<(), McpCommandError> {
-    log(false);
+    log::start(false);
     let options = Options {
         oauth: true,
         oauth_port: port,
@@ -19,10 +19,10 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
     let server = Server::new(server, &options).await?;
     let work = async {
         server.connect().await?;
-        let listed = server
+        server
             .repeat_after_authorization(|| server.client.list_tools())
-            .await;
-        listed.map_err(|error| server.request_error(error, Vec::new()))?;
+            .await
+            .map_err(|error| server.request_error(error))?;
         Ok(())
     };
     server.run_until_done(Box::pin(work)).await

@@ -1,4 +1,4 @@
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -6,9 +6,10 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use super::progress::ProgressDisplay;
 use super::prompt_duration::{PromptDuration, PromptTimer};
+use crate::output::eprint;
 
 /// Maximum length of an answer, in bytes.
-const MAX_LINE_LEN: u64 = 64 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// The terminal at which a server's questions are asked.
 pub(super) struct Terminal {
@@ -23,7 +24,7 @@ pub(super) struct Terminal {
 /// Exclusive access to the user until dropped.
 pub(super) struct Conversation<'a> {
     terminal: &'a Terminal,
-    _asking: PromptTimer<'a>,
+    _timer: PromptTimer<'a>,
     lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
 }
 
@@ -49,7 +50,7 @@ impl Terminal {
         let _ = self.interrupted.notified().now_or_never();
         Conversation {
             terminal: self,
-            _asking: self.time.begin(),
+            _timer: self.time.begin(),
             lines,
         }
     }
@@ -73,12 +74,7 @@ impl Conversation<'_> {
     /// Writes to standard error. Errors are ignored: a closed terminal is detected when the answer
     /// is read.
     pub(super) fn write(&self, text: &str) {
-        let mut output = std::io::stderr().lock();
-        drop(
-            output
-                .write_all(text.as_bytes())
-                .and_then(|()| output.flush()),
-        );
+        eprint(text);
     }
 
     /// Asks for a line and returns it, trimmed.
@@ -92,11 +88,10 @@ impl Conversation<'_> {
             line = lines.recv() => line,
             () = self.terminal.interrupted.notified() => None,
         };
-        let Some(line) = line else {
+        if line.is_none() {
             self.write("\n");
-            return Err(Cancelled);
-        };
-        Ok(line.trim().to_owned())
+        }
+        line.map(|line| line.trim().to_owned()).ok_or(Cancelled)
     }
 }
 
@@ -114,7 +109,7 @@ fn read_lines() -> mpsc::Receiver<String> {
         let mut input = std::io::stdin().lock();
         loop {
             let mut line = String::new();
-            let read = std::io::Read::take(&mut input, MAX_LINE_LEN).read_line(&mut line);
+            let read = input.by_ref().take(MAX_LINE_BYTES).read_line(&mut line);
             if !matches!(read, Ok(1..)) || sender.blocking_send(line).is_err() {
                 return;
             }

@@ -1,44 +1,55 @@
 use std::process::ExitCode;
 
-use pillion_client::Caller;
+use pillion_client::{Caller, Client, ClientError};
 use pillion_wire::ServerResponse;
 
-use super::super::{CliError, decode, print, print_diagnostic, print_json};
-use super::Context;
+use super::{ServerName, ServersContext};
+use crate::dispatch::CommandResult;
+use crate::output::{print, print_body, print_diagnostic};
+use crate::sidecar::decode;
 use pillion_gateway::pins::visible_line;
 
-/// What `pillion servers connect`, `disconnect` and `reconnect` do with a server.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Connection {
-    Connect,
-    Disconnect,
-    Reconnect,
+/// `pillion servers connect`
+pub(super) fn connect(server: &ServerName, context: &ServersContext) -> CommandResult {
+    send(server, context, |client, id| {
+        client.raw().connect_server(id, &Caller::default())
+    })
 }
 
-impl Connection {
-    pub(super) fn apply(self, context: &Context, name: &str) -> Result<ExitCode, CliError> {
-        let id = context.find(name)?.id;
-        let raw = context.client.raw();
-        let body = match self {
-            Self::Connect => raw.connect_server(&id, &Caller::default()),
-            Self::Disconnect => raw.disconnect_server(&id),
-            Self::Reconnect => raw.reconnect_server(&id),
-        }?;
-        let ServerResponse { server, .. } = decode(&body)?;
-        if context.json {
-            print_json(&String::from_utf8_lossy(&body))?;
-        } else {
-            print(&visible_line(&format!(
-                "{}: {}",
-                server.name, server.status
-            )))?;
-        }
-        match server.error {
-            Some(error) => {
-                print_diagnostic(&error);
-                Ok(ExitCode::FAILURE)
-            }
-            None => Ok(ExitCode::SUCCESS),
-        }
+/// `pillion servers disconnect`
+pub(super) fn disconnect(server: &ServerName, context: &ServersContext) -> CommandResult {
+    send(server, context, |client, id| {
+        client.raw().disconnect_server(id)
+    })
+}
+
+/// `pillion servers reconnect`
+pub(super) fn reconnect(server: &ServerName, context: &ServersContext) -> CommandResult {
+    send(server, context, |client, id| {
+        client.raw().reconnect_server(id)
+    })
+}
+
+/// Sends the request for a server's ID, and prints the server's status.
+fn send(
+    server: &ServerName,
+    context: &ServersContext,
+    request: impl FnOnce(&Client, &str) -> Result<Vec<u8>, ClientError>,
+) -> CommandResult {
+    let id = context.find(&server.name)?.id;
+    let body = request(&context.client, &id)?;
+    let ServerResponse { server, .. } = decode(&body)?;
+    if context.output.json {
+        print_body(&body)?;
+    } else {
+        let (name, status) = (&server.name, &server.status);
+        print(&visible_line(&format!("{name}: {status}")))?;
     }
+    Ok(match server.error {
+        Some(error) => {
+            print_diagnostic(&error);
+            ExitCode::FAILURE
+        }
+        None => ExitCode::SUCCESS,
+    })
 }

@@ -1,18 +1,15 @@
-use std::process::ExitCode;
-
-use super::super::{CliError, print, print_json};
-use super::Context;
+use super::{ServerName, ServersContext};
+use crate::dispatch::CommandResult;
+use crate::output::{print_body, print_result};
 use pillion_gateway::pins::visible_line;
 
 /// `pillion servers remove`
-pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {
-    let server = context.find_added(name)?;
+pub(super) fn remove(server: &ServerName, context: &ServersContext) -> CommandResult {
+    let server = context.find_added(&server.name)?;
     let body = context.client.raw().remove_server(&server.id)?;
-    if context.json {
-        print_json(&String::from_utf8_lossy(&body))?;
-    } else {
-        let name = visible_line(&server.name);
-        print(&format!("{name}: removed, with its recorded calls"))?;
+    if context.output.json {
+        return print_body(&body);
     }
-    Ok(ExitCode::SUCCESS)
+    let name = visible_line(&server.name);
+    print_result(&format!("{name}: removed, with its recorded calls"))
 }

@@ -1,17 +1,24 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_client::{Caller, ClientError};
-use pillion_wire::{PinEntry, PinList, ToolList};
+use pillion_client::ClientError;
+use pillion_wire::{PinEntry, PinList, ToolList, ToolSummary};
 
-use super::super::table::table;
-use super::super::tools::warn_of_unavailable;
-use super::super::{CliError, decode, print, print_diagnostic, print_json};
-use super::Context;
+use super::ServersContext;
+use crate::dispatch::{CommandResult, Run};
+use crate::error::CliError;
+use crate::output::{print, print_body, print_diagnostic};
+use crate::sidecar::{caller_for, decode};
+use crate::table::{first_line, table};
+use crate::tools::warn_about_unavailable_servers;
 
-/// `pillion servers tools`
+/// Lists the tools of a server
 #[derive(Debug, Args)]
-pub(super) struct Tools {
+#[command(after_help = examples![
+    "pillion servers tools weather",
+    "pillion servers tools weather --user alice",
+])]
+pub(super) struct ListServerTools {
     /// The server's name or ID
     server: String,
     /// The user whose tools are listed, if the server lists tools per user
@@ -19,56 +26,44 @@ pub(super) struct Tools {
     user: Option<String>,
 }
 
-impl Tools {
-    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
-        list(context, &self.server, self.user.as_deref())
+impl Run<ServersContext> for ListServerTools {
+    fn run(self, context: &ServersContext) -> CommandResult {
+        let server = context.find(&self.server)?;
+        let user = self.user.as_deref();
+        let raw = context.client.raw();
+        let body = raw.server_tools_for(&server.id, &caller_for(user))?;
+        let list: ToolList = decode(&body)?;
+        if context.output.json {
+            print_body(&body)?;
+        } else {
+            let heads = ["NAME", "SERVER TOOL", "DESCRIPTION"];
+            print(&table(heads, list.tools.iter().map(row)))?;
+        }
+        warn_about_unavailable_servers(&list.unavailable_servers);
+        for PinEntry { tool, user, .. } in list_blocked(context, &server.name, user, &list)? {
+            let user_option = user.map_or_else(String::new, |user| format!(" --user {user}"));
+            print_diagnostic(&format!(
+                "tool '{tool}' is blocked: the server changed, renamed or added it since its tools \
+                were accepted; see `pillion pins diff {} {tool}{user_option}`",
+                server.name
+            ));
+        }
+        let is_unavailable = !list.unavailable_servers.is_empty();
+        Ok(ExitCode::from(u8::from(is_unavailable)))
     }
 }
 
-fn list(context: &Context, name: &str, user: Option<&str>) -> Result<ExitCode, CliError> {
-    let server = context.find(name)?;
-    let caller = match user {
-        Some(user) => Caller::default().user(user),
-        None => Caller::default(),
-    };
-    let body = context.client.raw().server_tools_for(&server.id, &caller)?;
-    let list: ToolList = decode(&body)?;
-    if context.json {
-        print_json(&String::from_utf8_lossy(&body))?;
-    } else {
-        let rows: Vec<_> = list
-            .tools
-            .iter()
-            .map(|tool| {
-                let description = tool.description.lines().next().unwrap_or_default();
-                [
-                    tool.name.clone(),
-                    tool.server_tool.clone().unwrap_or_default(),
-                    description.to_owned(),
-                ]
-            })
-            .collect();
-        print(&table(&["NAME", "SERVER TOOL", "DESCRIPTION"], &rows))?;
-    }
-    warn_of_unavailable(&list.unavailable_servers);
-    for PinEntry { tool, user, .. } in list_blocked(context, &server.name, user, &list)? {
-        let user_option = user.map_or_else(String::new, |user| format!(" --user {user}"));
-        print_diagnostic(&format!(
-            "tool '{tool}' is blocked: the server changed, renamed or added it since its tools were accepted; \
-            see `pillion pins diff {} {tool}{user_option}`",
-            server.name
-        ));
-    }
-    Ok(if list.unavailable_servers.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+fn row(tool: &ToolSummary) -> [String; 3] {
+    [
+        tool.name.clone(),
+        tool.server_tool.clone().unwrap_or_default(),
+        first_line(&tool.description),
+    ]
 }
 
 /// Returns the changed tools that are blocked and therefore not listed.
 fn list_blocked(
-    context: &Context,
+    context: &ServersContext,
     server: &str,
     user: Option<&str>,
     list: &ToolList,
@@ -81,10 +76,11 @@ fn list_blocked(
         Err(error) => return Err(error.into()),
     };
     let is_listed = |name: &str| {
-        let mut tools = list.tools.iter();
-        tools.any(|tool| tool.server_tool.as_deref() == Some(name))
+        list.tools
+            .iter()
+            .any(|tool| tool.server_tool.as_deref() == Some(name))
     };
-    let is_theirs = |pin: &PinEntry| pin.user.is_none() || pin.user.as_deref() == user;
-    pins.retain(|pin| is_theirs(pin) && !is_listed(&pin.tool));
+    let is_for_user = |pin: &PinEntry| pin.user.is_none() || pin.user.as_deref() == user;
+    pins.retain(|pin| is_for_user(pin) && !is_listed(&pin.tool));
     Ok(pins)
 }

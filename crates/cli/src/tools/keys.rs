@@ -1,56 +1,35 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolKeyEntry, ToolKeyList};
 
+use crate::dispatch::CommandResult;
+use crate::output::{JsonOption, print_result};
 use crate::providers::key_from_input;
 use crate::table::table;
-use crate::{CliError, decode, print, print_json};
 
-/// `pillion tools keys`
+/// The tool of `pillion tools set-key` and `remove-key`.
 #[derive(Debug, Args)]
-pub(super) struct Keys {
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// `pillion tools set-key` and `remove-key`
-#[derive(Debug, Args)]
-pub(super) struct Named {
+pub(super) struct KeyedTool {
     /// The tool's name
     name: String,
 }
 
-impl Keys {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let body = client.raw().tool_keys()?;
-        if self.json {
-            print_json(&String::from_utf8_lossy(&body))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list: ToolKeyList = decode(&body)?;
-        let row = |entry: &ToolKeyEntry| {
-            let ToolKeyEntry { tool, service, key } = entry.clone();
-            [tool, service, key]
-        };
-        let rows: Vec<_> = list.tools.iter().map(row).collect();
-        print(&table(&["TOOL", "SERVICE", "KEY"], &rows))?;
-        Ok(ExitCode::SUCCESS)
-    }
+pub(super) fn list_keys(output: &JsonOption, client: &Client) -> CommandResult {
+    let body = client.raw().tool_keys()?;
+    output.print(&body, |list: ToolKeyList| {
+        let row = |ToolKeyEntry { tool, service, key }| [tool, service, key];
+        table(["TOOL", "SERVICE", "KEY"], list.tools.into_iter().map(row))
+    })
 }
 
-impl Named {
-    pub(super) fn set(self, client: &Client) -> Result<ExitCode, CliError> {
+impl KeyedTool {
+    pub(super) fn set_key(&self, client: &Client) -> CommandResult {
         client.raw().set_tool_key(&self.name, &key_from_input()?)?;
-        print(&format!("stored the key of {} in the vault", self.name))?;
-        Ok(ExitCode::SUCCESS)
+        print_result(&format!("stored the key of {} in the vault", self.name))
     }
 
-    pub(super) fn remove(self, client: &Client) -> Result<ExitCode, CliError> {
+    pub(super) fn remove_key(&self, client: &Client) -> CommandResult {
         client.raw().remove_tool_key(&self.name)?;
-        print(&format!("removed the key of {} from the vault", self.name))?;
-        Ok(ExitCode::SUCCESS)
+        print_result(&format!("removed the key of {} from the vault", self.name))
     }
 }

@@ -1,24 +1,24 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 
-use super::super::CliError;
+use super::warn_about_unavailable_servers;
+use crate::dispatch::{CommandResult, Run};
+use crate::output::print_pretty;
 
-/// `pillion tools schemas`
+/// Prints the tools' schemas in OpenAI's format, as JSON
 #[derive(Debug, Args)]
-pub(super) struct Schemas {
+#[command(after_help = examples!["pillion tools schemas", "pillion tools schemas --category math"])]
+pub(super) struct ToolSchemas {
     /// Only the tools of this category
     #[arg(long)]
     category: Option<String>,
 }
 
-impl Schemas {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+impl Run<Client> for ToolSchemas {
+    fn run(self, client: &Client) -> CommandResult {
         let list = client.schemas(self.category.as_deref())?;
-        let schemas = serde_json::to_string_pretty(&list.schemas).map_err(CliError::Answer)?;
-        super::print_json(&schemas)?;
-        super::warn_of_unavailable(&list.unavailable_servers);
-        Ok(ExitCode::SUCCESS)
+        let exit_code = print_pretty(&list.schemas)?;
+        warn_about_unavailable_servers(&list.unavailable_servers);
+        Ok(exit_code)
     }
 }
