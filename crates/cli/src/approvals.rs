@@ -14,7 +14,7 @@ commands! {
         "pillion approvals list",
         "pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b",
     ])]
-    pub(super) enum Approvals: Client {
+    pub(super) enum ApprovalsCommand: Client {
         List(list::ListApprovals),
         Show(show::ShowApproval),
         Approve(decide::ApproveCall),
@@ -51,7 +51,6 @@ fn full_id(client: &Client, prefix: String) -> Result<String, CliError> {
     }
 }
 
-/// Returns the error of a request for an approval, with the ID if there is none with that ID.
 fn unknown_id(error: ClientError, id: &str) -> CliError {
     CliError::with_id(error, id, "pillion approvals list")
 }

@@ -11,14 +11,14 @@ use super::typed::{self, SchemaTypes};
 
 /// Arguments as the user wrote them.
 #[derive(Debug)]
-pub(super) enum Arguments {
+pub(super) enum CommandArguments {
     /// A JSON object, unparsed.
     Json(Box<RawValue>),
     /// Pairs, whose JSON types are determined by the schema.
     Pairs(Vec<(String, String)>),
 }
 
-impl Default for Arguments {
+impl Default for CommandArguments {
     fn default() -> Self {
         Self::Pairs(Vec::new())
     }
@@ -54,7 +54,7 @@ pub(crate) enum ArgumentsError {
     Encode(#[source] serde_json::Error),
 }
 
-impl Arguments {
+impl CommandArguments {
     /// Parses the words; `-` reads standard input, and `@FILE` reads a file.
     pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
         let first = words.first().map(String::as_str).unwrap_or_default();
@@ -177,7 +177,7 @@ mod tests {
 
     fn typed(words: &[&str], schema: &Value) -> Result<String, String> {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Arguments::read(words)
+        CommandArguments::read(words)
             .and_then(|arguments| arguments.for_schema(schema))
             .map(|json| json.get().to_owned())
             .map_err(|error| error.to_string())

@@ -10,9 +10,9 @@ use pillion_client::{Client, ClientError};
 use pillion_mcp_client::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
-use super::operator::Operator;
+use super::operator::OperatorStore;
 use super::sidecar::SocketOption;
 use pillion_gateway::credentials::{
     Account as OAuthAccount, CredentialError, UserCredentials, file_id, identity_of, origin_of,
@@ -33,18 +33,18 @@ The sidecar renews the tokens. Run these commands as the sidecar's user.
         "pillion auth logout notion --config /etc/pillion/pillion.toml",
     ]
 ))]
-pub(super) struct Auth {
+pub(super) struct AuthCommand {
     #[command(flatten)]
     socket: SocketOption,
     /// The sidecar's configuration file
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    command: AuthCommand,
+    command: AuthSubcommand,
 }
 
 commands! {
-    enum AuthCommand: AuthContext {
+    enum AuthSubcommand: AuthContext {
         Login(login::Login),
         Logout(logout::Logout),
     }
@@ -52,14 +52,15 @@ commands! {
 
 /// The store with the tokens, and a client of the sidecar that uses the store.
 struct AuthContext {
-    operator: Operator,
+    operator: OperatorStore,
     client: Client,
 }
 
-impl Run<()> for Auth {
+impl RunCommand<()> for AuthCommand {
     fn run(self, (): &()) -> CommandResult {
         let client = self.socket.client(Duration::from_secs(30));
-        let operator = Operator::open_for_socket(self.config.as_deref(), client.socket_path())?;
+        let operator =
+            OperatorStore::open_for_socket(self.config.as_deref(), client.socket_path())?;
         self.command.run(&AuthContext { operator, client })
     }
 }

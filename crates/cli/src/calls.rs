@@ -12,7 +12,7 @@ use super::sidecar::query;
 commands! {
     /// Shows the call log of a running sidecar
     #[command(after_help = examples!["pillion calls list", "pillion calls stats"])]
-    pub(super) enum Calls: Client {
+    pub(super) enum CallsCommand: Client {
         List(list::ListCalls),
         Show(show::ShowCall),
         Stats(statistics::CallStatistics),
@@ -21,7 +21,7 @@ commands! {
 
 /// The filter of the call log.
 #[derive(Debug, Args)]
-struct CallFilter {
+struct CallFilterOptions {
     /// Only calls of tools of this MCP server
     #[arg(long, value_name = "LABEL")]
     server: Option<String>,
@@ -45,7 +45,7 @@ struct CallFilter {
     until: Option<String>,
 }
 
-impl CallFilter {
+impl CallFilterOptions {
     /// Returns the filter as query parameters.
     fn into_query(self) -> Vec<(&'static str, String)> {
         query([

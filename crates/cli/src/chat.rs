@@ -7,9 +7,9 @@ use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
-use super::event_stream::EventStream;
+use super::event_stream::SidecarEvents;
 use super::input;
 use super::output::print_diagnostic;
 use super::sidecar::{caller_for, query};
@@ -23,7 +23,7 @@ use screen::Screen;
     "pillion chat --resume 01a202b1-8b10-74cc-982e-dcae537c06e0",
     "pillion chat --json 'Roll 2d6' | jq -r 'select(.type == \"done\") | .approvals[].id'",
 ])]
-pub(super) struct Chat {
+pub(super) struct ChatCommand {
     /// The message to send; without it, each line of standard input is a message
     message: Option<String>,
     /// The model, as `pillion models list` shows it
@@ -50,8 +50,7 @@ pub(super) struct Chat {
     json: bool,
 }
 
-/// A chat in progress.
-struct Session<'a> {
+struct ChatSession<'a> {
     client: &'a Client,
     caller: Caller,
     headers: Vec<(&'static str, String)>,
@@ -63,10 +62,10 @@ struct Session<'a> {
     can_ask: bool,
 }
 
-impl Run<Client> for Chat {
+impl RunCommand<Client> for ChatCommand {
     fn run(self, client: &Client) -> CommandResult {
         let is_resumed = self.resume.is_some();
-        let mut session = Session {
+        let mut session = ChatSession {
             client,
             caller: caller_for(self.user.as_deref()),
             headers: query([(USER_HEADER, self.user), (CHANNEL_HEADER, self.channel)]),
@@ -95,7 +94,7 @@ impl Run<Client> for Chat {
     }
 }
 
-impl Session<'_> {
+impl ChatSession<'_> {
     /// Sends each line of standard input as a message.
     fn send_lines(&mut self, is_resumed: bool) -> CommandResult {
         let mut exit_code = ExitCode::SUCCESS;
@@ -149,7 +148,7 @@ impl Session<'_> {
         let target = format!("{}{id}", route::CHAT);
         let body = serde_json::to_vec(&request)?;
         let socket = self.client.socket_path();
-        let mut events = EventStream::open(socket, &target, &self.headers, Some(&body))?;
+        let mut events = SidecarEvents::open(socket, &target, &self.headers, Some(&body))?;
         while let Some(event) = events.next()? {
             self.screen.show(&event)?;
             if event.kind == "done" {
@@ -175,7 +174,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Shows the outcome of the chat.
     fn end(&mut self, response: &ChatAnswer) -> CommandResult {
         self.screen.end_line()?;
         match response.status.as_str() {

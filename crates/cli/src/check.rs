@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
 use super::output::{print_diagnostic, print_result};
 use pillion_sidecar::daemon::DaemonError;
@@ -14,13 +14,13 @@ use pillion_sidecar::reload::Source;
     "pillion check --config /etc/pillion/pillion.toml",
     "pillion check",
 ])]
-pub(super) struct Check {
+pub(super) struct CheckCommand {
     /// The configuration file (TOML); without it, the defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-impl Run<()> for Check {
+impl RunCommand<()> for CheckCommand {
     fn run(self, (): &()) -> CommandResult {
         let source = Source {
             file: self.config,

@@ -2,7 +2,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
 use super::command;
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::print_result;
 
 /// Prints a shell completion script
@@ -12,7 +12,7 @@ use super::output::print_result;
     "pillion completions zsh > ~/.zfunc/_pillion",
     "pillion completions fish > ~/.config/fish/completions/pillion.fish",
 ])]
-pub(super) struct Completions {
+pub(super) struct CompletionsCommand {
     /// The shell
     shell: ShellName,
 }
@@ -24,7 +24,7 @@ enum ShellName {
     Fish,
 }
 
-impl Run<()> for Completions {
+impl RunCommand<()> for CompletionsCommand {
     fn run(self, (): &()) -> CommandResult {
         let shell = match self.shell {
             ShellName::Bash => Shell::Bash,

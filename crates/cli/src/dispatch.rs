@@ -1,4 +1,4 @@
-//! How commands are declared: a struct of arguments that implements [`Run`], or an enum of
+//! How commands are declared: a struct of arguments that implements [`RunCommand`], or an enum of
 //! `commands!` whose variants hold such structs.
 
 use std::process::ExitCode;
@@ -10,12 +10,11 @@ pub(crate) type CommandResult = Result<ExitCode, CliError>;
 
 /// A command with parsed arguments. `C` is what the command needs besides its arguments, such as a
 /// client of the sidecar.
-pub(crate) trait Run<C> {
-    /// Runs the command.
+pub(crate) trait RunCommand<C> {
     fn run(self, context: &C) -> CommandResult;
 }
 
-impl<C, T: Run<C>> Run<C> for Box<T> {
+impl<C, T: RunCommand<C>> RunCommand<C> for Box<T> {
     fn run(self, context: &C) -> CommandResult {
         (*self).run(context)
     }
@@ -23,10 +22,10 @@ impl<C, T: Run<C>> Run<C> for Box<T> {
 
 /// Declares the commands below a command: `enum Name: Context { Command(Arguments), ... }`. The help
 /// text of a command is the documentation of its arguments, or of its variant. `=> function` after a
-/// variant names a function of the arguments that runs the command instead of [`Run::run`].
+/// variant names a function of the arguments that runs the command instead of [`RunCommand::run`].
 macro_rules! commands {
     (@run $arguments:ident, $context:ident) => {
-        $crate::dispatch::Run::run($arguments, $context)
+        $crate::dispatch::RunCommand::run($arguments, $context)
     };
     (@run $arguments:ident, $context:ident, $function:path) => {
         $function(&$arguments, $context)
@@ -56,7 +55,7 @@ macro_rules! commands {
             }
         }
 
-        impl $crate::dispatch::Run<$context> for $name {
+        impl $crate::dispatch::RunCommand<$context> for $name {
             fn run(self, context: &$context) -> $crate::dispatch::CommandResult {
                 match self {
                     $(Self::$variant(arguments) => {

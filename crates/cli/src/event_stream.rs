@@ -9,14 +9,12 @@ use serde_json::Value;
 use super::error::CliError;
 
 /// Server-sent events from a running sidecar.
-pub(super) struct EventStream {
+pub(super) struct SidecarEvents {
     lines: Lines<BufReader<UnixStream>>,
 }
 
-/// A server-sent event.
 pub(super) struct StreamedEvent {
     pub(super) kind: String,
-    /// The data, which is JSON.
     pub(super) data: Value,
 }
 
@@ -29,7 +27,7 @@ impl StreamedEvent {
     }
 }
 
-impl EventStream {
+impl SidecarEvents {
     /// Requests `target`, with POST if there is a body.
     ///
     /// # Errors
@@ -87,14 +85,10 @@ impl EventStream {
         }))
     }
 
-    /// Returns the next event; `None` at the end of the stream.
-    ///
-    /// # Errors
-    /// [`CliError::Streams`], or [`CliError::Response`] for an event that is not JSON.
+    /// Returns the next event; `None` at the end of the stream. Fails if an event is not JSON.
     pub(super) fn next(&mut self) -> Result<Option<StreamedEvent>, CliError> {
         let mut kind = String::new();
-        for line in self.lines.by_ref() {
-            let line = line.map_err(CliError::Streams)?;
+        while let Some(line) = self.lines.next().transpose().map_err(CliError::Streams)? {
             if let Some(name) = line.strip_prefix("event: ") {
                 name.clone_into(&mut kind);
             } else if let Some(data) = line.strip_prefix("data: ") {

@@ -5,9 +5,9 @@ use pillion_client::Client;
 use pillion_wire::route;
 use serde_json::Value;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
-use super::event_stream::{EventStream, StreamedEvent};
+use super::event_stream::{SidecarEvents, StreamedEvent};
 use super::output::{print, print_json};
 use super::typed;
 use pillion_gateway::pins::visible_line;
@@ -18,7 +18,7 @@ use pillion_gateway::pins::visible_line;
     "pillion events",
     "pillion events --types call,approval.requested --json",
 ])]
-pub(super) struct Events {
+pub(super) struct EventsCommand {
     /// Only events of these types, separated by commas, such as call,approval.requested
     #[arg(long, value_name = "TYPES")]
     types: Option<String>,
@@ -27,7 +27,7 @@ pub(super) struct Events {
     json: bool,
 }
 
-impl Run<Client> for Events {
+impl RunCommand<Client> for EventsCommand {
     fn run(self, client: &Client) -> CommandResult {
         let types = self.types.unwrap_or_default();
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ',' | '_');
@@ -37,7 +37,7 @@ impl Run<Client> for Events {
             ));
         }
         let target = format!("{}?types={types}", route::EVENTS);
-        let mut events = EventStream::open(client.socket_path(), &target, &[], None)?;
+        let mut events = SidecarEvents::open(client.socket_path(), &target, &[], None)?;
         while let Some(event) = events.next()? {
             if self.json {
                 print_json(&event.to_json())?;

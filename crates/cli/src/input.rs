@@ -56,19 +56,13 @@ fn read_line_from(source: impl BufRead) -> Result<Option<String>> {
 }
 
 /// Reads a secret of up to `max_bytes` bytes and trims white space.
-///
-/// # Errors
-/// The error of reading; [`ErrorKind::InvalidData`] for a secret that is not UTF-8.
 pub(super) fn read_secret(source: impl Read, max_bytes: u64) -> Result<SecretString> {
     let mut text = Zeroizing::new(String::new());
     source.take(max_bytes).read_to_string(&mut text)?;
     Ok(text.trim().into())
 }
 
-/// Returns the text of UTF-8 bytes.
-///
-/// # Errors
-/// [`ErrorKind::InvalidData`] for other bytes.
+/// Returns the text of UTF-8 bytes, or [`ErrorKind::InvalidData`].
 pub(super) fn to_text(bytes: Vec<u8>) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
 }

@@ -50,7 +50,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use dispatch::Run;
+use dispatch::RunCommand;
 use sidecar::SidecarCommand;
 
 #[derive(Debug, Parser)]
@@ -76,28 +76,28 @@ struct Cli {
 
 commands! {
     enum Commands: () {
-        Serve(serve::Serve),
-        Check(check::Check),
-        Tools(tools::Tools),
-        Chat(SidecarCommand<chat::Chat>),
-        Models(SidecarCommand<models::Models, 60>),
-        Providers(SidecarCommand<providers::Providers>),
-        Calls(SidecarCommand<calls::Calls>),
-        Approvals(SidecarCommand<approvals::Approvals>),
-        Events(SidecarCommand<events::Events>),
-        Packs(SidecarCommand<packs::Packs>),
-        Pins(SidecarCommand<pins::Pins>),
-        Servers(Box<servers::Servers>),
-        Auth(auth::Auth),
-        Tokens(tokens::Tokens),
-        Vault(vault::Vault),
-        McpStdio(mcp_stdio::McpStdio),
-        Status(SidecarCommand<status::Status, 65>),
-        Top(SidecarCommand<top::Top, 65>),
-        Workers(SidecarCommand<workers::Workers, 65>),
-        Store(store::Store),
-        Completions(completions::Completions),
-        Mcp(Box<mcp::Mcp>),
+        Serve(serve::ServeCommand),
+        Check(check::CheckCommand),
+        Tools(tools::ToolsCommand),
+        Chat(SidecarCommand<chat::ChatCommand>),
+        Models(SidecarCommand<models::ModelsCommand, 60>),
+        Providers(SidecarCommand<providers::ProvidersCommand>),
+        Calls(SidecarCommand<calls::CallsCommand>),
+        Approvals(SidecarCommand<approvals::ApprovalsCommand>),
+        Events(SidecarCommand<events::EventsCommand>),
+        Packs(SidecarCommand<packs::PacksCommand>),
+        Pins(SidecarCommand<pins::PinsCommand>),
+        Servers(Box<servers::ServersCommand>),
+        Auth(auth::AuthCommand),
+        Tokens(tokens::TokensCommand),
+        Vault(vault::VaultCommand),
+        McpStdio(mcp_stdio::McpStdioCommand),
+        Status(SidecarCommand<status::StatusCommand, 65>),
+        Top(SidecarCommand<top::TopCommand, 65>),
+        Workers(SidecarCommand<workers::WorkersCommand, 65>),
+        Store(store::StoreCommand),
+        Completions(completions::CompletionsCommand),
+        Mcp(Box<mcp::McpCommand>),
     }
 }
 

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
 use super::output::print;
 pub(super) use error::McpCommandError;
@@ -47,24 +47,24 @@ pub(super) use usage_error::McpUsageError;
     "TOKEN=... pillion mcp read https://mcp.example.com/mcp file:///notes.txt --bearer-env TOKEN",
     "pillion mcp list https://mcp.example.com/mcp --oauth",
 ])]
-pub(super) struct Mcp {
+pub(super) struct McpCommand {
     #[command(flatten)]
     options: Options,
     #[command(subcommand)]
-    command: McpCommand,
+    command: McpSubcommand,
 }
 
 /// The commands, which are asynchronous.
 #[derive(Debug, Subcommand)]
-enum McpCommand {
+enum McpSubcommand {
     Probe(probe::Probe),
     List(list::ListOffers),
-    Call(call::CallTool),
+    Call(call::CallServerTool),
     Read(read::ReadResource),
     Prompt(prompt::GetPrompt),
 }
 
-impl Run<()> for Mcp {
+impl RunCommand<()> for McpCommand {
     fn run(self, (): &()) -> CommandResult {
         log::start(self.options.verbose);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,7 +83,7 @@ impl Run<()> for Mcp {
     }
 }
 
-impl McpCommand {
+impl McpSubcommand {
     async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         match self {
             Self::Probe(probe) => probe.run(options).await,

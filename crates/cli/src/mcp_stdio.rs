@@ -4,7 +4,7 @@ use clap::Args;
 use pillion_core::tool::{ApprovalRequestOptions, CallContext};
 use tokio::io::BufReader;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
 use super::process::{restrict_new_files, run_without_joining};
 use super::sidecar::SocketOption;
@@ -26,7 +26,7 @@ use pillion_sidecar::reload::Source;
     "pillion mcp-stdio --socket /run/pillion/pillion.sock --user ada",
     "pillion mcp-stdio --standalone --config /etc/pillion/pillion.toml",
 ])]
-pub(super) struct McpStdio {
+pub(super) struct McpStdioCommand {
     /// The configuration file (TOML); without it, the defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -47,7 +47,7 @@ pub(super) struct McpStdio {
     channel: Option<String>,
 }
 
-impl Run<()> for McpStdio {
+impl RunCommand<()> for McpStdioCommand {
     fn run(self, (): &()) -> CommandResult {
         restrict_new_files();
         let source = Source {
@@ -62,7 +62,7 @@ impl Run<()> for McpStdio {
     }
 }
 
-impl McpStdio {
+impl McpStdioCommand {
     async fn serve(self, config: &Config) -> Result<(), CliError> {
         let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         if self.standalone {

@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
 use super::sidecar::caller_for;
 use super::table::{or_dash, table};
@@ -10,7 +10,7 @@ use super::table::{or_dash, table};
 commands! {
     /// Lists the language models, and the tools that each model may use
     #[command(after_help = examples!["pillion models list", "pillion models show gpt-4-turbo"])]
-    pub(super) enum Models: Client {
+    pub(super) enum ModelsCommand: Client {
         /// Lists the models and their capabilities
         #[command(after_help = examples!["pillion models list", "pillion models list --json"])]
         List(JsonOption) => list_models,
@@ -61,7 +61,7 @@ fn model_row(model: &ModelEntry) -> [String; 6] {
     ]
 }
 
-impl Run<Client> for ShowModel {
+impl RunCommand<Client> for ShowModel {
     fn run(self, client: &Client) -> CommandResult {
         let caller = caller_for(self.user.as_deref());
         let body = client.raw().model(&self.id, &caller)?;

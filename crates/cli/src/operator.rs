@@ -62,13 +62,13 @@ pub(super) enum OperatorError {
 }
 
 /// The opened store of a configuration.
-pub(super) struct Operator {
+pub(super) struct OperatorStore {
     runtime: Runtime,
     store: Arc<SqlStore>,
     pub(super) config: Config,
 }
 
-impl Operator {
+impl OperatorStore {
     /// Opens the store that the configuration names.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_checked(file, |_| None)
@@ -158,7 +158,7 @@ impl Operator {
     }
 }
 
-impl Drop for Operator {
+impl Drop for OperatorStore {
     fn drop(&mut self) {
         self.runtime.block_on(self.store.close());
     }

@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{PackEntry, PackList, StoredItemEntry, StoredItemList};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::{JsonOption, print_body, print_diagnostic, print_result};
 use super::sidecar::{decode, query};
 use super::table::table;
@@ -15,7 +15,7 @@ commands! {
         "pillion packs list",
         "pillion packs remove tabletop scenes cave",
     ])]
-    pub(super) enum Packs: Client {
+    pub(super) enum PacksCommand: Client {
         /// Lists the packs, with their contents and the number of stored entries
         #[command(after_help = examples!["pillion packs list", "pillion packs list --json"])]
         List(JsonOption) => list_packs,
@@ -75,7 +75,7 @@ fn list_packs(output: &JsonOption, client: &Client) -> CommandResult {
     })
 }
 
-impl Run<Client> for ShowPackItems {
+impl RunCommand<Client> for ShowPackItems {
     fn run(self, client: &Client) -> CommandResult {
         let PackKind { pack, kind } = self.items;
         let page = query([
@@ -98,7 +98,7 @@ impl Run<Client> for ShowPackItems {
     }
 }
 
-impl Run<Client> for RemovePackItem {
+impl RunCommand<Client> for RemovePackItem {
     fn run(self, client: &Client) -> CommandResult {
         let PackKind { pack, kind } = self.items;
         let body = client.raw().remove_pack_item(&pack, &kind, &self.name)?;

@@ -5,7 +5,7 @@ use pillion_client::Client;
 use pillion_wire::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
 use serde_json::Value;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::{JsonOption, print_result};
 use super::sidecar::{decode, query};
 use super::table::{or_dash, table};
@@ -17,7 +17,7 @@ commands! {
         "pillion pins list --changed",
         "pillion pins accept weather forecast",
     ])]
-    pub(super) enum Pins: Client {
+    pub(super) enum PinsCommand: Client {
         List(ListPins),
         /// Shows how a tool's definition has changed since it was accepted
         #[command(after_help = examples![
@@ -72,7 +72,7 @@ pub(super) struct AcceptTool {
     hash: Option<String>,
 }
 
-impl Run<Client> for ListPins {
+impl RunCommand<Client> for ListPins {
     fn run(self, client: &Client) -> CommandResult {
         let filters = query([
             ("changed", Some(self.changed.to_string())),
@@ -96,7 +96,7 @@ impl PinnedTool {
     }
 }
 
-impl Run<Client> for AcceptTool {
+impl RunCommand<Client> for AcceptTool {
     fn run(self, client: &Client) -> CommandResult {
         let request = serde_json::to_vec(&AcceptPin { hash: self.hash })?;
         let PinnedTool { server, tool, user } = self.tool;

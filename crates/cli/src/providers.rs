@@ -19,7 +19,7 @@ commands! {
         "pillion providers list",
         "pillion providers set-key openai < key.txt",
     ])]
-    pub(super) enum Providers: Client {
+    pub(super) enum ProvidersCommand: Client {
         /// Lists the language model providers
         #[command(after_help = examples![
             "pillion providers list",
@@ -28,16 +28,16 @@ commands! {
         List(JsonOption) => list_providers,
         /// Stores a provider's API key, read from standard input, in the vault
         #[command(after_help = examples!["pillion providers set-key openai < key.txt"])]
-        SetKey(KeyedProvider) => KeyedProvider::set_key,
+        SetKey(ProviderKeyTarget) => ProviderKeyTarget::set_key,
         /// Removes a provider's API key from the vault
         #[command(after_help = examples!["pillion providers remove-key openai"])]
-        RemoveKey(KeyedProvider) => KeyedProvider::remove_key,
+        RemoveKey(ProviderKeyTarget) => ProviderKeyTarget::remove_key,
     }
 }
 
 /// The provider of `pillion providers set-key` and `remove-key`.
 #[derive(Debug, Args)]
-pub(super) struct KeyedProvider {
+pub(super) struct ProviderKeyTarget {
     /// The provider's name
     name: String,
 }
@@ -50,7 +50,7 @@ fn list_providers(output: &JsonOption, client: &Client) -> CommandResult {
     })
 }
 
-impl KeyedProvider {
+impl ProviderKeyTarget {
     fn set_key(&self, client: &Client) -> CommandResult {
         let raw = client.raw();
         raw.set_provider_key(&self.name, &key_from_input()?)?;

@@ -110,7 +110,6 @@ fn tool_row(tool: &ToolStatus) -> [String; 5] {
     ]
 }
 
-/// Returns the table of MCP servers.
 pub(super) fn servers(status: &Status) -> String {
     let rows = status.servers.iter().map(|server| {
         [

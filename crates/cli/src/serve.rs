@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::process::{restrict_new_files, run_without_joining};
 use super::sidecar::SocketOption;
 use pillion_sidecar::daemon::Daemon;
@@ -16,7 +16,7 @@ use pillion_sidecar::reload::Source;
     "pillion serve --config /etc/pillion/pillion.toml",
     "pillion serve --config /etc/pillion/pillion.toml --take-over",
 ])]
-pub(super) struct Serve {
+pub(super) struct ServeCommand {
     /// The configuration file (TOML), reloaded when it changes and on SIGHUP; without it, the
     /// defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
@@ -29,7 +29,7 @@ pub(super) struct Serve {
     socket: SocketOption,
 }
 
-impl Run<()> for Serve {
+impl RunCommand<()> for ServeCommand {
     fn run(self, (): &()) -> CommandResult {
         restrict_new_files();
         let source = Source {

@@ -15,9 +15,9 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ServerEntry, ServerList};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
-use super::operator::Operator;
+use super::operator::OperatorStore;
 use super::output::{JsonOption, print_diagnostic};
 use super::sidecar::{SocketOption, decode};
 
@@ -36,7 +36,7 @@ use super::sidecar::{SocketOption, decode};
 To add, change or enable a stdio server, `pillion servers` writes to the store directly: run it as
 the sidecar's user, with the sidecar's configuration."
 ))]
-pub(super) struct Servers {
+pub(super) struct ServersCommand {
     #[command(flatten)]
     socket: SocketOption,
     /// The sidecar's configuration file; needed to change servers that are programs, which changes
@@ -47,11 +47,11 @@ pub(super) struct Servers {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: ServersCommand,
+    command: ServersSubcommand,
 }
 
 commands! {
-    enum ServersCommand: ServersContext {
+    enum ServersSubcommand: ServersContext {
         Add(change::AddServer),
         List(list::ListServers),
         /// Shows one server
@@ -78,7 +78,7 @@ commands! {
         Reconnect(ServerName) => connect::reconnect,
         Test(test::TestServer),
         Tools(tools::ListServerTools),
-        Credentials(credentials::Credentials),
+        Credentials(credentials::CredentialsCommand),
     }
 }
 
@@ -97,7 +97,7 @@ struct ServersContext {
     output: JsonOption,
 }
 
-impl Run<()> for Servers {
+impl RunCommand<()> for ServersCommand {
     fn run(self, (): &()) -> CommandResult {
         // Long enough for changes that wait for the discovery of servers, and for tests of slow
         // servers.
@@ -147,8 +147,8 @@ impl ServersContext {
     }
 
     /// Opens the sidecar's store.
-    fn operator(&self) -> Result<Operator, CliError> {
-        Operator::open_for_socket(self.config.as_deref(), self.client.socket_path())
+    fn operator(&self) -> Result<OperatorStore, CliError> {
+        OperatorStore::open_for_socket(self.config.as_deref(), self.client.socket_path())
     }
 
     /// Tells a running sidecar to reload its servers from the store.

@@ -7,7 +7,7 @@ use clap::Args;
 use pillion_client::{Caller, Client};
 use serde::de::DeserializeOwned;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 
 /// The option for the socket's path.
 #[derive(Debug, Args)]
@@ -30,7 +30,7 @@ pub(crate) struct SidecarCommand<C: Args, const TIMEOUT_SECONDS: u64 = 30> {
     command: C,
 }
 
-impl<C: Args + Run<Client>, const TIMEOUT_SECONDS: u64> Run<()>
+impl<C: Args + RunCommand<Client>, const TIMEOUT_SECONDS: u64> RunCommand<()>
     for SidecarCommand<C, TIMEOUT_SECONDS>
 {
     fn run(self, (): &()) -> CommandResult {

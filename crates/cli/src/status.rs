@@ -1,29 +1,29 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::Status as StatusResponse;
+use pillion_wire::Status;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
 use super::report;
 
 /// Shows the status of a running sidecar
 #[derive(Debug, Args)]
 #[command(after_help = examples!["pillion status", "pillion status --json | jq .calls"])]
-pub(super) struct Status {
+pub(super) struct StatusCommand {
     #[command(flatten)]
     output: JsonOption,
 }
 
-impl Run<Client> for Status {
+impl RunCommand<Client> for StatusCommand {
     fn run(self, client: &Client) -> CommandResult {
         let body = client.raw().status()?;
-        self.output.print(&body, |status: StatusResponse| {
+        self.output.print(&body, |status: Status| {
             as_text(&status).trim_end().to_owned()
         })
     }
 }
 
-fn as_text(status: &StatusResponse) -> String {
+fn as_text(status: &Status) -> String {
     let mut text = report::summary(status);
     if !status.servers.is_empty() {
         text.push_str(&format!("\n{}\n", report::servers(status)));

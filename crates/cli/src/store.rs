@@ -8,7 +8,7 @@ use clap::Args;
 use pillion_core::store::StoreError;
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
 use super::operator::{OperatorError, check_owner};
 use super::output::{print, print_result};
@@ -23,16 +23,16 @@ use pillion_gateway::state;
     "pillion store backup /var/lib/pillion/copy.db",
     "pillion store migrate --config /etc/pillion/pillion.toml",
 ])]
-pub(super) struct Store {
+pub(super) struct StoreCommand {
     #[command(subcommand)]
-    command: StoreCommand,
+    command: StoreSubcommand,
     /// The sidecar's configuration file, which names the store
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
 commands! {
-    enum StoreCommand: StoreOptions {
+    enum StoreSubcommand: StoreOptions {
         Check(CheckStore),
         Backup(BackUpStore),
         Migrate(MigrateStore),
@@ -57,7 +57,7 @@ struct BackUpStore {
 #[command(after_help = examples!["pillion store migrate --config /etc/pillion/pillion.toml"])]
 struct MigrateStore;
 
-impl Run<()> for Store {
+impl RunCommand<()> for StoreCommand {
     fn run(self, (): &()) -> CommandResult {
         restrict_new_files();
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
@@ -65,7 +65,7 @@ impl Run<()> for Store {
     }
 }
 
-impl Run<StoreOptions> for CheckStore {
+impl RunCommand<StoreOptions> for CheckStore {
     fn run(self, options: &StoreOptions) -> CommandResult {
         check_owner_if_exists(options)?;
         let (schema, problems) = block_on(async {
@@ -87,7 +87,7 @@ impl Run<StoreOptions> for CheckStore {
     }
 }
 
-impl Run<StoreOptions> for BackUpStore {
+impl RunCommand<StoreOptions> for BackUpStore {
     fn run(self, options: &StoreOptions) -> CommandResult {
         check_owner_if_exists(options)?;
         block_on(async {
@@ -100,7 +100,7 @@ impl Run<StoreOptions> for BackUpStore {
     }
 }
 
-impl Run<StoreOptions> for MigrateStore {
+impl RunCommand<StoreOptions> for MigrateStore {
     fn run(self, options: &StoreOptions) -> CommandResult {
         if let StoreLocation::File(path) = &options.location {
             state::make_directory(options)?;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::dispatch::{CommandResult, Run};
-use super::operator::Operator;
+use super::dispatch::{CommandResult, RunCommand};
+use super::operator::OperatorStore;
 
 /// Creates, lists and revokes access tokens for requests over TCP
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ tcp.tokens_store = true.
         "pillion tokens revoke ci",
     ]
 ))]
-pub(super) struct Tokens {
+pub(super) struct TokensCommand {
     /// The sidecar's configuration file
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -34,11 +34,11 @@ pub(super) struct Tokens {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: TokensCommand,
+    command: TokensSubcommand,
 }
 
 commands! {
-    enum TokensCommand: TokensContext {
+    enum TokensSubcommand: TokensContext {
         Create(create::CreateToken),
         List(list::ListTokens),
         Revoke(revoke::RevokeToken),
@@ -47,15 +47,15 @@ commands! {
 
 /// The store of the tokens, and the options of all commands.
 struct TokensContext {
-    operator: Operator,
+    operator: OperatorStore,
     has_config_file: bool,
     json: bool,
 }
 
-impl Run<()> for Tokens {
+impl RunCommand<()> for TokensCommand {
     fn run(self, (): &()) -> CommandResult {
         self.command.run(&TokensContext {
-            operator: Operator::open_for_any_sidecar(self.config.as_deref())?,
+            operator: OperatorStore::open_for_any_sidecar(self.config.as_deref())?,
             has_config_file: self.config.is_some(),
             json: self.json,
         })

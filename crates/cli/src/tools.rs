@@ -10,25 +10,25 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_core::escape_line;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::{JsonOption, print_diagnostic};
 use super::sidecar::SocketOption;
 
 /// Lists and calls the tools of a running sidecar
 #[derive(Debug, Args)]
-pub(super) struct Tools {
+pub(super) struct ToolsCommand {
     #[command(flatten)]
     socket: SocketOption,
     /// Timeout for the sidecar's response, in milliseconds
     #[arg(long, global = true, display_order = 890, value_name = "MS", default_value_t = 65_000, value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     timeout_ms: u64,
     #[command(subcommand)]
-    command: ToolsCommand,
+    command: ToolsSubcommand,
 }
 
 commands! {
     #[command(after_help = examples!["pillion tools list", "pillion tools call get_time"])]
-    enum ToolsCommand: Client {
+    enum ToolsSubcommand: Client {
         List(list::ListTools),
         Show(show::ShowTool),
         Schemas(schemas::ToolSchemas),
@@ -38,17 +38,17 @@ commands! {
         Keys(JsonOption) => keys::list_keys,
         /// Stores the API key of a tool's service, read from standard input, in the vault
         #[command(after_help = examples!["pillion tools set-key web_search < key.txt"])]
-        SetKey(keys::KeyedTool) => keys::KeyedTool::set_key,
+        SetKey(keys::ToolKeyTarget) => keys::ToolKeyTarget::set_key,
         /// Removes the API keys of a tool's services from the vault
         #[command(after_help = examples!["pillion tools remove-key web_search"])]
-        RemoveKey(keys::KeyedTool) => keys::KeyedTool::remove_key,
+        RemoveKey(keys::ToolKeyTarget) => keys::ToolKeyTarget::remove_key,
     }
 }
 
-impl Run<()> for Tools {
+impl RunCommand<()> for ToolsCommand {
     fn run(self, (): &()) -> CommandResult {
         let approval_wait = match &self.command {
-            ToolsCommand::Call(call) => call.approval_wait(),
+            ToolsSubcommand::Call(call) => call.approval_wait(),
             _ => Duration::ZERO,
         };
         let timeout = Duration::from_millis(self.timeout_ms).saturating_add(approval_wait);

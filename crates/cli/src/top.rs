@@ -8,7 +8,7 @@ use pillion_client::{Client, ClientError};
 use pillion_wire::{Status, ToolStatus};
 use serde_json::json;
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::{print, print_json};
 use super::report;
 
@@ -21,7 +21,7 @@ const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
     "pillion top",
     "pillion top --interval-ms 1000 --count 10 --json",
 ])]
-pub(super) struct Top {
+pub(super) struct TopCommand {
     /// Time between two updates, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
     interval_ms: u64,
@@ -33,7 +33,7 @@ pub(super) struct Top {
     json: bool,
 }
 
-impl Run<Client> for Top {
+impl RunCommand<Client> for TopCommand {
     fn run(self, client: &Client) -> CommandResult {
         let interval = Duration::from_millis(self.interval_ms);
         let clear = if std::io::stdout().is_terminal() {

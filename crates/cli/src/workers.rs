@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{WorkerEntry, WorkerList};
 
-use super::dispatch::{CommandResult, Run};
+use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
 use super::table::{or_dash, table};
 
@@ -12,12 +12,12 @@ use super::table::{or_dash, table};
     "pillion workers",
     "pillion workers --json | jq '.workers[].tools'",
 ])]
-pub(super) struct Workers {
+pub(super) struct WorkersCommand {
     #[command(flatten)]
     output: JsonOption,
 }
 
-impl Run<Client> for Workers {
+impl RunCommand<Client> for WorkersCommand {
     fn run(self, client: &Client) -> CommandResult {
         let body = client.raw().workers()?;
         self.output.print(&body, |list: WorkerList| {

@@ -3,7 +3,7 @@ use pillion_client::Client;
 use pillion_wire::{ApprovalResponse, DecisionRequest};
 use serde_json::{Map, Value};
 
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::input;
 use crate::output::JsonOption;
@@ -51,14 +51,14 @@ struct DecisionOptions {
     output: JsonOption,
 }
 
-impl Run<Client> for ApproveCall {
+impl RunCommand<Client> for ApproveCall {
     fn run(self, client: &Client) -> CommandResult {
         let arguments = self.arguments.as_deref().map(read_arguments).transpose()?;
         self.decision.send(client, true, arguments)
     }
 }
 
-impl Run<Client> for DenyCall {
+impl RunCommand<Client> for DenyCall {
     fn run(self, client: &Client) -> CommandResult {
         self.decision.send(client, false, None)
     }

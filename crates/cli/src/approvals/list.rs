@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ApprovalEntry, ApprovalList};
 
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::JsonOption;
 use crate::sidecar::query;
 use crate::table::{table, truncate, user};
@@ -37,7 +37,7 @@ pub(crate) struct ListApprovals {
     output: JsonOption,
 }
 
-impl Run<Client> for ListApprovals {
+impl RunCommand<Client> for ListApprovals {
     fn run(self, client: &Client) -> CommandResult {
         let filters = query([
             ("status", (self.status != "all").then_some(self.status)),

@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::ApprovalResponse;
 
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::{print_body, print_pretty};
 use crate::sidecar::decode;
 
@@ -17,7 +17,7 @@ pub(crate) struct ShowApproval {
     json: bool,
 }
 
-impl Run<Client> for ShowApproval {
+impl RunCommand<Client> for ShowApproval {
     fn run(self, client: &Client) -> CommandResult {
         let id = super::full_id(client, self.id)?;
         let body = client

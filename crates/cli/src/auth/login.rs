@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_mcp_client::TokenStore;
 
 use super::AuthContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::mcp::login::log_in;
 use crate::output::print_result;
@@ -22,7 +22,7 @@ pub(super) struct Login {
     port: Option<u16>,
 }
 
-impl Run<AuthContext> for Login {
+impl RunCommand<AuthContext> for Login {
     fn run(self, context: &AuthContext) -> CommandResult {
         let operator = &context.operator;
         let mut account = context.account(&self.server, self.user.as_deref())?;

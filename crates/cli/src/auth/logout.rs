@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_mcp_client::TokenStore;
 
 use super::AuthContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::print_result;
 use pillion_gateway::credentials::CredentialError;
@@ -18,7 +18,7 @@ pub(super) struct Logout {
     user: Option<String>,
 }
 
-impl Run<AuthContext> for Logout {
+impl RunCommand<AuthContext> for Logout {
     fn run(self, context: &AuthContext) -> CommandResult {
         let operator = &context.operator;
         let account = context.account(&self.server, self.user.as_deref())?;

@@ -2,8 +2,8 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolCallEntry, ToolCallList};
 
-use super::{CallFilter, tree};
-use crate::dispatch::{CommandResult, Run};
+use super::{CallFilterOptions, tree};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::JsonOption;
 use crate::table::{table, user};
 
@@ -15,7 +15,7 @@ use crate::table::{table, user};
 ])]
 pub(crate) struct ListCalls {
     #[command(flatten)]
-    filter: CallFilter,
+    filter: CallFilterOptions,
     /// Maximum number of calls
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -29,7 +29,7 @@ pub(crate) struct ListCalls {
     output: JsonOption,
 }
 
-impl Run<Client> for ListCalls {
+impl RunCommand<Client> for ListCalls {
     fn run(self, client: &Client) -> CommandResult {
         let mut query = self.filter.into_query();
         query.push(("limit", self.limit.to_string()));

@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::ToolCallResponse;
 
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::print_pretty;
 use crate::sidecar::decode;
@@ -15,7 +15,7 @@ pub(crate) struct ShowCall {
     id: String,
 }
 
-impl Run<Client> for ShowCall {
+impl RunCommand<Client> for ShowCall {
     fn run(self, client: &Client) -> CommandResult {
         let body = client
             .raw()

@@ -2,8 +2,8 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolCallStatistics, ToolUsage};
 
-use super::CallFilter;
-use crate::dispatch::{CommandResult, Run};
+use super::CallFilterOptions;
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::JsonOption;
 use crate::table::table;
 
@@ -15,12 +15,12 @@ use crate::table::table;
 ])]
 pub(crate) struct CallStatistics {
     #[command(flatten)]
-    filter: CallFilter,
+    filter: CallFilterOptions,
     #[command(flatten)]
     output: JsonOption,
 }
 
-impl Run<Client> for CallStatistics {
+impl RunCommand<Client> for CallStatistics {
     fn run(self, client: &Client) -> CommandResult {
         let body = client
             .raw()

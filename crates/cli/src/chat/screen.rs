@@ -28,10 +28,6 @@ impl Screen {
         }
     }
 
-    /// Shows an event.
-    ///
-    /// # Errors
-    /// [`OutputError`]: the event cannot be written.
     pub(super) fn show(&mut self, event: &StreamedEvent) -> Result<(), OutputError> {
         if self.json {
             return print_json(&event.to_json());
@@ -60,7 +56,6 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes text of the model.
     fn write_text(&mut self, text: &str) -> Result<(), OutputError> {
         let safe_text = remove_controls(text);
         self.is_in_line = !safe_text.ends_with('\n') && (self.is_in_line || !safe_text.is_empty());
@@ -68,18 +63,12 @@ impl Screen {
     }
 
     /// Writes a question to standard error, with invisible characters escaped.
-    ///
-    /// # Errors
-    /// [`OutputError`].
     pub(super) fn prompt(&mut self, question: &str) -> Result<(), OutputError> {
         self.end_line()?;
         write(stderr(), visible(question).as_bytes())
     }
 
     /// Ends the current line of text, if there is one.
-    ///
-    /// # Errors
-    /// [`OutputError`].
     pub(super) fn end_line(&mut self) -> Result<(), OutputError> {
         if std::mem::take(&mut self.is_in_line) {
             return write(stdout(), b"\n");

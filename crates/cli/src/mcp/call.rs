@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 
 use super::content;
 use super::error::{self, McpCommandError};
-use super::offer::{Items, Kind};
+use super::offer::{OfferItems, OfferKind};
 use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
+use super::server::ServerConnection;
 use super::usage_error::McpUsageError;
-use crate::arguments::Arguments;
+use crate::arguments::CommandArguments;
 use crate::output::{print, print_diagnostic};
 
 /// Calls a tool and prints its result
@@ -24,12 +24,11 @@ use crate::output::{print, print_diagnostic};
     ],
     override_usage = "pillion mcp call [OPTIONS] URL NAME [KEY=VALUE... | JSON | - | @FILE]\n       pillion mcp call [OPTIONS] NAME [KEY=VALUE... | JSON | - | @FILE] -- COMMAND..."
 )]
-pub(super) struct CallTool {
+pub(super) struct CallServerTool {
     #[command(flatten)]
     positional: PositionalArguments,
 }
 
-/// The outcome of a call.
 struct ToolCallOutcome {
     result: Box<RawValue>,
     is_error: bool,
@@ -38,14 +37,14 @@ struct ToolCallOutcome {
     available: Vec<String>,
 }
 
-impl CallTool {
+impl CallServerTool {
     pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let mut resolved = self.positional.resolve(options)?;
         let name = resolved.next_word().ok_or(McpUsageError::Missing {
             argument: "the name of a tool",
         })?;
-        let arguments = Arguments::read(resolved.words)?;
-        let server = Server::new(resolved.server, options).await?;
+        let arguments = CommandArguments::read(resolved.words)?;
+        let server = ServerConnection::new(resolved.server, options).await?;
         let outcome = server
             .run_until_done(Box::pin(call(&server, &name, arguments)))
             .await?;
@@ -73,15 +72,15 @@ impl CallTool {
 }
 
 async fn call(
-    server: &Server,
+    server: &ServerConnection,
     name: &str,
-    arguments: Arguments,
+    arguments: CommandArguments,
 ) -> Result<ToolCallOutcome, McpCommandError> {
     server.connect().await?;
     // The tool list provides the input and output schemas. A tool can be called even if the server
     // provides no list.
     let tools = server
-        .fail_if_unauthorized(Kind::Tools.list(server).await)?
+        .fail_if_unauthorized(OfferKind::Tools.list(server).await)?
         .unwrap_or_default();
     let typed_arguments = arguments.for_schema(&input_schema(&tools, name))?;
     let json = &typed_arguments;
@@ -90,9 +89,9 @@ async fn call(
             |options| async move { server.client.call_tool_with(name, json, &options).await },
         )
         .await
-        .map_err(|error| error.with_known_names(name, Kind::Tools.ids(&tools)))?;
+        .map_err(|error| error.with_known_names(name, OfferKind::Tools.ids(&tools)))?;
     let result: Value = server.read(&outcome.result)?;
-    let mut available = Kind::Tools.ids(&tools);
+    let mut available = OfferKind::Tools.ids(&tools);
     if available.iter().any(|known| known == name) {
         available.clear();
     }
@@ -104,7 +103,7 @@ async fn call(
     })
 }
 
-fn input_schema(tools: &Items, name: &str) -> Value {
+fn input_schema(tools: &OfferItems, name: &str) -> Value {
     tools
         .iter()
         .filter_map(|tool| serde_json::from_str::<Value>(tool.get()).ok())

@@ -90,7 +90,6 @@ pub(super) fn decode_bytes(contents: &Value) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(contents["blob"].as_str()?).ok()
 }
 
-/// Returns indented JSON.
 pub(super) fn pretty(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value);
     plain::text(&text.unwrap_or_default())

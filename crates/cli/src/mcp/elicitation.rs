@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::plain;
-use super::terminal::{Cancelled, Conversation, Terminal};
+use super::terminal::{PromptCancelled, Terminal, UserConversation};
 use field::Field;
 
 /// Maximum number of fields in a form.
@@ -61,12 +61,15 @@ pub(super) async fn elicit(terminal: &Terminal, server: &str, params: &RawValue)
         Ok(UserAction::Accept(Some(content))) => json!({"action": "accept", "content": content}),
         Ok(UserAction::Accept(None)) => json!({"action": "accept"}),
         Ok(UserAction::Decline) => json!({"action": "decline"}),
-        Err(Cancelled) => json!({"action": "cancel"}),
+        Err(PromptCancelled) => json!({"action": "cancel"}),
     }
 }
 
 /// Asks the user to open a page. This program never opens a URL from a server.
-async fn ask_to_open(user: &mut Conversation<'_>, url: &str) -> Result<UserAction, Cancelled> {
+async fn ask_to_open(
+    user: &mut UserConversation<'_>,
+    url: &str,
+) -> Result<UserAction, PromptCancelled> {
     user.write(&format!(
         "The server asks you to open this page:\n  {}\n",
         plain::one_line(url)
@@ -80,9 +83,9 @@ async fn ask_to_open(user: &mut Conversation<'_>, url: &str) -> Result<UserActio
 }
 
 async fn ask_to_fill_in(
-    user: &mut Conversation<'_>,
+    user: &mut UserConversation<'_>,
     schema: &FormSchema,
-) -> Result<UserAction, Cancelled> {
+) -> Result<UserAction, PromptCancelled> {
     if schema.properties.len() > MAX_FIELDS {
         user.write(&format!("The form has more than {MAX_FIELDS} fields.\n"));
         return Ok(UserAction::Decline);
@@ -114,9 +117,9 @@ async fn ask_to_fill_in(
 
 /// Returns the value of a field; `None` if the user skips the field and it has no default.
 async fn ask_for_value(
-    user: &mut Conversation<'_>,
+    user: &mut UserConversation<'_>,
     field: &Field<'_>,
-) -> Result<Option<Value>, Cancelled> {
+) -> Result<Option<Value>, PromptCancelled> {
     let prompt = field.prompt();
     for _ in 0..MAX_ATTEMPTS {
         let answer = user.answer(&prompt).await?;
@@ -128,7 +131,7 @@ async fn ask_for_value(
             Err(error) => user.write(&format!("  {error}\n")),
         }
     }
-    Err(Cancelled)
+    Err(PromptCancelled)
 }
 
 fn is_yes(answer: &str) -> bool {

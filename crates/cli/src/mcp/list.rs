@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::error::McpCommandError;
-use super::offer::{Items, Kind};
+use super::offer::{OfferItems, OfferKind};
 use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
+use super::server::ServerConnection;
 use super::usage_error::McpUsageError;
 use crate::output::print;
 use crate::typed::SchemaTypes;
@@ -26,18 +26,18 @@ pub(super) struct ListOffers {
 
 impl ListOffers {
     pub(super) async fn run(mut self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let first = self.positional.take_first(Kind::parse);
+        let first = self.positional.take_first(OfferKind::parse);
         let mut resolved = self.positional.resolve(options)?;
         let kind = match (first, resolved.next_word()) {
             (first, None) => first,
-            (None, Some(word)) => match Kind::parse(&word) {
+            (None, Some(word)) => match OfferKind::parse(&word) {
                 Some(kind) => Some(kind),
                 None => return Err(McpUsageError::UnknownKind { word }.into()),
             },
             (Some(_), Some(word)) => return Err(McpUsageError::TooMany { word }.into()),
         };
         resolved.reject_extra_words()?;
-        let server = Server::new(resolved.server, options).await?;
+        let server = ServerConnection::new(resolved.server, options).await?;
         let lists = server
             .run_until_done(Box::pin(fetch_lists(&server, kind)))
             .await?;
@@ -60,11 +60,11 @@ impl ListOffers {
 
 /// Returns the list of this kind, or all lists that the server offers.
 async fn fetch_lists(
-    server: &Server,
-    kind: Option<Kind>,
-) -> Result<Vec<(Kind, Items)>, McpCommandError> {
+    server: &ServerConnection,
+    kind: Option<OfferKind>,
+) -> Result<Vec<(OfferKind, OfferItems)>, McpCommandError> {
     let connection = server.connection().await?;
-    let kinds = Kind::ALL.into_iter().filter(|one| match kind {
+    let kinds = OfferKind::ALL.into_iter().filter(|one| match kind {
         Some(kind) => *one == kind,
         None => one.is_offered(&connection),
     });
@@ -80,8 +80,8 @@ async fn fetch_lists(
 }
 
 /// Returns a JSON object with the keys of the protocol and the unchanged items of the server.
-fn as_json(lists: &[(Kind, Items)]) -> String {
-    let list = |(kind, items): &(Kind, Items)| {
+fn as_json(lists: &[(OfferKind, OfferItems)]) -> String {
+    let list = |(kind, items): &(OfferKind, OfferItems)| {
         let items: Vec<_> = items.iter().map(|item| item.get()).collect();
         format!("\"{}\":[{}]", kind.key(), items.join(","))
     };
@@ -90,7 +90,7 @@ fn as_json(lists: &[(Kind, Items)]) -> String {
 }
 
 /// Formats one line per item: its name or URI, and the first line of its description.
-fn as_text(kind: Kind, items: &Items, has_heading: bool, verbose: bool) -> String {
+fn as_text(kind: OfferKind, items: &OfferItems, has_heading: bool, verbose: bool) -> String {
     const MAX_NAME_WIDTH: usize = 40;
     let ids = kind.ids(items);
     let width = ids

@@ -5,7 +5,7 @@ use pillion_mcp_client::ServerConfig;
 use super::error::McpCommandError;
 use super::log;
 use super::options::Options;
-use super::server::Server;
+use super::server::ServerConnection;
 
 /// Connects to a server and lists its tools. If the server requires an authorization, asks the user
 /// for it and saves the tokens in the token store of `server`.
@@ -16,7 +16,7 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
         oauth_port: port,
         ..Options::default()
     };
-    let server = Server::new(server, &options).await?;
+    let server = ServerConnection::new(server, &options).await?;
     let work = async {
         server.connect().await?;
         server

@@ -4,11 +4,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::plain;
-use super::server::Server;
+use super::server::ServerConnection;
 
 /// A kind of items that a server can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OfferKind {
     Tools,
     Resources,
     Templates,
@@ -16,9 +16,9 @@ pub(super) enum Kind {
 }
 
 /// The items of a list, each unchanged from the server.
-pub(super) type Items = Vec<Box<RawValue>>;
+pub(super) type OfferItems = Vec<Box<RawValue>>;
 
-impl Kind {
+impl OfferKind {
     pub(super) const ALL: [Self; 4] =
         [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
 
@@ -51,13 +51,13 @@ impl Kind {
             Self::Resources | Self::Templates => "resources",
             Self::Prompts => "prompts",
         };
-        match Handshake::new(connection).capabilities {
+        match HandshakeResult::new(connection).capabilities {
             Some(capabilities) => capabilities.get(capability).is_some(),
             None => true,
         }
     }
 
-    pub(super) async fn list(self, server: &Server) -> Result<Items, McpError> {
+    pub(super) async fn list(self, server: &ServerConnection) -> Result<OfferItems, McpError> {
         let client = &server.client;
         let list = || async move {
             match self {
@@ -71,7 +71,7 @@ impl Kind {
     }
 
     /// Returns each item's name, URI or URI template, which identifies the item in requests.
-    pub(super) fn ids(self, items: &Items) -> Vec<String> {
+    pub(super) fn ids(self, items: &OfferItems) -> Vec<String> {
         items.iter().map(|item| self.id(item)).collect()
     }
 
@@ -89,12 +89,12 @@ impl Kind {
 /// The result of `initialize` or `server/discover`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Handshake {
+pub(super) struct HandshakeResult {
     pub(super) capabilities: Option<Value>,
     pub(super) instructions: Option<String>,
 }
 
-impl Handshake {
+impl HandshakeResult {
     pub(super) fn new(connection: &ConnectionInfo) -> Self {
         connection
             .server

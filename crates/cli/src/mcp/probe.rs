@@ -5,10 +5,10 @@ use pillion_mcp_client::{ConnectionInfo, McpError};
 use serde_json::{Value, json};
 
 use super::error::McpCommandError;
-use super::offer::{Handshake, Items, Kind};
+use super::offer::{HandshakeResult, OfferItems, OfferKind};
 use super::options::Options;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
+use super::server::ServerConnection;
 use super::{plain, steps};
 use crate::output::print;
 
@@ -26,14 +26,14 @@ pub(super) struct Probe {
 /// The result of a probe.
 struct ProbeResult {
     connection: ConnectionInfo,
-    offers: Vec<(Kind, Result<Items, McpError>)>,
+    offers: Vec<(OfferKind, Result<OfferItems, McpError>)>,
 }
 
 impl Probe {
     pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let resolved = self.positional.resolve(options)?;
         resolved.reject_extra_words()?;
-        let server = Server::new(resolved.server, options).await?;
+        let server = ServerConnection::new(resolved.server, options).await?;
         let outcome = server.run_until_done(Box::pin(probe(&server))).await;
         if outcome.is_err() && !options.json {
             // The list of attempts is more helpful than the last error alone.
@@ -52,10 +52,10 @@ impl Probe {
     }
 }
 
-async fn probe(server: &Server) -> Result<ProbeResult, McpCommandError> {
+async fn probe(server: &ServerConnection) -> Result<ProbeResult, McpCommandError> {
     let connection = server.connection().await?;
     let mut offers = Vec::new();
-    for kind in Kind::ALL {
+    for kind in OfferKind::ALL {
         if kind.is_offered(&connection) {
             let items = server.fail_if_unauthorized(kind.list(server).await)?;
             offers.push((kind, items));
@@ -67,7 +67,7 @@ async fn probe(server: &Server) -> Result<ProbeResult, McpCommandError> {
 impl ProbeResult {
     fn to_text(&self) -> String {
         let connection = &self.connection;
-        let handshake = Handshake::new(connection);
+        let handshake = HandshakeResult::new(connection);
         let mut lines = vec![steps::as_text(&connection.steps), "Speaks".to_owned()];
         let mut fact = |name: &str, value: &str| {
             if !value.is_empty() {
@@ -132,7 +132,7 @@ fn transport(connection: &ConnectionInfo) -> Value {
 }
 
 /// Returns the number and the names of the items.
-fn offer_line(kind: Kind, items: &Result<Items, McpError>) -> String {
+fn offer_line(kind: OfferKind, items: &Result<OfferItems, McpError>) -> String {
     const MAX_SHOWN_NAMES: usize = 50;
     let name = kind.name();
     match items {

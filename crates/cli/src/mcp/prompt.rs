@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use super::content;
 use super::error::McpCommandError;
-use super::offer::Kind;
+use super::offer::OfferKind;
 use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
+use super::server::ServerConnection;
 use super::usage_error::McpUsageError;
-use crate::arguments::Arguments;
+use crate::arguments::CommandArguments;
 use crate::output::print;
 
 /// Gets a prompt
@@ -31,15 +31,15 @@ impl GetPrompt {
         let name = resolved.next_word().ok_or(McpUsageError::Missing {
             argument: "the name of a prompt",
         })?;
-        let arguments = Arguments::read(resolved.words)?.into_string_arguments()?;
-        let server = Server::new(resolved.server, options).await?;
+        let arguments = CommandArguments::read(resolved.words)?.into_string_arguments()?;
+        let server = ServerConnection::new(resolved.server, options).await?;
         let params = json!({"name": name, "arguments": arguments});
         let work = async {
             server.connect().await?;
             match server.request("prompts/get", &params).await {
                 Err(error) if error.is_from_server() => {
-                    let prompts = Kind::Prompts.list(&server).await.unwrap_or_default();
-                    Err(error.with_known_names(&name, Kind::Prompts.ids(&prompts)))
+                    let prompts = OfferKind::Prompts.list(&server).await.unwrap_or_default();
+                    Err(error.with_known_names(&name, OfferKind::Prompts.ids(&prompts)))
                 }
                 outcome => outcome,
             }

@@ -8,7 +8,7 @@ use super::content;
 use super::error::McpCommandError;
 use super::options::Options;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
+use super::server::ServerConnection;
 use super::usage_error::McpUsageError;
 use crate::output::{print, print_bytes};
 
@@ -30,7 +30,7 @@ impl ReadResource {
             argument: "the URI of a resource",
         })?;
         resolved.reject_extra_words()?;
-        let server = Server::new(resolved.server, options).await?;
+        let server = ServerConnection::new(resolved.server, options).await?;
         let params = json!({ "uri": uri });
         let work = async {
             server.connect().await?;

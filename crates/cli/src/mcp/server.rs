@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::authorization::BrowserPrompt;
 use super::elicitation;
 use super::error::McpCommandError;
-use super::interrupt::{StopSignal, StopSignals};
+use super::interrupt::{InterruptSignals, StopSignal};
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
@@ -27,7 +27,7 @@ use crate::typed;
 const NO_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The connection to the server that a command uses.
-pub(super) struct Server {
+pub(super) struct ServerConnection {
     pub(super) client: McpClient,
     /// Asks the user the server's questions, if there is a terminal.
     terminal: Option<Arc<Terminal>>,
@@ -36,11 +36,8 @@ pub(super) struct Server {
     progress: Arc<ProgressDisplay>,
 }
 
-impl Server {
+impl ServerConnection {
     /// Creates the client without connecting.
-    ///
-    /// # Errors
-    /// [`McpCommandError::Listen`]
     pub(super) async fn new(
         mut config: ServerConfig,
         options: &Options,
@@ -90,7 +87,7 @@ impl Server {
     ) -> Result<T, McpCommandError> {
         /// Time to send the cancellation of an abandoned request.
         const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
-        let mut signals = StopSignals::listen().map_err(McpCommandError::Signals)?;
+        let mut signals = InterruptSignals::listen().map_err(McpCommandError::Signals)?;
         let outcome = tokio::select! {
             outcome = work => outcome,
             signal = self.stop_signal(&mut signals) => Err(McpCommandError::Interrupted(signal)),
@@ -115,7 +112,7 @@ impl Server {
     }
 
     /// Waits for a signal that does not answer a question.
-    async fn stop_signal(&self, signals: &mut StopSignals) -> StopSignal {
+    async fn stop_signal(&self, signals: &mut InterruptSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
             let answers_question = signal == StopSignal::Interrupt

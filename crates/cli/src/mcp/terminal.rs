@@ -22,7 +22,7 @@ pub(super) struct Terminal {
 }
 
 /// Exclusive access to the user until dropped.
-pub(super) struct Conversation<'a> {
+pub(super) struct UserConversation<'a> {
     terminal: &'a Terminal,
     _timer: PromptTimer<'a>,
     lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
@@ -30,7 +30,7 @@ pub(super) struct Conversation<'a> {
 
 /// The user pressed Ctrl-C, or the input ended.
 #[derive(Debug)]
-pub(super) struct Cancelled;
+pub(super) struct PromptCancelled;
 
 impl Terminal {
     pub(super) fn new(progress: Arc<ProgressDisplay>) -> Self {
@@ -43,12 +43,12 @@ impl Terminal {
     }
 
     /// Waits for other conversations to end and starts one.
-    pub(super) async fn start_conversation(&self) -> Conversation<'_> {
+    pub(super) async fn start_conversation(&self) -> UserConversation<'_> {
         let lines = self.conversation.lock().await;
         self.progress.finish();
         // Discards a Ctrl-C that came after the last question was answered.
         let _ = self.interrupted.notified().now_or_never();
-        Conversation {
+        UserConversation {
             terminal: self,
             _timer: self.time.begin(),
             lines,
@@ -70,7 +70,7 @@ impl Terminal {
     }
 }
 
-impl Conversation<'_> {
+impl UserConversation<'_> {
     /// Writes to standard error. Errors are ignored: a closed terminal is detected when the answer
     /// is read.
     pub(super) fn write(&self, text: &str) {
@@ -80,8 +80,8 @@ impl Conversation<'_> {
     /// Asks for a line and returns it, trimmed.
     ///
     /// # Errors
-    /// [`Cancelled`] by Ctrl-C or Ctrl-D.
-    pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, Cancelled> {
+    /// [`PromptCancelled`] by Ctrl-C or Ctrl-D.
+    pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, PromptCancelled> {
         self.write(prompt);
         let lines = self.lines.get_or_insert_with(read_lines);
         let line = tokio::select! {
@@ -91,11 +91,12 @@ impl Conversation<'_> {
         if line.is_none() {
             self.write("\n");
         }
-        line.map(|line| line.trim().to_owned()).ok_or(Cancelled)
+        line.map(|line| line.trim().to_owned())
+            .ok_or(PromptCancelled)
     }
 }
 
-impl Drop for Conversation<'_> {
+impl Drop for UserConversation<'_> {
     fn drop(&mut self) {
         self.terminal.progress.begin();
     }

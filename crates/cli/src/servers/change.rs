@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::server_options::ServerOptions;
 use super::show::summary_line;
 use super::{ServerName, ServersContext};
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::{print_pretty, print_result};
 use crate::sidecar::decode;
@@ -44,7 +44,7 @@ pub(super) struct UpdateServer {
     options: ServerOptions,
 }
 
-impl Run<ServersContext> for AddServer {
+impl RunCommand<ServersContext> for AddServer {
     fn run(self, context: &ServersContext) -> CommandResult {
         let is_program = self.options.command.is_some();
         let mut keys = self.options.keys()?;
@@ -65,7 +65,7 @@ impl Run<ServersContext> for AddServer {
     }
 }
 
-impl Run<ServersContext> for UpdateServer {
+impl RunCommand<ServersContext> for UpdateServer {
     fn run(self, context: &ServersContext) -> CommandResult {
         let mut keys = self.options.keys()?;
         if let Some(name) = self.name {

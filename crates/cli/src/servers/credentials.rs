@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::ServersContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::input::read_secret;
 use crate::mcp::credential::from_file;
@@ -22,7 +22,7 @@ const MAX_SECRET_BYTES: u64 = 64 * 1024;
 commands! {
     /// Manages the credentials of users for a server with credential = per_user or user_or_shared
     #[command(after_help = examples!["pillion servers credentials list weather"])]
-    pub(super) enum Credentials: ServersContext {
+    pub(super) enum CredentialsCommand: ServersContext {
         Set(SetCredential),
         List(ListCredentials),
         Remove(RemoveCredential),
@@ -75,7 +75,7 @@ pub(super) struct RemoveCredential {
     user: String,
 }
 
-impl Run<ServersContext> for SetCredential {
+impl RunCommand<ServersContext> for SetCredential {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let secret = match &self.file {
@@ -101,7 +101,7 @@ impl Run<ServersContext> for SetCredential {
     }
 }
 
-impl Run<ServersContext> for ListCredentials {
+impl RunCommand<ServersContext> for ListCredentials {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let body = context.client.raw().server_credentials(&server.id)?;
@@ -115,7 +115,7 @@ impl Run<ServersContext> for ListCredentials {
     }
 }
 
-impl Run<ServersContext> for RemoveCredential {
+impl RunCommand<ServersContext> for RemoveCredential {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let raw = context.client.raw();

@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_wire::{ServerEntry, ServerList};
 
 use super::ServersContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::table::{first_line, table};
 
 /// Lists the servers and their status
@@ -10,7 +10,7 @@ use crate::table::{first_line, table};
 #[command(after_help = examples!["pillion servers list", "pillion servers list --json"])]
 pub(super) struct ListServers;
 
-impl Run<ServersContext> for ListServers {
+impl RunCommand<ServersContext> for ListServers {
     fn run(self, context: &ServersContext) -> CommandResult {
         let body = context.client.raw().servers()?;
         context.output.print(&body, |list: ServerList| {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::ServersContext;
 use super::server_options::ServerOptions;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::{print, print_body, print_diagnostic};
 use crate::sidecar::decode;
@@ -26,7 +26,7 @@ pub(super) struct TestServer {
     options: ServerOptions,
 }
 
-impl Run<ServersContext> for TestServer {
+impl RunCommand<ServersContext> for TestServer {
     fn run(self, context: &ServersContext) -> CommandResult {
         let raw = context.client.raw();
         let body = match self.server {

@@ -5,7 +5,7 @@ use pillion_client::ClientError;
 use pillion_wire::{PinEntry, PinList, ToolList, ToolSummary};
 
 use super::ServersContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::{print, print_body, print_diagnostic};
 use crate::sidecar::{caller_for, decode};
@@ -26,7 +26,7 @@ pub(super) struct ListServerTools {
     user: Option<String>,
 }
 
-impl Run<ServersContext> for ListServerTools {
+impl RunCommand<ServersContext> for ListServerTools {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let user = self.user.as_deref();

@@ -5,7 +5,7 @@ use pillion_core::store::{AccessToken, Timestamp};
 use serde_json::json;
 
 use super::TokensContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::duration::DAY;
 use crate::error::CliError;
 use crate::output::{print, print_diagnostic};
@@ -56,7 +56,7 @@ fn user(text: &str) -> Result<String, &'static str> {
         .ok_or("a user name must have 1 to 256 bytes")
 }
 
-impl Run<TokensContext> for CreateToken {
+impl RunCommand<TokensContext> for CreateToken {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator = &context.operator;
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);

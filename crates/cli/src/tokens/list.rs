@@ -3,7 +3,7 @@ use pillion_core::store::{AccessToken, Timestamp};
 use serde_json::{Value, json};
 
 use super::TokensContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::print_result;
 use crate::table::{or_dash, table};
@@ -14,7 +14,7 @@ use pillion_gateway::timestamp::format_timestamp;
 #[command(after_help = examples!["pillion tokens list --config /etc/pillion/pillion.toml"])]
 pub(super) struct ListTokens;
 
-impl Run<TokensContext> for ListTokens {
+impl RunCommand<TokensContext> for ListTokens {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator = &context.operator;
         let tokens = operator

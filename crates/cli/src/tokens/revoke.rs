@@ -3,7 +3,7 @@ use pillion_core::store::Timestamp;
 use serde_json::json;
 
 use super::TokensContext;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::print_result;
 
@@ -15,7 +15,7 @@ pub(super) struct RevokeToken {
     name: String,
 }
 
-impl Run<TokensContext> for RevokeToken {
+impl RunCommand<TokensContext> for RevokeToken {
     fn run(self, context: &TokensContext) -> CommandResult {
         let operator = &context.operator;
         let store = operator.store();

@@ -9,8 +9,8 @@ use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer};
 use serde_json::{Map, Value, json};
 
 use super::warn_about_unavailable_servers;
-use crate::arguments::Arguments;
-use crate::dispatch::{CommandResult, Run};
+use crate::arguments::CommandArguments;
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::{JsonOption, print, print_body, print_diagnostic};
 use crate::sidecar::{caller_for, decode};
 use pillion_gateway::pins::visible;
@@ -55,10 +55,10 @@ impl CallTool {
     }
 }
 
-impl Run<Client> for CallTool {
+impl RunCommand<Client> for CallTool {
     fn run(self, client: &Client) -> CommandResult {
         let approval_wait = self.wait.map(|_| self.approval_wait());
-        let words = Arguments::read(self.arguments)?;
+        let words = CommandArguments::read(self.arguments)?;
         let mut caller = caller_for(self.user.as_deref());
         if let Some(channel) = self.channel {
             caller = caller.channel(channel);

@@ -9,7 +9,7 @@ use crate::table::table;
 
 /// The tool of `pillion tools set-key` and `remove-key`.
 #[derive(Debug, Args)]
-pub(super) struct KeyedTool {
+pub(super) struct ToolKeyTarget {
     /// The tool's name
     name: String,
 }
@@ -22,7 +22,7 @@ pub(super) fn list_keys(output: &JsonOption, client: &Client) -> CommandResult {
     })
 }
 
-impl KeyedTool {
+impl ToolKeyTarget {
     pub(super) fn set_key(&self, client: &Client) -> CommandResult {
         client.raw().set_tool_key(&self.name, &key_from_input()?)?;
         print_result(&format!("stored the key of {} in the vault", self.name))

@@ -6,7 +6,7 @@ use pillion_client::Client;
 use pillion_wire::{ToolList, ToolSummary};
 
 use super::{warn_about_invalid_tools, warn_about_unavailable_servers};
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::{JsonOption, print, print_body, print_diagnostic};
 use crate::sidecar::decode;
 use crate::table::{first_line, truncate};
@@ -26,7 +26,7 @@ pub(super) struct ListTools {
     output: JsonOption,
 }
 
-impl Run<Client> for ListTools {
+impl RunCommand<Client> for ListTools {
     fn run(self, client: &Client) -> CommandResult {
         let body = client.raw().list_tools(self.category.as_deref())?;
         let list: ToolList = decode(&body)?;

@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 
 use super::warn_about_unavailable_servers;
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::print_pretty;
 
 /// Prints the tools' schemas in OpenAI's format, as JSON
@@ -14,7 +14,7 @@ pub(super) struct ToolSchemas {
     category: Option<String>,
 }
 
-impl Run<Client> for ToolSchemas {
+impl RunCommand<Client> for ToolSchemas {
     fn run(self, client: &Client) -> CommandResult {
         let list = client.schemas(self.category.as_deref())?;
         let exit_code = print_pretty(&list.schemas)?;

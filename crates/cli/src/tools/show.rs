@@ -2,7 +2,7 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{Parameter, ToolResponse, ToolSummary};
 
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::JsonOption;
 use crate::sidecar::caller_for;
 use pillion_gateway::pins::visible_line;
@@ -24,7 +24,7 @@ pub(super) struct ShowTool {
     output: JsonOption,
 }
 
-impl Run<Client> for ShowTool {
+impl RunCommand<Client> for ShowTool {
     fn run(self, client: &Client) -> CommandResult {
         let caller = caller_for(self.user.as_deref());
         let body = client.raw().tool(&self.name, &caller)?;

@@ -8,9 +8,9 @@ use clap::Args;
 use pillion_store::{MasterKey, Vault, VaultError};
 use secrecy::ExposeSecret;
 
-use crate::dispatch::{CommandResult, Run};
+use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
-use crate::operator::Operator;
+use crate::operator::OperatorStore;
 use crate::output::print_result;
 use crate::sidecar::SocketOption;
 use pillion_config::Config;
@@ -36,7 +36,7 @@ pub(crate) struct RotateKey {
     config: Option<PathBuf>,
 }
 
-impl Run<()> for RotateKey {
+impl RunCommand<()> for RotateKey {
     fn run(self, (): &()) -> CommandResult {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
@@ -62,7 +62,7 @@ impl Run<()> for RotateKey {
 
 /// Re-encrypts the secrets of a store that no other process has open.
 fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
-    let operator = Operator::open(config)?;
+    let operator = OperatorStore::open(config)?;
     let read_key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
     let (key, next_key) = (read_key(file)?, read_key(next)?);
     operator
