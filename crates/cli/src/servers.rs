@@ -56,26 +56,26 @@ commands! {
         List(list::ListServers),
         /// Shows one server
         #[command(after_help = examples!["pillion servers show weather"])]
-        Show(ServerName) => show::show,
+        Show(ServerArgument) => show::show,
         Update(change::UpdateServer),
         /// Removes a server, its credentials and its recorded calls
         #[command(after_help = examples!["pillion servers remove weather"])]
-        Remove(ServerName) => remove::remove,
+        Remove(ServerArgument) => remove::remove,
         /// Enables a server
         #[command(after_help = examples!["pillion servers enable weather"])]
-        Enable(ServerName) => change::enable,
+        Enable(ServerArgument) => change::enable,
         /// Disables a server
         #[command(after_help = examples!["pillion servers disable weather"])]
-        Disable(ServerName) => change::disable,
+        Disable(ServerArgument) => change::disable,
         /// Connects a server, and lists its tools
         #[command(after_help = examples!["pillion servers connect weather"])]
-        Connect(ServerName) => connect::connect,
+        Connect(ServerArgument) => connect::connect,
         /// Closes a server's sessions; calls of its tools fail until it is connected again
         #[command(after_help = examples!["pillion servers disconnect weather"])]
-        Disconnect(ServerName) => connect::disconnect,
+        Disconnect(ServerArgument) => connect::disconnect,
         /// Closes a server's sessions; the next list or call opens new ones
         #[command(after_help = examples!["pillion servers reconnect weather"])]
-        Reconnect(ServerName) => connect::reconnect,
+        Reconnect(ServerArgument) => connect::reconnect,
         Test(test::TestServer),
         Tools(tools::ListServerTools),
         Credentials(credentials::CredentialsCommand),
@@ -84,7 +84,7 @@ commands! {
 
 /// The server that a command shows or changes.
 #[derive(Debug, Args)]
-struct ServerName {
+struct ServerArgument {
     /// The server's name or ID
     #[arg(value_name = "SERVER")]
     name: String,

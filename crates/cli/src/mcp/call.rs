@@ -11,7 +11,6 @@ use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
 use super::server::ServerConnection;
-use super::usage_error::McpUsageError;
 use crate::arguments::CommandArguments;
 use crate::output::{print, print_diagnostic};
 
@@ -40,9 +39,7 @@ struct ToolCallOutcome {
 impl CallServerTool {
     pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let mut resolved = self.positional.resolve(options)?;
-        let name = resolved.next_word().ok_or(McpUsageError::Missing {
-            argument: "the name of a tool",
-        })?;
+        let name = resolved.required_word("the name of a tool")?;
         let arguments = CommandArguments::read(resolved.words)?;
         let server = ServerConnection::new(resolved.server, options).await?;
         let outcome = server

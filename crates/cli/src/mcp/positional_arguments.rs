@@ -88,6 +88,14 @@ impl ResolvedArguments {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
+    pub(super) fn required_word(
+        &mut self,
+        argument: &'static str,
+    ) -> Result<String, McpUsageError> {
+        let missing = McpUsageError::Missing { argument };
+        self.next_word().ok_or(missing)
+    }
+
     pub(super) fn reject_extra_words(&self) -> Result<(), McpUsageError> {
         match self.words.first() {
             None => Ok(()),

@@ -10,7 +10,6 @@ use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
 use super::server::ServerConnection;
-use super::usage_error::McpUsageError;
 use crate::arguments::CommandArguments;
 use crate::output::print;
 
@@ -28,9 +27,7 @@ pub(super) struct GetPrompt {
 impl GetPrompt {
     pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let mut resolved = self.positional.resolve(options)?;
-        let name = resolved.next_word().ok_or(McpUsageError::Missing {
-            argument: "the name of a prompt",
-        })?;
+        let name = resolved.required_word("the name of a prompt")?;
         let arguments = CommandArguments::read(resolved.words)?.into_string_arguments()?;
         let server = ServerConnection::new(resolved.server, options).await?;
         let params = json!({"name": name, "arguments": arguments});

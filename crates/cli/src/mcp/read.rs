@@ -9,7 +9,6 @@ use super::error::McpCommandError;
 use super::options::Options;
 use super::positional_arguments::PositionalArguments;
 use super::server::ServerConnection;
-use super::usage_error::McpUsageError;
 use crate::output::{print, print_bytes};
 
 /// Reads a resource
@@ -26,9 +25,7 @@ pub(super) struct ReadResource {
 impl ReadResource {
     pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let mut resolved = self.positional.resolve_before_uri(options)?;
-        let uri = resolved.next_word().ok_or(McpUsageError::Missing {
-            argument: "the URI of a resource",
-        })?;
+        let uri = resolved.required_word("the URI of a resource")?;
         resolved.reject_extra_words()?;
         let server = ServerConnection::new(resolved.server, options).await?;
         let params = json!({ "uri": uri });

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::server_options::ServerOptions;
 use super::show::summary_line;
-use super::{ServerName, ServersContext};
+use super::{ServerArgument, ServersContext};
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
 use crate::output::{print_pretty, print_result};
@@ -81,18 +81,22 @@ impl RunCommand<ServersContext> for UpdateServer {
 }
 
 /// `pillion servers enable`
-pub(super) fn enable(server: &ServerName, context: &ServersContext) -> CommandResult {
-    set_enabled(server, context, true)
+pub(super) fn enable(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    set_enabled(argument, context, true)
 }
 
 /// `pillion servers disable`
-pub(super) fn disable(server: &ServerName, context: &ServersContext) -> CommandResult {
-    set_enabled(server, context, false)
+pub(super) fn disable(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    set_enabled(argument, context, false)
 }
 
-fn set_enabled(server: &ServerName, context: &ServersContext, enabled: bool) -> CommandResult {
+fn set_enabled(
+    argument: &ServerArgument,
+    context: &ServersContext,
+    enabled: bool,
+) -> CommandResult {
     let keys = Map::from_iter([("enabled".to_owned(), json!(enabled))]);
-    change(context, &server.name, keys)
+    change(context, &argument.name, keys)
 }
 
 /// Changes a server: through the sidecar, or on the store directly if the server is or becomes a

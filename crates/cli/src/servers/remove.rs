@@ -1,11 +1,11 @@
-use super::{ServerName, ServersContext};
+use super::{ServerArgument, ServersContext};
 use crate::dispatch::CommandResult;
 use crate::output::{print_body, print_result};
 use pillion_gateway::pins::visible_line;
 
 /// `pillion servers remove`
-pub(super) fn remove(server: &ServerName, context: &ServersContext) -> CommandResult {
-    let server = context.find_added(&server.name)?;
+pub(super) fn remove(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    let server = context.find_added(&argument.name)?;
     let body = context.client.raw().remove_server(&server.id)?;
     if context.output.json {
         return print_body(&body);

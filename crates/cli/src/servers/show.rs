@@ -1,15 +1,15 @@
 use pillion_wire::{ServerEntry, ServerRateLimit};
 
 use super::list::address;
-use super::{ServerName, ServersContext};
+use super::{ServerArgument, ServersContext};
 use crate::dispatch::CommandResult;
 use crate::output::{print_pretty, print_result};
 use crate::table::or_dash;
 use pillion_gateway::pins::visible_line;
 
 /// `pillion servers show`
-pub(super) fn show(server: &ServerName, context: &ServersContext) -> CommandResult {
-    let server = context.find(&server.name)?;
+pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    let server = context.find(&argument.name)?;
     if context.output.json {
         return print_pretty(&server);
     }
