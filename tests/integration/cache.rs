@@ -2,6 +2,7 @@
 
 use pillion_client::{Caller, Client};
 use pillion_wire::ExecuteResponse;
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http::get;
@@ -21,7 +22,9 @@ fn start(server: &McpServer, more: &str) -> Daemon {
         server.url
     );
     let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     daemon
 }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::approvals::decide;
@@ -46,7 +47,7 @@ fn calls(socket: &Path, query: &str) -> Vec<Value> {
 }
 
 fn names(socket: &Path) -> Vec<String> {
-    let list = Client::new(socket).list_tools(None).unwrap();
+    let list = Client::new(socket).fetch(route::LIST_TOOLS).unwrap();
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 

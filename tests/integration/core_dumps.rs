@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
+use pillion_wire::route;
+
 use crate::program::{Guarded, eventually, pillion_path};
 
 /// A user without privileges.
@@ -81,7 +83,9 @@ fn l1_a_process_with_secrets_leaves_no_core_dump() {
         if arguments[0] == "serve" {
             // Clients of the same user still reach the sidecar.
             eventually("the sidecar listens", || {
-                pillion_client::Client::new(socket).status().is_ok()
+                pillion_client::Client::new(socket)
+                    .fetch(route::STATUS)
+                    .is_ok()
             });
         }
         let id = Pid::from_raw(i32::try_from(process.id()).unwrap());

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http;
@@ -166,7 +167,9 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
         server.url
     );
     let daemon = Daemon::with_config(&config, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     server.set_mood(Mood::Asleep);
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=call");
     let mut caller = UnixStream::connect(&daemon.socket).unwrap();
@@ -198,7 +201,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     let daemon = Daemon::with_config(&config, &[]);
     let client = Client::new(&daemon.socket);
     let (mut listener, _) = Listener::now(&daemon.socket, "?types=server,tools");
-    client.list_tools(None).unwrap();
+    client.fetch(route::LIST_TOOLS).unwrap();
     for status in ["connecting", "connected"] {
         let received = listener.expect("server.status").data;
         assert_eq!(
@@ -215,7 +218,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     server.set_tools(json!([changed, {"name": "new", "inputSchema": {"type": "object"}}]));
     let asked = server.count("tools/list");
     eventually("the server is listed again", || {
-        client.list_tools(None).unwrap();
+        client.fetch(route::LIST_TOOLS).unwrap();
         server.count("tools/list") > asked
     });
     let received = listener.expect("tools.changed").data;
@@ -224,7 +227,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     server.set_mood(Mood::Ill);
     let asked = server.count("tools/list");
     eventually("the server is listed again", || {
-        client.list_tools(None).unwrap();
+        client.fetch(route::LIST_TOOLS).unwrap();
         server.count("tools/list") > asked
     });
     let received = listener.expect("server.status").data;
@@ -309,7 +312,7 @@ fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
             .execute("calculator", &json!({"expression": "1"}), &caller)
             .unwrap()
     };
-    let connections = || client.status().unwrap().connections;
+    let connections = || client.fetch(route::STATUS).unwrap().connections;
     eventually("both are there", || connections() == 2);
     eventually("the silent one is cut off", || {
         for _ in 0..50 {

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http::{Reply, send};
@@ -38,7 +39,9 @@ fn config(server: &McpServer, timeout_ms: u32) -> String {
 
 /// Makes the sidecar list the server's tools.
 fn discover(daemon: &Daemon) {
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
@@ -84,11 +85,15 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
         server.url
     );
     let mut daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     assert!(call(&daemon.socket, "far_echo", "alice").success);
     daemon.kill();
     let daemon = daemon.again();
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     let refused = call(&daemon.socket, "far_echo", "alice");
     assert_eq!(code(&refused), Some("rate_limited"));
     assert_eq!(server.count("tools/call"), 1);
@@ -110,7 +115,9 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
         server("near", &near)
     );
     let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     far.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
     let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
@@ -153,7 +160,9 @@ fn c3_endless_argument_checks_delay_no_other_call() {
         server.url
     );
     let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     let socket = &daemon.socket;
     std::thread::scope(|scope| {
         let hostile: Vec<_> = (0..40)
@@ -189,7 +198,9 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         server.url
     );
     let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     server.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
     let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
@@ -236,7 +247,9 @@ fn echoing(settings: &str) -> (McpServer, Daemon) {
         server.url
     );
     let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket).list_tools(None).unwrap();
+    Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     (server, daemon)
 }
 
@@ -284,7 +297,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     );
     // A result within the limit is unchanged.
     let client = Client::builder(&daemon.socket).build();
-    client.list_tools(None).unwrap();
+    client.fetch(route::LIST_TOOLS).unwrap();
     assert!(
         call(&daemon.socket, "far_echo", "alice")
             .metadata

@@ -1,7 +1,7 @@
 //! Who owns the names of tools: no server offers a tool under a name that belongs to another server
 //! or to a tool of the sidecar, whichever servers are reachable.
 
-use pillion_client::wire::{ExecuteResponse, ToolList};
+use pillion_client::wire::{ExecuteResponse, ToolList, route};
 use pillion_client::{Caller, Client};
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn of_servers(list: ToolList) -> Vec<(String, String)> {
 }
 
 fn owner(client: &Client, name: &str) -> Option<String> {
-    let mut tools = of_servers(client.list_tools(None).unwrap()).into_iter();
+    let mut tools = of_servers(client.fetch(route::LIST_TOOLS).unwrap()).into_iter();
     tools.find(|(tool, _)| tool == name).map(|(_, label)| label)
 }
 
@@ -161,7 +161,7 @@ fn names_and_aliases_of_the_sidecars_tools_belong_to_them() {
     let toml: String = labels.map(|label| entry(label, &taking, "")).concat();
     let toml = toml + &entry("any", &taking, "tool_prefix = \"\"");
     let sidecar = Sidecar::with_config(&(SETTINGS.to_owned() + &toml));
-    let list = of_servers(sidecar.client().list_tools(None).unwrap());
+    let list = of_servers(sidecar.client().fetch(route::LIST_TOOLS).unwrap());
     let names: Vec<_> = list.iter().map(|(name, _)| name.as_str()).collect();
     let at_mcp = names_at_mcp(&sidecar);
     let native = ["time_tool", "search_tool", "weather_tool", "get_time"];

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http;
@@ -29,7 +30,7 @@ fn servers(servers: &[(&str, &McpServer)]) -> String {
 }
 
 fn names(client: &Client) -> Vec<String> {
-    let list = client.list_tools(None).unwrap();
+    let list = client.fetch(route::LIST_TOOLS).unwrap();
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 
@@ -113,7 +114,7 @@ fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
         error.contains("pillion.toml:3: executor.timeout_ms: "),
         "{error}"
     );
-    let status = client.status().unwrap();
+    let status = client.fetch(route::STATUS).unwrap();
     assert!(!status.last_reload.unwrap().success);
     reload(&daemon, &servers(&[("far", &server)]));
     let answer = http::get(&daemon.socket, "/readyz").json();
@@ -211,7 +212,7 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
         let orders = [1, 2, 3, 0, 2, 1, 0, 3, 2, 0, 1, 3, 1];
         for (toml, description) in orders.map(|kind| kinds[kind]) {
             reload(&daemon, toml);
-            let list = client.list_tools(None).unwrap().tools;
+            let list = client.fetch(route::LIST_TOOLS).unwrap().tools;
             let tool = list.iter().find(|tool| tool.name == NAME);
             let said = &tool.unwrap_or_else(|| panic!("{description}")).description;
             assert!(said.starts_with(description), "{said}");
@@ -232,7 +233,7 @@ fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
         [[composed_tools]]\nname = \"pick\"\ndescription = \"composed\"\n\
         steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n";
     let said = || {
-        let list = client.list_tools(None).unwrap().tools;
+        let list = client.fetch(route::LIST_TOOLS).unwrap().tools;
         let tool = list.into_iter().find(|tool| tool.name == "pick");
         tool.map(|tool| tool.description)
     };

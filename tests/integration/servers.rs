@@ -10,6 +10,7 @@ mod resources;
 mod users;
 
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http::{self, Reply};
@@ -77,7 +78,9 @@ fn names(daemon: &Daemon) -> Vec<String> {
 }
 
 fn tools(daemon: &Daemon) -> Vec<String> {
-    let list = Client::new(&daemon.socket).list_tools(None).unwrap();
+    let list = Client::new(&daemon.socket)
+        .fetch(route::LIST_TOOLS)
+        .unwrap();
     list.tools.into_iter().map(|tool| tool.name).collect()
 }
 

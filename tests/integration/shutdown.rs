@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, ClientError};
+use pillion_wire::route;
 use serde_json::json;
 
 use crate::program::{Daemon, eventually};
@@ -19,7 +20,10 @@ fn the_sidecar_exits_after_calls_in_flight() {
     // No new connection is served while the call runs.
     let late = sidecar.client();
     eventually("new connections are refused", || {
-        matches!(late.health(), Err(ClientError::NotRunning { .. }))
+        matches!(
+            late.fetch(route::HEALTH),
+            Err(ClientError::NotRunning { .. })
+        )
     });
     assert!(!call.is_finished());
     assert!(call.join().unwrap().unwrap().is_success());
@@ -31,7 +35,7 @@ fn idle_connections_do_not_delay_the_shutdown() {
     let sidecar = Sidecar::start();
     let _silent = std::os::unix::net::UnixStream::connect(&sidecar.socket).unwrap();
     let kept = sidecar.client();
-    kept.health().unwrap();
+    kept.fetch(route::HEALTH).unwrap();
     let started = Instant::now();
     assert_eq!(sidecar.end().cut_off, 0);
     assert!(started.elapsed() < Duration::from_secs(10));
@@ -102,5 +106,5 @@ fn the_socket_of_a_killed_sidecar_is_replaced() {
     assert!(daemon.socket.exists());
     let again = daemon.again();
     let client = pillion_client::Client::new(&again.socket);
-    assert_eq!(client.health().unwrap().status, "ok");
+    assert_eq!(client.fetch(route::HEALTH).unwrap().status, "ok");
 }

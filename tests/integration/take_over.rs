@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use pillion_client::{Caller, Client};
-use serde_json::{Value, json};
+use pillion_wire::route;
+use serde_json::json;
 
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
@@ -105,15 +106,12 @@ fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
     );
     let daemon = Daemon::with_config(&toml, &[]);
     let client = Client::new(&daemon.socket);
-    client.list_tools(None).unwrap();
+    client.fetch(route::LIST_TOOLS).unwrap();
     let count = |status: &str| {
-        let query = [("status", status.to_owned())];
-        let body = Client::new(&daemon.socket)
-            .raw()
-            .tool_calls(&query)
-            .unwrap();
-        let list: Value = serde_json::from_slice(&body).unwrap();
-        list["calls"].as_array().unwrap().len()
+        let client = Client::new(&daemon.socket);
+        let request = client.request(route::LIST_TOOL_CALLS, []);
+        let response = request.query([("status", status)]).send().unwrap();
+        response.decode().unwrap().calls.len()
     };
     server.set_mood(Mood::Asleep);
     let call =

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use pillion_client::wire::ExecuteResponse;
+use pillion_client::wire::{ExecuteResponse, route};
 use pillion_client::{Caller, Client};
 use pillion_testkit::{Postgres, PostgresRelay};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn f4_a_running_call_is_interrupted_after_a_crash() {
     );
     let mut daemon = Daemon::with_config(&config, &[]);
     let client = Client::builder(&daemon.socket).build();
-    client.list_tools(None).unwrap();
+    client.fetch(route::LIST_TOOLS).unwrap();
     server.set_mood(Mood::Asleep);
     let caller = std::thread::spawn(move || {
         drop(client.execute("far_echo", &json!({}), &Caller::default()));
@@ -120,7 +120,9 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let sidecar = on_a_small_disk(directory.path());
     let client = Client::builder(directory.path().join("s.sock")).build();
-    eventually("the sidecar answers", || client.health().is_ok());
+    eventually("the sidecar answers", || {
+        client.fetch(route::HEALTH).is_ok()
+    });
     let arguments = json!({"expression": "6 * 7", "note": "x".repeat(50_000)});
     let mut recorded = Vec::new();
     let call = || match client.execute("calculator", &arguments, &Caller::default()) {
@@ -142,12 +144,12 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     assert_eq!(refused.error_code.as_deref(), Some("unavailable"));
     let error = refused.error.unwrap();
     assert_eq!(error, "The call log cannot be written");
-    assert!(client.status().unwrap().store_error.is_some());
+    assert!(client.fetch(route::STATUS).unwrap().store_error.is_some());
     let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
     assert!(ready["store_error"].is_string(), "{ready}");
     // Recorded calls can be read meanwhile.
-    let shown = client.raw().tool_call(&recorded[0]).unwrap();
-    assert!(String::from_utf8(shown).unwrap().contains("\"success\""));
+    let shown = client.request(route::SHOW_TOOL_CALL, [&recorded[0]]).send();
+    assert!(shown.unwrap().text().contains("\"success\""));
     // There is space again.
     let roomy = Command::new("prlimit")
         .args(["--fsize=unlimited:unlimited", "--pid"])
@@ -155,7 +157,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         .status();
     if roomy.is_ok_and(|status| status.success()) {
         eventually("calls run again", || call().success);
-        assert_eq!(client.status().unwrap().store_error, None);
+        assert_eq!(client.fetch(route::STATUS).unwrap().store_error, None);
     }
     drop(sidecar);
     let store = directory.path().join("pillion.db");
@@ -163,7 +165,8 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let daemon = Daemon::with_config("", &[("PILLION__STORE__LOCATION", store)]);
     let client = Client::builder(&daemon.socket).build();
     for id in recorded {
-        let shown = String::from_utf8(client.raw().tool_call(&id).unwrap()).unwrap();
+        let shown = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
+        let shown = shown.text();
         assert!(shown.contains("\"status\":\"success\""), "{id}: {shown}");
     }
 }

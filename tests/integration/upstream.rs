@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pillion_client::Caller;
-use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome};
+use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome, route};
 use serde_json::{Value, json};
 
 use crate::http;
@@ -39,7 +39,7 @@ fn entry(label: &str, server: &McpServer, more: &str) -> String {
 }
 
 fn list(sidecar: &Sidecar) -> ToolList {
-    sidecar.client().list_tools(None).unwrap()
+    sidecar.client().fetch(route::LIST_TOOLS).unwrap()
 }
 
 fn names(list: &ToolList) -> Vec<&str> {
@@ -60,7 +60,7 @@ fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> ToolOutcome {
 fn e9_no_server_is_contacted_before_it_is_needed() {
     let server = McpServer::start(tools(&["echo"]));
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
-    sidecar.client().health().unwrap();
+    sidecar.client().fetch(route::HEALTH).unwrap();
     assert!(call(&sidecar, "calculator", &json!({"expression": "1"})).success);
     assert_eq!(server.count("initialize") + server.count("tools/list"), 0);
 
@@ -77,7 +77,7 @@ fn e9_no_server_is_contacted_before_it_is_needed() {
     assert_eq!(echo.description, "The remote tool echo");
     assert_eq!(echo.parameters[0].kind, "STRING");
     assert!(list.unavailable_servers.is_empty());
-    sidecar.client().schemas(None).unwrap();
+    sidecar.client().fetch(route::LIST_SCHEMAS).unwrap();
     assert_eq!(server.count("tools/list"), 1);
 }
 

@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pillion_client::Client;
 use pillion_testkit::fake_stdio;
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use crate::http;
@@ -38,7 +39,10 @@ fn call(daemon: &Daemon, tool: &str) -> Value {
 }
 
 fn process_id(daemon: &Daemon) -> u32 {
-    Client::new(&daemon.socket).status().unwrap().pid
+    Client::new(&daemon.socket)
+        .fetch(route::STATUS)
+        .unwrap()
+        .pid
 }
 
 /// Returns the server's processes below the sidecar.

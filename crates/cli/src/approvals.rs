@@ -3,7 +3,7 @@ mod list;
 mod show;
 
 use pillion_client::{Client, ClientError};
-use pillion_wire::ApprovalList;
+use pillion_wire::route;
 
 use super::error::CliError;
 use super::sidecar::decode;
@@ -35,7 +35,8 @@ fn full_id(client: &Client, prefix: String) -> Result<String, CliError> {
         ("status", "pending".to_owned()),
         ("limit", "1000".to_owned()),
     ];
-    let list: ApprovalList = decode(&client.raw().approvals(&query)?)?;
+    let response = client.request(route::LIST_APPROVALS, []).query(query);
+    let list = decode(&response.send()?)?;
     if list.next.is_some() {
         // Another approval on the next page may begin in the same way.
         return Ok(prefix);

@@ -9,6 +9,7 @@ use clap::Args;
 use pillion_client::{Client, ClientError};
 use pillion_mcp_client::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
+use pillion_wire::route;
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
@@ -136,16 +137,20 @@ impl AuthContext {
 
     /// Tells a running sidecar to reload the credentials of users.
     fn refresh_credentials(&self) -> Result<(), CliError> {
-        ignore_stopped_sidecar(self.client.raw().refresh_servers())
+        ignore_stopped_sidecar(self.client.request(route::REFRESH_SERVERS, []).send())
     }
 
     /// Tells a running sidecar to start a new session with the server.
     fn reconnect_server(&self, server: &str) -> Result<(), CliError> {
-        ignore_stopped_sidecar(self.client.raw().reconnect_server(server))
+        ignore_stopped_sidecar(
+            self.client
+                .request(route::RECONNECT_SERVER, [server])
+                .send(),
+        )
     }
 }
 
-fn ignore_stopped_sidecar(response: Result<Vec<u8>, ClientError>) -> Result<(), CliError> {
+fn ignore_stopped_sidecar<T>(response: Result<T, ClientError>) -> Result<(), CliError> {
     match response {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),

@@ -145,7 +145,10 @@ impl ChatSession<'_> {
         {
             return Err(CliError::Usage(format!("'{id}' is not a valid chat id")));
         }
-        let target = format!("{}{id}", route::CHAT);
+        let target = match id {
+            "" => route::BEGIN_CHAT.path.to_owned(),
+            id => route::CONTINUE_CHAT.path_with([id]),
+        };
         let body = serde_json::to_vec(&request)?;
         let socket = self.client.socket_path();
         let mut events = SidecarEvents::open(socket, &target, &self.headers, Some(&body))?;
@@ -168,9 +171,12 @@ impl ChatSession<'_> {
         let question = format!("Run {} {}? [y/N] ", approval.tool, approval.arguments);
         self.screen.prompt(&question)?;
         let answer = input::read_line()?.unwrap_or_default();
-        let approve = matches!(answer.trim(), "y" | "Y" | "yes");
-        let raw = self.client.raw();
-        drop(raw.decide(id, approve, b"{}", &self.caller)?);
+        let route = match answer.trim() {
+            "y" | "Y" | "yes" => route::APPROVE,
+            _ => route::DENY,
+        };
+        let request = self.client.request(route, [id]).caller(&self.caller);
+        request.send_bytes(b"{}")?;
         Ok(())
     }
 

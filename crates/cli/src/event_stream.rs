@@ -3,7 +3,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use pillion_client::{Client, ClientError};
-use pillion_wire::Failure;
+use pillion_wire::{Failure, route};
 use serde_json::Value;
 
 use super::error::CliError;
@@ -39,7 +39,7 @@ impl SidecarEvents {
         body: Option<&[u8]>,
     ) -> Result<Self, CliError> {
         // Gives the same error as other commands if no sidecar listens.
-        Client::new(socket).health()?;
+        Client::new(socket).fetch(route::HEALTH)?;
         let mut stream = UnixStream::connect(socket).map_err(CliError::Streams)?;
         let method = if body.is_some() { "POST" } else { "GET" };
         // With HTTP/1.0, the body ends with the connection and is not chunked.

@@ -36,7 +36,7 @@ impl RunCommand<Client> for EventsCommand {
                 "--types takes names separated by commas".to_owned(),
             ));
         }
-        let target = format!("{}?types={types}", route::EVENTS);
+        let target = format!("{}?types={types}", route::WATCH_EVENTS.path);
         let mut events = SidecarEvents::open(client.socket_path(), &target, &[], None)?;
         while let Some(event) = events.next()? {
             if self.json {

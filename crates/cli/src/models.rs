@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool};
+use pillion_wire::{ModelEntry, ModelTool, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
@@ -32,8 +32,8 @@ pub(super) struct ShowModel {
 }
 
 fn list_models(output: &JsonOption, client: &Client) -> CommandResult {
-    let body = client.raw().models()?;
-    output.print(&body, |list: ModelList| {
+    let response = client.request(route::LIST_MODELS, []).send()?;
+    output.print(&response, |list| {
         let heads = ["MODEL", "PROVIDER", "FUNCTIONS", "MCP", "TOOLS", "CHAT"];
         table(heads, list.models.iter().map(model_row))
     })
@@ -64,10 +64,11 @@ fn model_row(model: &ModelEntry) -> [String; 6] {
 impl RunCommand<Client> for ShowModel {
     fn run(self, client: &Client) -> CommandResult {
         let caller = caller_for(self.user.as_deref());
-        let body = client.raw().model(&self.id, &caller)?;
-        self.output.print(&body, |response: ModelResponse| {
+        let request = client.request(route::SHOW_MODEL, [&self.id]);
+        let response = request.caller(&caller).send()?;
+        self.output.print(&response, |model| {
             let heads = ["TOOL", "SERVER", "VISIBLE", "REASON"];
-            table(heads, response.tools.iter().map(tool_row))
+            table(heads, model.tools.iter().map(tool_row))
         })
     }
 }

@@ -12,6 +12,7 @@ use nix::unistd::geteuid;
 use pillion_client::Client;
 use pillion_core::store::{Store, StoreError};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use pillion_wire::route;
 use tokio::runtime::Runtime;
 
 use super::error::CliError;
@@ -173,7 +174,7 @@ impl RunningSidecar {
     /// Returns the sidecar at the socket, if it responds with its store ID.
     fn at(socket: PathBuf) -> Option<Self> {
         let client = Client::builder(&socket).timeout(STORE_ID_TIMEOUT).build();
-        let store_id = client.status().ok()?.store_id?;
+        let store_id = client.fetch(route::STATUS).ok()?.store_id?;
         Some(Self { socket, store_id })
     }
 }

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use pillion_client::Response;
 use pillion_gateway::pins::{visible, visible_json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,13 +29,13 @@ impl JsonOption {
     /// Prints a response of the sidecar: unchanged with `--json`, else as text.
     pub(crate) fn print<T: DeserializeOwned>(
         &self,
-        body: &[u8],
+        response: &Response<T>,
         as_text: impl FnOnce(T) -> String,
     ) -> CommandResult {
         if self.json {
-            return print_body(body);
+            return print_body(response);
         }
-        print_result(&as_text(decode(body)?))
+        print_result(&as_text(decode(response)?))
     }
 }
 
@@ -45,8 +46,8 @@ pub(crate) fn print_result(text: &str) -> CommandResult {
 }
 
 /// Prints the unchanged response of the sidecar as the result of a successful command.
-pub(crate) fn print_body(body: &[u8]) -> CommandResult {
-    print_json(&String::from_utf8_lossy(body))?;
+pub(crate) fn print_body<T>(response: &Response<T>) -> CommandResult {
+    print_json(&response.text())?;
     Ok(ExitCode::SUCCESS)
 }
 

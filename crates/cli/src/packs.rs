@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{PackEntry, PackList, StoredItemEntry, StoredItemList};
+use pillion_wire::{PackEntry, StoredItemEntry, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::{JsonOption, print_body, print_diagnostic, print_result};
@@ -68,8 +68,8 @@ pub(super) struct RemovePackItem {
 }
 
 fn list_packs(output: &JsonOption, client: &Client) -> CommandResult {
-    let body = client.raw().packs()?;
-    output.print(&body, |list: PackList| {
+    let response = client.request(route::LIST_PACKS, []).send()?;
+    output.print(&response, |list| {
         let heads = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
         table(heads, list.packs.iter().map(pack_row))
     })
@@ -82,11 +82,12 @@ impl RunCommand<Client> for ShowPackItems {
             ("limit", Some(self.limit.to_string())),
             ("after", self.after),
         ]);
-        let body = client.raw().list_pack_items(&pack, &kind, &page)?;
+        let request = client.request(route::LIST_PACK_ITEMS, [&pack, &kind]);
+        let response = request.query(page).send()?;
         if self.output.json {
-            return print_body(&body);
+            return print_body(&response);
         }
-        let list: StoredItemList = decode(&body)?;
+        let list = decode(&response)?;
         let exit_code = print_result(&table(["NAME", "FACTS"], list.items.iter().map(item_row)))?;
         if let Some(next) = list.next {
             print_diagnostic(&format!(
@@ -101,9 +102,10 @@ impl RunCommand<Client> for ShowPackItems {
 impl RunCommand<Client> for RemovePackItem {
     fn run(self, client: &Client) -> CommandResult {
         let PackKind { pack, kind } = self.items;
-        let body = client.raw().remove_pack_item(&pack, &kind, &self.name)?;
+        let item = [pack.as_str(), &kind, &self.name];
+        let response = client.request(route::REMOVE_PACK_ITEM, item).send()?;
         if self.output.json {
-            return print_body(&body);
+            return print_body(&response);
         }
         let name = visible(&self.name);
         print_result(&format!("{name}: removed from {pack} {kind}"))

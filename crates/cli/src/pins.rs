@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{AcceptPin, PinChange, PinEntry, PinList, PinResponse};
+use pillion_wire::{AcceptPin, PinChange, PinEntry, PinResponse, route};
 use serde_json::Value;
 
 use super::dispatch::{CommandResult, RunCommand};
@@ -79,8 +79,9 @@ impl RunCommand<Client> for ListPins {
             ("server", self.server),
             ("user", self.user),
         ]);
-        let body = client.raw().pins(&filters)?;
-        self.output.print(&body, |list: PinList| {
+        let request = client.request(route::LIST_PINS, []);
+        let response = request.query(filters).send()?;
+        self.output.print(&response, |list| {
             let heads = ["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"];
             table(heads, list.pins.iter().map(row))
         })
@@ -90,20 +91,21 @@ impl RunCommand<Client> for ListPins {
 impl PinnedTool {
     fn print_diff(&self, client: &Client) -> CommandResult {
         let Self { server, tool, user } = self;
-        let body = client.raw().pin(server, tool, user.as_deref())?;
-        let response: PinResponse = decode(&body)?;
-        print_result(difference(&response).trim_end())
+        let request = client.request(route::SHOW_PIN, [server, tool]);
+        let user_query = user.as_ref().map(|user| ("user", user));
+        let response = request.query(user_query).send()?;
+        print_result(difference(&decode(&response)?).trim_end())
     }
 }
 
 impl RunCommand<Client> for AcceptTool {
     fn run(self, client: &Client) -> CommandResult {
-        let request = serde_json::to_vec(&AcceptPin { hash: self.hash })?;
         let PinnedTool { server, tool, user } = self.tool;
-        let raw = client.raw();
-        let body = raw.accept_pin(&server, &tool, user.as_deref(), &request)?;
-        let response: PinResponse = decode(&body)?;
-        let hash = response.pin.hash;
+        let response = client
+            .request(route::ACCEPT_PIN, [&server, &tool])
+            .query(user.map(|user| ("user", user)))
+            .send_json(&AcceptPin { hash: self.hash })?;
+        let hash = decode(&response)?.pin.hash;
         print_result(&format!("accepted: {server} {tool} {hash}"))
     }
 }

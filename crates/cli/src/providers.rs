@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList};
+use pillion_wire::{ProviderEntry, ProviderKeyInput, route};
 use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
@@ -43,8 +43,8 @@ pub(super) struct ProviderKeyTarget {
 }
 
 fn list_providers(output: &JsonOption, client: &Client) -> CommandResult {
-    let body = client.raw().providers()?;
-    output.print(&body, |list: ProviderList| {
+    let response = client.request(route::LIST_PROVIDERS, []).send()?;
+    output.print(&response, |list| {
         let heads = ["PROVIDER", "API", "HOST", "KEY"];
         table(heads, list.providers.into_iter().map(row))
     })
@@ -52,13 +52,14 @@ fn list_providers(output: &JsonOption, client: &Client) -> CommandResult {
 
 impl ProviderKeyTarget {
     fn set_key(&self, client: &Client) -> CommandResult {
-        let raw = client.raw();
-        raw.set_provider_key(&self.name, &key_from_input()?)?;
+        let request = client.request(route::SET_PROVIDER_KEY, [&self.name]);
+        request.send_bytes(&key_from_input()?)?;
         print_result(&format!("stored the key of {} in the vault", self.name))
     }
 
     fn remove_key(&self, client: &Client) -> CommandResult {
-        client.raw().remove_provider_key(&self.name)?;
+        let request = client.request(route::REMOVE_PROVIDER_KEY, [&self.name]);
+        request.send()?;
         print_result(&format!("removed the key of {} from the vault", self.name))
     }
 }

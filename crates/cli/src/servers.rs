@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ServerEntry, ServerList};
+use pillion_wire::{ServerEntry, ServerList, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
@@ -138,7 +138,8 @@ impl ServersContext {
         name: &str,
         rules: &[fn(&ServerEntry, &str) -> bool],
     ) -> Result<ServerEntry, CliError> {
-        let ServerList { servers, .. } = decode(&self.client.raw().servers()?)?;
+        let response = self.client.request(route::LIST_SERVERS, []).send()?;
+        let ServerList { servers, .. } = decode(&response)?;
         rules
             .iter()
             .find_map(|matches| servers.iter().find(|server| matches(server, name)))
@@ -153,8 +154,8 @@ impl ServersContext {
 
     /// Tells a running sidecar to reload its servers from the store.
     fn refresh(&self, id: &str) -> Result<Option<ServerEntry>, CliError> {
-        let body = match self.client.raw().refresh_servers() {
-            Ok(body) => body,
+        let response = match self.client.request(route::REFRESH_SERVERS, []).send() {
+            Ok(response) => response,
             Err(error) if error.is_not_running() => {
                 print_diagnostic(
                     "the sidecar is not running; the change takes effect when it starts",
@@ -163,7 +164,7 @@ impl ServersContext {
             }
             Err(error) => return Err(error.into()),
         };
-        let list: ServerList = decode(&body)?;
+        let list = decode(&response)?;
         let changed = list.servers.into_iter().find(|server| server.id == id);
         if changed.is_none() {
             print_diagnostic(

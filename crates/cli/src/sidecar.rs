@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pillion_client::{Caller, Client};
+use pillion_client::{Caller, Client, Response};
 use serde::de::DeserializeOwned;
 
 use super::dispatch::{CommandResult, RunCommand};
@@ -60,8 +60,8 @@ pub(crate) fn named_socket() -> Option<PathBuf> {
 }
 
 /// Parses a response of the sidecar.
-pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_slice(body)
+pub(crate) fn decode<T: DeserializeOwned>(response: &Response<T>) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(response.body())
 }
 
 /// Returns the caller of a request on behalf of `user`, if there is one.

@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::Status;
+use pillion_wire::{Status, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
@@ -16,10 +16,9 @@ pub(super) struct StatusCommand {
 
 impl RunCommand<Client> for StatusCommand {
     fn run(self, client: &Client) -> CommandResult {
-        let body = client.raw().status()?;
-        self.output.print(&body, |status: Status| {
-            as_text(&status).trim_end().to_owned()
-        })
+        let response = client.request(route::STATUS, []).send()?;
+        self.output
+            .print(&response, |status| as_text(&status).trim_end().to_owned())
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use pillion_client::{Client, ClientError};
-use pillion_wire::{Status, ToolStatus};
+use pillion_wire::{Status, ToolStatus, route};
 use serde_json::json;
 
 use super::dispatch::{CommandResult, RunCommand};
@@ -69,7 +69,7 @@ struct StatusSample {
 
 impl StatusSample {
     fn take(client: &Client) -> Result<Self, ClientError> {
-        let status = client.status()?;
+        let status = client.fetch(route::STATUS)?;
         let at = Instant::now();
         Ok(Self { at, status })
     }

@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{WorkerEntry, WorkerList};
+use pillion_wire::{WorkerEntry, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::output::JsonOption;
@@ -19,8 +19,8 @@ pub(super) struct WorkersCommand {
 
 impl RunCommand<Client> for WorkersCommand {
     fn run(self, client: &Client) -> CommandResult {
-        let body = client.raw().workers()?;
-        self.output.print(&body, |list: WorkerList| {
+        let response = client.request(route::LIST_WORKERS, []).send()?;
+        self.output.print(&response, |list| {
             let heads = ["ID", "NAME", "PROCESS", "STATUS", "CALLS", "TOOLS"];
             table(heads, list.workers.iter().map(row))
         })

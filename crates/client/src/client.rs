@@ -4,12 +4,11 @@ mod stream;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use pillion_wire::{
-    BatchRequest, BatchResponse, ExecuteResponse, Health, SchemaList, Status, ToolList,
-};
+use pillion_wire::route::{self, Route};
+use pillion_wire::{BatchCall, BatchMode, ExecuteResponse};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::http::{HeaderValue, Request, Response};
+use ureq::http::{self, HeaderValue};
 use ureq::{Agent, Body};
 
 pub use builder::ClientBuilder;
@@ -17,7 +16,7 @@ pub use stream::Stream;
 
 use crate::socket_path::is_another_file;
 use crate::transport::{InterruptHook, Interrupted, NoResolver, SocketConnectError, UnixConnector};
-use crate::{Caller, ClientError, Raw};
+use crate::{BatchPart, Caller, ClientError, Request, batch};
 
 /// The host of every request. HTTP requires a host; a Unix socket ignores it.
 const HOST: &str = "http://pillion";
@@ -52,92 +51,69 @@ impl Client {
         &self.settings.path
     }
 
-    /// Returns an interface to the same calls with undecoded bodies.
-    #[must_use]
-    pub fn raw(&self) -> Raw<'_> {
-        Raw::new(self)
+    /// Returns a request to a route with the given path parameters. The request is sent by one of
+    /// its `send` methods.
+    pub fn request<R, const N: usize>(
+        &self,
+        route: Route<R, N>,
+        parameters: [&str; N],
+    ) -> Request<'_, R> {
+        Request::new(self, route, parameters)
     }
 
-    /// Returns the sidecar's version and its number of tools, if the sidecar is up.
+    /// Sends a request to a route without parameters, and decodes the response.
     ///
     /// # Errors
-    /// [`ClientError`]: the sidecar is not running, the deadline passed, the connection broke, or
-    /// the response is invalid.
-    pub fn health(&self) -> Result<Health, ClientError> {
-        decode(&self.raw().health()?)
-    }
-
-    /// Returns the sidecar's status: its counters, MCP servers and process.
-    ///
-    /// # Errors
-    /// As for [`health`](Self::health).
-    pub fn status(&self) -> Result<Status, ClientError> {
-        decode(&self.raw().status()?)
-    }
-
-    /// Returns all tools with their parameters, or the tools of one category.
-    ///
-    /// # Errors
-    /// As for [`health`](Self::health).
-    pub fn list_tools(&self, category: Option<&str>) -> Result<ToolList, ClientError> {
-        decode(&self.raw().list_tools(category)?)
-    }
-
-    /// Returns the schemas of all tools in OpenAI's format, or of the tools of one category.
-    ///
-    /// # Errors
-    /// As for [`health`](Self::health).
-    pub fn schemas(&self, category: Option<&str>) -> Result<SchemaList, ClientError> {
-        decode(&self.raw().schemas(category)?)
+    /// See [`Request`] and [`Response::decode`](crate::Response::decode).
+    pub fn fetch<R: DeserializeOwned>(&self, route: Route<R, 0>) -> Result<R, ClientError> {
+        self.request(route, []).send()?.decode()
     }
 
     /// Runs one tool. A failed call and an unknown tool are an [`ExecuteResponse`], not an error.
     ///
     /// # Errors
-    /// As for [`health`](Self::health); also [`ClientError::Encode`] for arguments that cannot be
-    /// encoded as JSON, and [`ClientError::Status`] when the sidecar rejects the request: 400 for
-    /// arguments that are not an object, 413 for a body over the sidecar's limit.
+    /// As for [`send_json`](Request::send_json). The status of the sidecar's response is 400 for
+    /// arguments that are not an object, and 413 for a body over the sidecar's limit.
     pub fn execute<A: Serialize + ?Sized>(
         &self,
         tool: &str,
         arguments: &A,
         caller: &Caller,
     ) -> Result<ExecuteResponse, ClientError> {
-        decode(&self.raw().execute(tool, &encode(arguments)?, caller)?)
+        let request = self.request(route::EXECUTE_TOOL, [tool]).tools([tool]);
+        request.caller(caller).send_json(arguments)?.decode()
     }
 
-    /// Runs several calls in one request. The results have the order of the calls.
+    /// Runs any number of calls in as few requests as the sidecar accepts. The requests are sent
+    /// one after the other. The returned parts are in the order of the calls.
+    ///
+    /// When the sidecar refuses a request as too large, or for its number of calls, each half of
+    /// the request is sent again, so that a refused call does not prevent other calls from running.
+    /// When the sidecar does not answer a request in time, or closes the connection, the remaining
+    /// calls are not sent ([`ClientError::NotSent`]). When a batch takes several requests, each
+    /// request has its own idempotency key, derived from the [`Caller`]'s.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
-    pub fn batch(
+    /// [`ClientError`] when no call ran and none was rejected individually, and
+    /// [`ClientError::Interrupted`].
+    pub fn batch_in_parts(
         &self,
-        request: &BatchRequest,
+        calls: &[BatchCall],
+        mode: BatchMode,
         caller: &Caller,
-    ) -> Result<BatchResponse, ClientError> {
-        decode(&self.raw().batch(&encode(request)?, caller)?)
+    ) -> Result<Vec<BatchPart>, ClientError> {
+        batch::send_in_parts(self, calls, mode, caller)
     }
 
-    /// Sends one request: `POST` if there is a body, else `GET`.
-    pub(crate) fn send(
-        &self,
-        path: &str,
-        body: Option<&[u8]>,
-        caller: &Caller,
-    ) -> Result<(u16, Vec<u8>), ClientError> {
-        let method = if body.is_some() { "POST" } else { "GET" };
-        self.send_as(method, path, body, caller)
-    }
-
-    /// Sends one request with the given method.
-    pub(crate) fn send_as(
+    /// Sends one request, and reads the response.
+    pub(crate) fn exchange(
         &self,
         method: &str,
-        path: &str,
+        target: &str,
         body: Option<&[u8]>,
         caller: &Caller,
     ) -> Result<(u16, Vec<u8>), ClientError> {
-        let mut response = self.ask(method, path, body, caller)?;
+        let mut response = self.ask(method, target, body, caller)?;
         let body = response
             .body_mut()
             .with_config()
@@ -147,14 +123,15 @@ impl Client {
         Ok((response.status().as_u16(), body))
     }
 
-    /// Sends a `POST` request whose response is read as a stream.
-    pub(crate) fn send_for_stream(
+    /// Sends one request whose response is read as a stream.
+    pub(crate) fn stream(
         &self,
-        path: &str,
+        method: &str,
+        target: &str,
         body: &[u8],
         caller: &Caller,
     ) -> Result<(u16, Stream), ClientError> {
-        let response = self.ask("POST", path, Some(body), caller)?;
+        let response = self.ask(method, target, Some(body), caller)?;
         let status = response.status().as_u16();
         let body = response.into_body().into_with_config();
         let reader = body.limit(self.settings.max_response_bytes).reader();
@@ -165,14 +142,14 @@ impl Client {
     fn ask(
         &self,
         method: &str,
-        path: &str,
+        target: &str,
         body: Option<&[u8]>,
         caller: &Caller,
-    ) -> Result<Response<Body>, ClientError> {
+    ) -> Result<http::Response<Body>, ClientError> {
         let agent = self.agent();
-        let mut request = Request::builder()
+        let mut request = http::Request::builder()
             .method(method)
-            .uri(format!("{HOST}{path}"));
+            .uri(format!("{HOST}{target}"));
         for (header, value) in caller.headers() {
             let value = HeaderValue::from_bytes(value.as_bytes())
                 .map_err(|_| ClientError::InvalidHeader { header })?;
@@ -252,17 +229,6 @@ fn is_interrupt(error: &std::io::Error) -> bool {
 fn is_not_listening(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     matches!(error.kind(), NotFound | ConnectionRefused)
-}
-
-fn encode<A: Serialize + ?Sized>(value: &A) -> Result<Vec<u8>, ClientError> {
-    serde_json::to_vec(value).map_err(|source| ClientError::Encode { source })
-}
-
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
-    serde_json::from_slice(body).map_err(|source| ClientError::Decode {
-        status: 200,
-        source,
-    })
 }
 
 #[cfg(test)]

@@ -107,9 +107,17 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Returns the error for a response whose status is not 2xx.
+    pub(crate) fn from_response(status: u16, body: &[u8]) -> Self {
+        match serde_json::from_slice(body) {
+            Ok(failure) => Self::Status { status, failure },
+            Err(source) => Self::Decode { status, source },
+        }
+    }
+
     /// Converts a timeout of a request that runs these tools: a slow tool does not mean that the
-    /// sidecar is unreachable.
-    pub(crate) fn into_running_timeout<'a>(self, tools: impl IntoIterator<Item = &'a str>) -> Self {
+    /// sidecar is unreachable. Other errors, and timeouts of requests without tools, stay unchanged.
+    pub(crate) fn into_tool_timeout<'a>(self, tools: impl IntoIterator<Item = &'a str>) -> Self {
         const MAX_SHOWN: usize = 3;
         const MAX_NAME_CHARS: usize = 128;
         let Self::Timeout { after } = self else {

@@ -18,20 +18,39 @@
 //! # Ok::<(), pillion_client::ClientError>(())
 //! ```
 //!
-//! [`Client::raw`] provides the same calls with undecoded bodies, for callers such as the PHP
-//! extension that decode JSON into their own values.
+//! [`Client::request`] sends a request to any route of [`route`](pillion_wire::route):
+//!
+//! ```no_run
+//! # use pillion_client::{Caller, Client};
+//! use pillion_wire::route;
+//! # let client = Client::new("/run/pillion/pillion.sock");
+//! let alice = Caller::default().user("alice");
+//! let response = client
+//!     .request(route::LIST_TOOLS, [])
+//!     .query([("category", "math")])
+//!     .caller(&alice)
+//!     .send()?;
+//! for tool in response.decode()?.tools {
+//!     println!("{}", tool.name);
+//! }
+//! # Ok::<(), pillion_client::ClientError>(())
+//! ```
 
+mod batch;
 mod caller;
 mod client;
 mod error;
-mod raw;
+mod request;
+mod response;
 mod socket_path;
 mod transport;
 
+pub use batch::BatchPart;
 pub use caller::Caller;
 pub use client::{Client, ClientBuilder, Stream};
 pub use error::ClientError;
-pub use raw::{BatchPart, Raw};
+pub use request::Request;
+pub use response::Response;
 pub use socket_path::{SOCKET_VARIABLE, default_socket_path, is_another_file};
 
 /// The request and response bodies of the API.

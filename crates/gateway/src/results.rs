@@ -191,7 +191,7 @@ impl Results {
         file::write(&self.path_of(id), &header, &content)?;
         let id = id.simple().to_string();
         Ok(StoredResult {
-            url: format!("{}{id}", route::RESULTS),
+            url: route::FETCH_RESULT.path_with([&id]),
             id,
             bytes,
             media_type: media_type.to_owned(),

@@ -76,90 +76,135 @@ pub fn router(app: App) -> Router {
     add_middleware(router, app)
 }
 
-/// Returns every path and its methods. The paths are those of [`route`], which the client uses,
-/// too. The handlers' `utoipa::path` attributes repeat the paths as literals, because `concat!`
-/// cannot append a parameter such as `{tool_name}` to a constant. A test fails if the OpenAPI
-/// document and this table differ.
+/// Returns every path and its methods.
 fn table() -> Vec<(String, MethodRouter<App>)> {
-    let tool = format!("{}{{tool_name}}", route::TOOLS);
-    let execute = format!("{}{{tool_name}}", route::EXECUTE);
-    let call = format!("{}{{id}}", route::TOOL_CALLS);
-    let result = format!("{}{{id}}", route::RESULTS);
-    let approval = format!("{}{{id}}", route::APPROVALS);
-    let stream = format!("{}{{name}}", route::STREAMS);
-    let kind = format!("{}{{pack}}/{{kind}}", route::PACKS);
-    let item = format!("{kind}/{{name}}");
-    let pin = format!("{}{{server}}/{{tool}}", route::PINS);
-    let accept = format!("{pin}/accept");
-    let chat = format!("{}{{id}}", route::CHAT);
-    let model = format!("{}{{id}}", route::MODELS);
     // Many OpenAI clients put model IDs such as `meta-llama/...` into the path unescaped.
-    let openai_model = format!("{}/{{*id}}", route::OPENAI_MODELS);
-    let key = format!("{}{{name}}/key", route::PROVIDERS);
-    let tool_key = format!("{}{{tool}}", route::TOOL_KEYS);
-    let (approve, deny) = (format!("{approval}/approve"), format!("{approval}/deny"));
+    let openai_model = route::OPENAI_MODEL.path.replace("{id}", "{*id}");
     let routes: Vec<(&str, MethodRouter<App>)> = vec![
-        (route::TOOLS, get(tools::list::list)),
-        (route::SCHEMAS, get(tools::schemas::schemas)),
-        (&tool, get(tools::show::show)),
-        (&execute, post(tools::execute::execute)),
+        (route::LIST_TOOLS.path, get(tools::list::list)),
+        (route::LIST_SCHEMAS.path, get(tools::schemas::schemas)),
+        (route::SHOW_TOOL.path, get(tools::show::show)),
+        (route::EXECUTE_TOOL.path, post(tools::execute::execute)),
         (
-            route::BATCH_EXECUTE,
+            route::EXECUTE_BATCH.path,
             post(tools::batch_execute::batch_execute),
         ),
-        (route::TOOL_CALLS, get(tool_calls::list::list)),
+        (route::LIST_TOOL_CALLS.path, get(tool_calls::list::list)),
         (
-            route::TOOL_CALL_STATISTICS,
+            route::TOOL_CALL_STATISTICS.path,
             get(tool_calls::statistics::statistics),
         ),
-        (&call, get(tool_calls::show::show)),
-        (&result, get(results::fetch)),
+        (route::SHOW_TOOL_CALL.path, get(tool_calls::show::show)),
+        (route::FETCH_RESULT.path, get(results::fetch)),
         (
-            route::MCP,
+            route::MCP_POST.path,
             post(mcp::post).get(mcp::get).delete(mcp::delete),
         ),
-        (route::MCP_STDIO, post(mcp::stdio)),
-        (route::APPROVALS, get(approvals::list::list)),
-        (&approval, get(approvals::show::show)),
-        (&approve, post(approvals::decide::approve)),
-        (&deny, post(approvals::decide::deny)),
-        (route::CHAT, post(chat::begin).get(chat::list)),
+        (route::MCP_STDIO.path, post(mcp::stdio)),
+        (route::LIST_APPROVALS.path, get(approvals::list::list)),
+        (route::SHOW_APPROVAL.path, get(approvals::show::show)),
+        (route::APPROVE.path, post(approvals::decide::approve)),
+        (route::DENY.path, post(approvals::decide::deny)),
+        (route::LIST_CHATS.path, post(chat::begin).get(chat::list)),
         (
-            &chat,
+            route::SHOW_CHAT.path,
             post(chat::go_on).get(chat::show).delete(chat::forget),
         ),
-        (route::MODELS, get(models::list)),
-        (&model, get(models::show)),
-        (route::PROVIDERS, get(providers::list)),
-        (&key, put(providers::set_key).delete(providers::remove_key)),
-        (route::TOOL_KEYS, get(tool_keys::list)),
-        (&tool_key, put(tool_keys::set).delete(tool_keys::remove)),
-        (route::CHAT_COMPLETIONS, post(completions::complete)),
-        (route::MESSAGES, post(messages::create)),
-        (route::OPENAI_MODELS, get(completions::models)),
+        (route::LIST_MODELS.path, get(models::list)),
+        (route::SHOW_MODEL.path, get(models::show)),
+        (route::LIST_PROVIDERS.path, get(providers::list)),
+        (
+            route::SET_PROVIDER_KEY.path,
+            put(providers::set_key).delete(providers::remove_key),
+        ),
+        (route::LIST_TOOL_KEYS.path, get(tool_keys::list)),
+        (
+            route::SET_TOOL_KEY.path,
+            put(tool_keys::set).delete(tool_keys::remove),
+        ),
+        (route::CHAT_COMPLETIONS.path, post(completions::complete)),
+        (route::ANTHROPIC_MESSAGES.path, post(messages::create)),
+        (route::OPENAI_MODELS.path, get(completions::models)),
         (&openai_model, get(completions::model)),
-        (route::EVENTS, get(events::events)),
-        (route::STREAMS, get(streams::list)),
-        (&stream, get(streams::listen)),
-        (route::PACKS, get(packs::list)),
-        (&kind, get(packs::list_items)),
-        (&item, delete(packs::remove)),
-        (route::PINS, get(pins::list)),
-        (&pin, get(pins::show)),
-        (&accept, post(pins::accept)),
-        (route::HEALTH, get(health::health)),
-        (route::READY, get(ready::ready)),
-        (route::METRICS, get(metrics::metrics)),
-        (route::STATUS, get(status::status)),
-        (route::WORKERS, post(workers::connect).get(workers::list)),
-        (route::SCHEMA_CHECK, post(schema_check::check)),
-        (route::EXECUTORS, post(executors::open)),
-        (route::OPENAPI, get(openapi::openapi)),
+        (route::WATCH_EVENTS.path, get(events::events)),
+        (route::LIST_STREAMS.path, get(streams::list)),
+        (route::WATCH_STREAM.path, get(streams::listen)),
+        (route::LIST_PACKS.path, get(packs::list)),
+        (route::LIST_PACK_ITEMS.path, get(packs::list_items)),
+        (route::REMOVE_PACK_ITEM.path, delete(packs::remove)),
+        (route::LIST_PINS.path, get(pins::list)),
+        (route::SHOW_PIN.path, get(pins::show)),
+        (route::ACCEPT_PIN.path, post(pins::accept)),
+        (route::HEALTH.path, get(health::health)),
+        (route::READY.path, get(ready::ready)),
+        (route::METRICS.path, get(metrics::metrics)),
+        (route::STATUS.path, get(status::status)),
+        (
+            route::LIST_WORKERS.path,
+            post(workers::connect).get(workers::list),
+        ),
+        (route::CHECK_SCHEMAS.path, post(schema_check::check)),
+        (route::FORMAT_TOOLS.path, post(formats::tools)),
+        (route::PARSE_TOOL_CALLS.path, post(formats::tool_calls)),
+        (route::PARSE_TEXT.path, post(formats::text)),
+        (route::PARSE_MESSAGES.path, post(formats::messages)),
+        (route::FORMAT_RESULTS.path, post(formats::results)),
+        (route::OPEN_EXECUTOR.path, post(executors::open)),
+        (route::OPENAPI.path, get(openapi::openapi)),
+        (
+            route::LIST_SERVERS.path,
+            get(servers::list::list).post(servers::add::add),
+        ),
+        (
+            route::TEST_NEW_SERVER.path,
+            post(servers::test::test_unsaved),
+        ),
+        (route::REFRESH_SERVERS.path, post(servers::refresh::refresh)),
+        (route::ROTATE_VAULT.path, post(servers::refresh::rotate)),
+        (
+            route::SHOW_SERVER.path,
+            get(servers::show::show)
+                .put(servers::change::replace)
+                .patch(servers::change::patch)
+                .delete(servers::remove::remove),
+        ),
+        (route::ENABLE_SERVER.path, post(servers::change::enable)),
+        (route::DISABLE_SERVER.path, post(servers::change::disable)),
+        (
+            route::RECONNECT_SERVER.path,
+            post(servers::change::reconnect),
+        ),
+        (
+            route::CONNECT_SERVER.path,
+            post(servers::connection::connect),
+        ),
+        (
+            route::DISCONNECT_SERVER.path,
+            post(servers::connection::disconnect),
+        ),
+        (
+            route::LIST_SERVER_CREDENTIALS.path,
+            get(servers::credentials::list),
+        ),
+        (
+            route::SET_SERVER_CREDENTIAL.path,
+            put(servers::credentials::set).delete(servers::credentials::remove),
+        ),
+        (route::LIST_SERVER_TOOLS.path, get(servers::tools::tools)),
+        (
+            route::LIST_SERVER_RESOURCES.path,
+            get(servers::resources::list),
+        ),
+        (
+            route::READ_SERVER_RESOURCE.path,
+            get(servers::resources::read),
+        ),
+        (route::TEST_SERVER.path, post(servers::test::test)),
     ];
     let routes = routes.into_iter();
-    let routes = routes.map(|(path, methods)| (path.to_owned(), methods));
-    let routes = routes.chain(formats::routes());
-    routes.chain(servers::routes()).collect()
+    routes
+        .map(|(path, methods)| (path.to_owned(), methods))
+        .collect()
 }
 
 /// Adds the middleware around every route: request log and metrics, headers for web pages, error
@@ -209,7 +254,11 @@ mod tests {
 
     /// Routes that the OpenAPI document does not describe: those of the Model Context Protocol, and
     /// the document itself.
-    const UNDOCUMENTED_ROUTES: [&str; 3] = [route::MCP, route::MCP_STDIO, route::OPENAPI];
+    const UNDOCUMENTED_ROUTES: [&str; 3] = [
+        route::MCP_POST.path,
+        route::MCP_STDIO.path,
+        route::OPENAPI.path,
+    ];
 
     fn app() -> App {
         App::build(
@@ -241,7 +290,7 @@ mod tests {
             let path = path.trim_end_matches('/').replace("{*", "{");
             routes.extend(methods.map(|method| format!("{method} {path}")));
         }
-        let document = ask("GET", route::OPENAPI).await.into_body();
+        let document = ask("GET", route::OPENAPI.path).await.into_body();
         let document = axum::body::to_bytes(document, 1 << 20).await.unwrap();
         let document: Value = serde_json::from_slice(&document).unwrap();
         let mut described = BTreeSet::new();

@@ -1,134 +1,223 @@
-//! The paths of the API. A trailing slash may be added or omitted in each path.
+//! The routes of the API: method, path and response body, for the server and the client.
+//!
+//! ```
+//! use pillion_wire::route;
+//! let route = route::SHOW_TOOL;
+//! assert_eq!((route.method, route.path), ("GET", "/api/v1/tools/{tool_name}"));
+//! assert_eq!(route.path_with(["a/b"]), "/api/v1/tools/a%2Fb");
+//! ```
 
-/// `GET`: all tools with their parameters, as a [`ToolList`](crate::ToolList). With a
-/// percent-encoded tool name appended: one tool, as a [`ToolResponse`](crate::ToolResponse).
-pub const TOOLS: &str = "/api/v1/tools/";
+use std::marker::PhantomData;
 
-/// `GET`: the schemas of all tools in OpenAI's format, as a [`SchemaList`](crate::SchemaList).
-pub const SCHEMAS: &str = "/api/v1/tools/schemas";
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// `POST` with a percent-encoded tool name appended: runs one tool and returns an
-/// [`ExecuteResponse`](crate::ExecuteResponse). The body is the arguments object.
-pub const EXECUTE: &str = "/api/v1/tools/execute/";
+use crate::{
+    ApprovalList, ApprovalResponse, BatchResponse, ChatAnswer, ChatList, ChatRemoved,
+    ChatTranscript, ExecuteResponse, Health, ModelList, ModelResponse, PackList, PinList,
+    PinResponse, ProviderList, Readiness, ResourceList, ResourceResponse, SchemaList, ServerList,
+    ServerRemoved, ServerResponse, ServerTrial, Status, StoredItemList, StoredItemRemoved,
+    StreamList, ToolCallList, ToolCallResponse, ToolCallStatistics, ToolKeyList, ToolList,
+    ToolResponse, UserCredentialList, UserCredentialResponse, WorkerList,
+};
 
-/// `POST`: runs the calls of a [`BatchRequest`](crate::BatchRequest) and returns a
-/// [`BatchResponse`](crate::BatchResponse).
-pub const BATCH_EXECUTE: &str = "/api/v1/tools/batch-execute";
+/// The characters that are percent-encoded in a path segment; more than RFC 3986 requires.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
-/// `GET`: the recorded calls, as a [`ToolCallList`](crate::ToolCallList). With an id appended: one
-/// call, as a [`ToolCallResponse`](crate::ToolCallResponse).
-pub const TOOL_CALLS: &str = "/api/v1/tool-calls/";
+/// A route of the API, whose response body is a `Response` and whose path has `N` parameters.
+///
+/// `Response` is `()` if the body is not JSON, or if no client of ours reads it.
+#[derive(Debug)]
+pub struct Route<Response, const N: usize> {
+    /// The HTTP method, such as `GET`.
+    pub method: &'static str,
+    /// The path, with its parameters in braces. The server also accepts the path with a trailing
+    /// slash added or removed.
+    pub path: &'static str,
+    response: PhantomData<fn() -> Response>,
+}
 
-/// `GET`: the call statistics of each tool, as [`ToolCallStatistics`](crate::ToolCallStatistics).
-pub const TOOL_CALL_STATISTICS: &str = "/api/v1/tool-calls/statistics";
+impl<Response, const N: usize> Route<Response, N> {
+    const fn new(method: &'static str, path: &'static str) -> Self {
+        Self {
+            method,
+            path,
+            response: PhantomData,
+        }
+    }
 
-/// `GET` with an id appended: a stored result that was too large for the response to its call.
-pub const RESULTS: &str = "/api/v1/results/";
+    /// Returns the path with `values` in place of its parameters, percent-encoded.
+    #[must_use]
+    pub fn path_with(&self, values: [&str; N]) -> String {
+        let mut path = String::with_capacity(self.path.len());
+        let mut rest = self.path;
+        for value in values {
+            if let Some((before, after)) = rest.split_once('{') {
+                path.push_str(before);
+                path.extend(utf8_percent_encode(value, SEGMENT));
+                rest = after.split_once('}').map_or("", |(_, after)| after);
+            }
+        }
+        path + rest
+    }
+}
 
-/// The MCP endpoint: `POST`, and also `GET` and `DELETE` for protocol revisions with sessions. The
-/// bodies are MCP messages.
-pub const MCP: &str = "/mcp";
+// Derived, the traits would need them of `Response`.
+impl<Response, const N: usize> Clone for Route<Response, N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
 
-/// `POST` on the Unix socket: turns the connection into the connection of one MCP client. After the
-/// response, the connection carries newline-delimited MCP messages, as in MCP's stdio transport.
-pub const MCP_STDIO: &str = "/mcp/stdio";
+impl<Response, const N: usize> Copy for Route<Response, N> {}
 
-/// `GET`: the liveness of the sidecar, as a [`Health`](crate::Health).
-pub const HEALTH: &str = "/healthz";
+/// Returns the number of parameters of a path.
+const fn count_parameters(path: &str) -> usize {
+    let bytes = path.as_bytes();
+    let (mut index, mut count) = (0, 0);
+    while index < bytes.len() {
+        if bytes[index] == b'{' {
+            count += 1;
+        }
+        index += 1;
+    }
+    count
+}
 
-/// `GET`: the OpenAPI document of the REST API.
-pub const OPENAPI: &str = "/openapi.json";
+macro_rules! routes {
+    ($($(#[$doc:meta])* $name:ident: $method:ident $path:literal => $response:ty,)*) => {
+        $(
+            #[doc = concat!("`", stringify!($method), " ", $path, "`\n")]
+            $(#[$doc])*
+            pub const $name: Route<$response, { count_parameters($path) }> =
+                Route::new(stringify!($method), $path);
+        )*
 
-/// `GET`: whether the sidecar is ready for requests, as a [`Readiness`](crate::Readiness).
-pub const READY: &str = "/readyz";
+        /// The method and the path of each route.
+        pub const ALL: &[(&str, &str)] = &[$((stringify!($method), $path)),*];
+    };
+}
 
-/// `GET`: metrics in Prometheus' text format.
-pub const METRICS: &str = "/metrics";
+routes! {
+    LIST_TOOLS: GET "/api/v1/tools/" => ToolList,
+    LIST_SCHEMAS: GET "/api/v1/tools/schemas" => SchemaList,
+    SHOW_TOOL: GET "/api/v1/tools/{tool_name}" => ToolResponse,
+    EXECUTE_TOOL: POST "/api/v1/tools/execute/{tool_name}" => ExecuteResponse,
+    EXECUTE_BATCH: POST "/api/v1/tools/batch-execute" => BatchResponse,
 
-/// `POST`: turns the connection into the connection of a worker, a process that offers its own
-/// tools. `GET`: the connected workers, as a [`WorkerList`](crate::WorkerList).
-pub const WORKERS: &str = "/api/v1/workers/";
+    LIST_TOOL_CALLS: GET "/api/v1/tool-calls/" => ToolCallList,
+    TOOL_CALL_STATISTICS: GET "/api/v1/tool-calls/statistics" => ToolCallStatistics,
+    SHOW_TOOL_CALL: GET "/api/v1/tool-calls/{id}" => ToolCallResponse,
+    /// The content of a stored result, which was too large for the response to its call.
+    FETCH_RESULT: GET "/api/v1/results/{id}" => (),
 
-/// `POST`: checks the JSON Schemas of tools that are not registered in the sidecar.
-pub const SCHEMA_CHECK: &str = "/api/v1/schemas/check";
+    LIST_TOOL_KEYS: GET "/api/v1/tool-keys/" => ToolKeyList,
+    SET_TOOL_KEY: PUT "/api/v1/tool-keys/{tool}" => ToolKeyList,
+    REMOVE_TOOL_KEY: DELETE "/api/v1/tool-keys/{tool}" => ToolKeyList,
 
-/// With `tools`, `tool-calls`, `text`, `messages` or `results` appended, `POST`: converts to or from
-/// the format of the provider in the query.
-pub const FORMATS: &str = "/api/v1/formats/";
+    CHECK_SCHEMAS: POST "/api/v1/schemas/check" => (),
+    FORMAT_TOOLS: POST "/api/v1/formats/tools" => (),
+    PARSE_TOOL_CALLS: POST "/api/v1/formats/tool-calls" => (),
+    PARSE_TEXT: POST "/api/v1/formats/text" => (),
+    PARSE_MESSAGES: POST "/api/v1/formats/messages" => (),
+    FORMAT_RESULTS: POST "/api/v1/formats/results" => (),
 
-/// `POST`: turns the connection into the connection of an executor, which runs the calls of a PHP
-/// process.
-pub const EXECUTORS: &str = "/api/v1/executors/";
+    /// Turns the connection into the connection of an executor, which runs the calls of a PHP
+    /// process.
+    OPEN_EXECUTOR: POST "/api/v1/executors/" => (),
+    /// Turns the connection into the connection of a worker, a process that offers its own tools.
+    CONNECT_WORKER: POST "/api/v1/workers/" => (),
+    LIST_WORKERS: GET "/api/v1/workers/" => WorkerList,
 
-/// `GET`: the sidecar's status, as a [`Status`](crate::Status).
-pub const STATUS: &str = "/api/v1/status";
+    LIST_APPROVALS: GET "/api/v1/approvals/" => ApprovalList,
+    SHOW_APPROVAL: GET "/api/v1/approvals/{id}" => ApprovalResponse,
+    APPROVE: POST "/api/v1/approvals/{id}/approve" => ApprovalResponse,
+    DENY: POST "/api/v1/approvals/{id}/deny" => ApprovalResponse,
 
-/// `GET`: the pending and past approvals, as an [`ApprovalList`](crate::ApprovalList). With an id
-/// appended: one approval, as an [`ApprovalResponse`](crate::ApprovalResponse). `POST` with an id and
-/// `/approve` or `/deny` appended: decides; the optional body is a
-/// [`DecisionRequest`](crate::DecisionRequest).
-pub const APPROVALS: &str = "/api/v1/approvals/";
+    BEGIN_CHAT: POST "/api/v1/chat/" => ChatAnswer,
+    LIST_CHATS: GET "/api/v1/chat/" => ChatList,
+    CONTINUE_CHAT: POST "/api/v1/chat/{id}" => ChatAnswer,
+    SHOW_CHAT: GET "/api/v1/chat/{id}" => ChatTranscript,
+    REMOVE_CHAT: DELETE "/api/v1/chat/{id}" => ChatRemoved,
 
-/// `GET`: the sidecar's events, as server-sent events.
-pub const EVENTS: &str = "/api/v1/events";
+    LIST_MODELS: GET "/api/v1/models/" => ModelList,
+    SHOW_MODEL: GET "/api/v1/models/{id}" => ModelResponse,
+    LIST_PROVIDERS: GET "/api/v1/providers/" => ProviderList,
+    SET_PROVIDER_KEY: PUT "/api/v1/providers/{name}/key" => ProviderList,
+    REMOVE_PROVIDER_KEY: DELETE "/api/v1/providers/{name}/key" => ProviderList,
 
-/// `GET`: the event streams of packs, as a [`StreamList`](crate::StreamList). With a name appended:
-/// one stream, as server-sent events.
-pub const STREAMS: &str = "/api/v1/streams/";
+    /// The sidecar's events, as server-sent events.
+    WATCH_EVENTS: GET "/api/v1/events" => (),
+    LIST_STREAMS: GET "/api/v1/streams/" => StreamList,
+    /// An event stream of a pack, as server-sent events.
+    WATCH_STREAM: GET "/api/v1/streams/{name}" => (),
+    LIST_PACKS: GET "/api/v1/packs/" => PackList,
+    LIST_PACK_ITEMS: GET "/api/v1/packs/{pack}/{kind}" => StoredItemList,
+    REMOVE_PACK_ITEM: DELETE "/api/v1/packs/{pack}/{kind}/{name}" => StoredItemRemoved,
 
-/// `GET`: the packs and the number of entries that each pack stores, as a
-/// [`PackList`](crate::PackList). With a pack's name and a kind appended: the entries of that kind,
-/// as a [`StoredItemList`](crate::StoredItemList). `DELETE` with a pack's name, a kind and a percent-encoded
-/// entry name appended: removes the entry.
-pub const PACKS: &str = "/api/v1/packs/";
+    LIST_PINS: GET "/api/v1/pins/" => PinList,
+    SHOW_PIN: GET "/api/v1/pins/{server}/{tool}" => PinResponse,
+    ACCEPT_PIN: POST "/api/v1/pins/{server}/{tool}/accept" => PinResponse,
 
-/// `GET`: the accepted definitions of MCP servers' tools, as a [`PinList`](crate::PinList). With a
-/// server's label and the tool's name on that server appended: one pin and its differences, as a
-/// [`PinResponse`](crate::PinResponse). `POST` with `/accept` appended after the tool: accepts the
-/// changed definition.
-pub const PINS: &str = "/api/v1/pins/";
+    LIST_SERVERS: GET "/api/v1/servers/" => ServerList,
+    ADD_SERVER: POST "/api/v1/servers/" => ServerResponse,
+    /// Lists the tools of a server, without adding the server.
+    TEST_NEW_SERVER: POST "/api/v1/servers/test" => ServerTrial,
+    /// Reads the servers from the store again, after another process has changed the store.
+    REFRESH_SERVERS: POST "/api/v1/servers/refresh" => ServerList,
+    SHOW_SERVER: GET "/api/v1/servers/{id}" => ServerResponse,
+    REPLACE_SERVER: PUT "/api/v1/servers/{id}" => ServerResponse,
+    /// The body is a merge patch: absent fields stay unchanged.
+    CHANGE_SERVER: PATCH "/api/v1/servers/{id}" => ServerResponse,
+    REMOVE_SERVER: DELETE "/api/v1/servers/{id}" => ServerRemoved,
+    ENABLE_SERVER: POST "/api/v1/servers/{id}/enable" => ServerResponse,
+    DISABLE_SERVER: POST "/api/v1/servers/{id}/disable" => ServerResponse,
+    RECONNECT_SERVER: POST "/api/v1/servers/{id}/reconnect" => ServerResponse,
+    CONNECT_SERVER: POST "/api/v1/servers/{id}/connect" => ServerResponse,
+    DISCONNECT_SERVER: POST "/api/v1/servers/{id}/disconnect" => ServerResponse,
+    LIST_SERVER_CREDENTIALS: GET "/api/v1/servers/{id}/credentials" => UserCredentialList,
+    SET_SERVER_CREDENTIAL: PUT "/api/v1/servers/{id}/credentials/{user}" => UserCredentialResponse,
+    REMOVE_SERVER_CREDENTIAL: DELETE "/api/v1/servers/{id}/credentials/{user}" => ServerRemoved,
+    LIST_SERVER_TOOLS: GET "/api/v1/servers/{id}/tools" => ToolList,
+    LIST_SERVER_RESOURCES: GET "/api/v1/servers/{id}/resources" => ResourceList,
+    READ_SERVER_RESOURCE: GET "/api/v1/servers/{id}/resources/read" => ResourceResponse,
+    TEST_SERVER: POST "/api/v1/servers/{id}/test" => ServerTrial,
+    /// Encrypts each stored secret with the new key, from the file beside the vault's key file.
+    ROTATE_VAULT: POST "/api/v1/vault/rotate" => (),
 
-/// `GET`: the MCP servers, as a [`ServerList`](crate::ServerList). `POST`: adds the server of a
-/// [`ServerInput`](crate::ServerInput). With an id or a name appended: `GET`, `PUT`, `PATCH` and
-/// `DELETE` of one server, and below it `/enable`, `/disable`, `/connect`, `/disconnect`,
-/// `/reconnect`, `/credentials`, `/tools`, `/resources`, `/resources/read`, `/test`.
-pub const SERVERS: &str = "/api/v1/servers/";
+    HEALTH: GET "/healthz" => Health,
+    READY: GET "/readyz" => Readiness,
+    METRICS: GET "/metrics" => (),
+    STATUS: GET "/api/v1/status" => Status,
+    OPENAPI: GET "/openapi.json" => (),
 
-/// `POST`: lists the tools of a [`ServerInput`](crate::ServerInput) without adding the server, and
-/// returns a [`ServerTrial`](crate::ServerTrial).
-pub const SERVER_TEST: &str = "/api/v1/servers/test";
+    CHAT_COMPLETIONS: POST "/v1/chat/completions" => (),
+    OPENAI_MODELS: GET "/v1/models" => (),
+    OPENAI_MODEL: GET "/v1/models/{id}" => (),
+    ANTHROPIC_MESSAGES: POST "/v1/messages" => (),
 
-/// `POST`: reads the servers from the store again, after another process has changed the store.
-pub const SERVER_REFRESH: &str = "/api/v1/servers/refresh";
+    MCP_POST: POST "/mcp" => (),
+    MCP_GET: GET "/mcp" => (),
+    MCP_DELETE: DELETE "/mcp" => (),
+    /// On the Unix socket: turns the connection into the connection of one MCP client. After the
+    /// response, the connection carries newline-delimited MCP messages, as in MCP's stdio transport.
+    MCP_STDIO: POST "/mcp/stdio" => (),
+}
 
-/// `POST`: re-encrypts every credential under the new key, in the file beside the vault's key file.
-pub const VAULT_ROTATE: &str = "/api/v1/vault/rotate";
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// `POST`: starts a chat with a [`ChatRequest`](crate::ChatRequest), and returns a
-/// [`ChatAnswer`](crate::ChatAnswer) or a stream of events. `GET`: the caller's chats. With an id
-/// appended: `GET` returns a [`ChatTranscript`](crate::ChatTranscript), `POST` continues the chat,
-/// `DELETE` removes the chat.
-pub const CHAT: &str = "/api/v1/chat/";
-
-/// `GET`: the language models, as a [`ModelList`](crate::ModelList). With a percent-encoded id
-/// appended: one model and the tools that it sees, as a [`ModelResponse`](crate::ModelResponse).
-pub const MODELS: &str = "/api/v1/models/";
-
-/// `GET`: the providers of language models, as a [`ProviderList`](crate::ProviderList). With a name
-/// and `/key` appended: `PUT` sets the API key of a [`ProviderKeyInput`](crate::ProviderKeyInput),
-/// `DELETE` removes it.
-pub const PROVIDERS: &str = "/api/v1/providers/";
-
-/// `GET`: the built-in tools that use a service with an API key, as a
-/// [`ToolKeyList`](crate::ToolKeyList). With a tool's name appended: `PUT` sets the API key of a
-/// [`ProviderKeyInput`](crate::ProviderKeyInput), `DELETE` removes it.
-pub const TOOL_KEYS: &str = "/api/v1/tool-keys/";
-
-/// `POST`: a chat in the format of OpenAI's Chat Completions; the sidecar runs the tools.
-pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
-
-/// `POST`: a chat in the format of Anthropic's Messages; the sidecar runs the tools.
-pub const MESSAGES: &str = "/v1/messages";
-
-/// `GET`: the language models in OpenAI's format. With a percent-encoded id appended: one model.
-pub const OPENAI_MODELS: &str = "/v1/models";
+    #[test]
+    fn odd_names_stay_one_segment() {
+        let path = |name| SHOW_SERVER.path_with([name]);
+        assert_eq!(path("get-x_2"), "/api/v1/servers/get-x_2");
+        assert_eq!(path("a/b?c#d e"), "/api/v1/servers/a%2Fb%3Fc%23d%20e");
+        assert_eq!(path("ü.."), "/api/v1/servers/%C3%BC%2E%2E");
+        let values = ["a", "{b}"];
+        assert_eq!(
+            ACCEPT_PIN.path_with(values),
+            "/api/v1/pins/a/%7Bb%7D/accept"
+        );
+        assert_eq!(LIST_TOOLS.path_with([]), "/api/v1/tools/");
+    }
+}

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Response body of `GET` [`route::STREAMS`](crate::route::STREAMS).
+/// Response body of `GET` [`route::LIST_STREAMS`](crate::route::LIST_STREAMS).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StreamList {

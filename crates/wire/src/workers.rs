@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Response body of `GET` [`route::WORKERS`](crate::route::WORKERS).
+/// Response body of `GET` [`route::LIST_WORKERS`](crate::route::LIST_WORKERS).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WorkerList {

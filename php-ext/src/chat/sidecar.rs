@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 
-use pillion_client::wire::ChatRequest;
-use pillion_client::{Caller, Client, Stream};
+use pillion_client::wire::{ChatAnswer, ChatRequest, route};
+use pillion_client::{Caller, Client, Request, Stream};
 use pillion_sse::SseDecoder;
 use serde_json::{Map, Value};
 
@@ -58,14 +58,23 @@ impl SidecarChatRequest<'_> {
         serde_json::to_vec(&request).map_err(|error| exception::invalid_input(error.to_string()))
     }
 
+    fn request<'a>(&'a self, client: &'a Client) -> Request<'a, ChatAnswer> {
+        let request = match self.id {
+            Some(id) => client.request(route::CONTINUE_CHAT, [id]),
+            None => client.request(route::BEGIN_CHAT, []),
+        };
+        request.caller(&self.caller)
+    }
+
     /// Waits for the complete answer.
     ///
     /// # Errors
     /// An exception that states why there is no answer.
     pub fn answer(&self, client: &Client) -> Result<FinishedChat, Failure> {
-        let answer = client.raw().chat(self.id, &self.body(false)?, &self.caller);
-        let answer = answer.map_err(|error| failure_of(&error))?;
-        let answer = serde_json::from_slice(&answer).map_err(|error| invalid_response(&error))?;
+        let response = self.request(client).send_bytes(&self.body(false)?);
+        let response = response.map_err(|error| failure_of(&error))?;
+        let answer =
+            serde_json::from_slice(response.body()).map_err(|error| invalid_response(&error))?;
         Ok(finished_chat(answer, ""))
     }
 
@@ -75,7 +84,7 @@ impl SidecarChatRequest<'_> {
     /// Same as [`answer`](Self::answer).
     pub fn stream(&self, client: &Client) -> Result<SidecarChat, Failure> {
         let body = self.body(true)?;
-        let stream = client.raw().chat_events(self.id, &body, &self.caller);
+        let stream = self.request(client).send_for_stream(&body);
         let reader = EventReader {
             stream: stream.map_err(|error| failure_of(&error))?,
             decoder: SseDecoder::new(MAX_EVENT_BYTES),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
-use pillion_client::wire::DecisionRequest;
+use pillion_client::wire::{DecisionRequest, route};
 use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;
@@ -185,7 +185,7 @@ fn get_socket_path(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Returns whether a sidecar answers; does not throw if it does not.
 fn is_available(call: &mut MethodCall<'_>) -> Outcome {
-    match send_request(call, |client| client.raw().health()) {
+    match send_request(call, |client| client.request(route::HEALTH, []).send()) {
         Ok(_) => Ok(bool_of(true)),
         Err(Failure::Thrown(_)) => Ok(bool_of(false)),
         Err(other) => Err(other),
@@ -195,17 +195,23 @@ fn is_available(call: &mut MethodCall<'_>) -> Outcome {
 fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
-    let body = send_request(call, |client| {
-        client.raw().list_tools_for(category, &caller)
+    let category = category.map(|category| ("category", category));
+    let response = send_request(call, |client| {
+        let request = client.request(route::LIST_TOOLS, []).query(category);
+        request.caller(&caller).send()
     })?;
-    list_in(&body, "tools", EmptyObject::Array)
+    list_in(response.body(), "tools", EmptyObject::Array)
 }
 
 fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
-    let body = send_request(call, |client| client.raw().schemas_for(category, &caller))?;
-    list_in(&body, "schemas", EmptyObject::StdClass)
+    let category = category.map(|category| ("category", category));
+    let response = send_request(call, |client| {
+        let request = client.request(route::LIST_SCHEMAS, []).query(category);
+        request.caller(&caller).send()
+    })?;
+    list_in(response.body(), "schemas", EmptyObject::StdClass)
 }
 
 /// Returns the tool's data; a failed tool throws the exception for its error code.
@@ -219,14 +225,18 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
         None => "{}".to_owned(),
     };
     let caller = caller_argument(call, 2)?;
-    let body = send_request(call, |client| {
-        client.raw().execute(name, arguments.as_bytes(), &caller)
+    let response = send_request(call, |client| {
+        let request = client.request(route::EXECUTE_TOOL, [name]).tools([name]);
+        request.caller(&caller).send_bytes(arguments.as_bytes())
     })?;
-    let answer = Answer::of(&decode_body(&body, EmptyObject::Array)?);
+    let answer = Answer::of(&decode_body(response.body(), EmptyObject::Array)?);
     if answer.success {
         return Ok(answer.data);
     }
-    let arguments = approval_arguments(&body)?.into_iter().next().flatten();
+    let arguments = approval_arguments(response.body())?
+        .into_iter()
+        .next()
+        .flatten();
     Err(answer
         .with_arguments(arguments)
         .into_failure(name.to_owned()))
@@ -260,8 +270,11 @@ fn list_approvals(call: &mut MethodCall<'_>) -> Outcome {
             }
         }
     }
-    let body = send_request(call, |client| client.raw().approvals(&query))?;
-    list_in(&body, "approvals", EmptyObject::Array)
+    let response = send_request(call, |client| {
+        let request = client.request(route::LIST_APPROVALS, []);
+        request.query(query).send()
+    })?;
+    list_in(response.body(), "approvals", EmptyObject::Array)
 }
 
 fn approve(call: &mut MethodCall<'_>) -> Outcome {
@@ -284,14 +297,11 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
             None
         },
     };
-    let request = serde_json::to_vec(&request)
-        .map_err(|error| exception::invalid_input(error.to_string()))?;
-    let body = send_request(call, |client| {
-        client
-            .raw()
-            .decide(id, approve, &request, &Caller::default())
+    let route = if approve { route::APPROVE } else { route::DENY };
+    let response = send_request(call, |client| {
+        client.request(route, [id]).send_json(&request)
     })?;
-    let answer = decode_body(&body, EmptyObject::Array)?;
+    let answer = decode_body(response.body(), EmptyObject::Array)?;
     member(&answer, "approval")
         .filter(Zval::is_array)
         .ok_or_else(|| exception::transport("The sidecar's response has no approval"))

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use pillion_wire::route;
+
 use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{self, Daemon, run, stderr, stdout};
@@ -194,7 +196,7 @@ fn the_socket_comes_from_the_option_the_variable_or_the_file() {
         }
         let _child = program::Guarded::spawn(command.stderr(std::process::Stdio::null()));
         let client = pillion_client::Client::new(expected);
-        program::eventually("it listens there", || client.health().is_ok());
+        program::eventually("it listens there", || client.fetch(route::HEALTH).is_ok());
     }
 }
 

@@ -6,6 +6,8 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
+use pillion_wire::route;
+
 use crate::mcp_server::McpServer;
 use crate::processes::descendants;
 use crate::program::{Daemon, eventually, pillion, stderr, stdout};
@@ -286,7 +288,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     assert!(!String::from_utf8_lossy(&store).contains("hunter2"));
     // The session ends with the program's entry, and so does the program.
     let id = pillion_client::Client::new(&daemon.socket)
-        .status()
+        .fetch(route::STATUS)
         .unwrap()
         .pid;
     assert!(!descendants(id).is_empty());

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use pillion_wire::route;
+
 use super::mcp::Session;
 use crate::http::{self, Reply, send};
 use crate::program::Daemon;
@@ -17,7 +19,7 @@ fn assert_refused(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) -> 
     let body = reply.json();
     assert_eq!(body["success"], false);
     assert_eq!(body["error_code"], code);
-    assert_eq!(sidecar.client().health().unwrap().status, "ok");
+    assert_eq!(sidecar.client().fetch(route::HEALTH).unwrap().status, "ok");
     body["error"].as_str().unwrap().to_owned()
 }
 
@@ -155,12 +157,9 @@ fn a_body_over_the_limit() {
     assert_refused(&sidecar, &reply, 413, "invalid_input");
 
     // The client reads the error although it could not send everything.
-    let caller = pillion_client::Caller::default();
-    let error = sidecar
-        .client()
-        .raw()
-        .execute("both", long.as_bytes(), &caller)
-        .unwrap_err();
+    let client = sidecar.client();
+    let request = client.request(route::EXECUTE_TOOL, ["both"]);
+    let error = request.send_bytes(long.as_bytes()).unwrap_err();
     assert!(
         matches!(
             error,
@@ -203,7 +202,7 @@ fn a_silent_client_is_disconnected() {
         stream.read_to_end(&mut answer).unwrap();
         assert!(!String::from_utf8_lossy(&answer).contains(" 200 "));
     }
-    sidecar.client().health().unwrap();
+    sidecar.client().fetch(route::HEALTH).unwrap();
 }
 
 #[test]
@@ -227,7 +226,7 @@ fn a_request_that_is_not_http() {
             "{answer:?}"
         );
     }
-    sidecar.client().health().unwrap();
+    sidecar.client().fetch(route::HEALTH).unwrap();
 }
 
 #[test]
@@ -240,7 +239,7 @@ fn headers_that_are_too_long() {
     let endless = format!("x: {}\r\n", "u".repeat(2_000_000));
     let reply = http::send(&sidecar.socket, "POST", EXECUTE, &endless, b"{}");
     assert_eq!(reply.status, 431);
-    sidecar.client().health().unwrap();
+    sidecar.client().fetch(route::HEALTH).unwrap();
 }
 
 #[test]
@@ -249,7 +248,7 @@ fn connections_beyond_the_limit_wait() {
     let _idle: Vec<_> = (0..2)
         .map(|_| UnixStream::connect(&sidecar.socket).unwrap())
         .collect();
-    assert_eq!(sidecar.client().health().unwrap().status, "ok");
+    assert_eq!(sidecar.client().fetch(route::HEALTH).unwrap().status, "ok");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use pillion_client::Caller;
+use pillion_wire::route;
 use serde_json::json;
 
 use crate::http;
@@ -105,7 +106,7 @@ fn the_status_contains_calls_and_servers() {
     );
     let sidecar = Sidecar::with_config(&toml);
     let client = sidecar.client();
-    let before = client.status().unwrap();
+    let before = client.fetch(route::STATUS).unwrap();
     assert_eq!(before.servers[0].status, "disconnected");
     client
         .execute("far_echo", &json!({}), &Caller::default())
@@ -113,7 +114,7 @@ fn the_status_contains_calls_and_servers() {
     client
         .execute("refuse", &json!({}), &Caller::default())
         .unwrap();
-    let status = client.status().unwrap();
+    let status = client.fetch(route::STATUS).unwrap();
     assert_eq!(status.version, env!("CARGO_PKG_VERSION"));
     assert_eq!(status.pid, std::process::id());
     assert_eq!((status.calls.total, status.calls.failed), (2, 1));

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pillion_client::{Caller, Client};
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use super::{add, ask, call, change, echo, names, servers, tools};
@@ -248,16 +249,18 @@ fn f2_a_successor_has_the_servers_of_its_predecessor() {
 /// last server, whose state is unknown.
 fn change_until_killed(socket: &Path, round: usize) -> (Vec<(String, Option<u64>)>, String) {
     let client = Client::new(socket);
-    let raw = client.raw();
     let mut acknowledged = Vec::new();
     for number in 0.. {
         let name = format!("r{round}n{number}");
-        let server = json!({"name": name, "url": "http://127.0.0.1:9/mcp"}).to_string();
-        let changed = raw
-            .add_server(server.as_bytes())
-            .and_then(|_| raw.change_server(&name, b"{\"timeout\": 5000}"))
+        let server = json!({"name": name, "url": "http://127.0.0.1:9/mcp"});
+        let add = client.request(route::ADD_SERVER, []);
+        let change = client.request(route::CHANGE_SERVER, [&name]);
+        let remove = client.request(route::REMOVE_SERVER, [&name]);
+        let changed = add
+            .send_json(&server)
+            .and_then(|_| change.send_json(&json!({"timeout": 5000})))
             .and_then(|_| match number % 3 {
-                0 => raw.remove_server(&name).map(|_| None),
+                0 => remove.send().map(|_| None),
                 _ => Ok(Some(5_000)),
             });
         match changed {

@@ -1,4 +1,5 @@
-use pillion_client::{Caller, Client};
+use pillion_client::Client;
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use super::{add, ask, call, change, echo, refusal, servers, tools};
@@ -49,8 +50,9 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     let (listed, called) = (far.count("tools/list"), far.count("tools/call"));
     let refused = || {
         let client = Client::new(&daemon.socket);
-        let answer = client.raw().execute("far_echo", b"{}", &Caller::default());
-        let answer: Value = serde_json::from_slice(&answer.unwrap()).unwrap();
+        let request = client.request(route::EXECUTE_TOOL, ["far_echo"]);
+        let answer = request.send_json(&json!({})).unwrap();
+        let answer: Value = serde_json::from_slice(answer.body()).unwrap();
         (
             answer["result"]["error"].clone(),
             answer["result"]["error_code"].clone(),

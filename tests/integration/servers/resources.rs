@@ -1,4 +1,5 @@
-use pillion_client::{Caller, Client};
+use pillion_client::Client;
+use pillion_wire::route;
 use serde_json::{Value, json};
 
 use super::{add, ask, echo, refusal};
@@ -12,9 +13,8 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     add(&daemon, &json!({"name": "far", "url": far.url}));
     add(&daemon, &json!({"name": "ill", "url": ill.url}));
     let client = Client::new(&daemon.socket);
-    let (raw, caller) = (client.raw(), Caller::default());
-    let json_of = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap();
-    let list = json_of(raw.server_resources("far", &caller).unwrap());
+    let list = client.request(route::LIST_SERVER_RESOURCES, ["far"]);
+    let list: Value = serde_json::from_slice(list.send().unwrap().body()).unwrap();
     assert_eq!(
         (&list["success"], &list["total"]),
         (&json!(true), &json!(2))
@@ -24,7 +24,11 @@ fn f2_resources_of_one_server_are_listed_and_read() {
         json!({"uri": "memo://one", "name": "one", "mimeType": "text/plain"})
     );
     assert_eq!(list.get("unavailable_servers"), None);
-    let read = |uri: &str| json_of(raw.read_server_resource("far", uri, &caller).unwrap());
+    let request = |uri: &str| {
+        let request = client.request(route::READ_SERVER_RESOURCE, ["far"]);
+        request.query([("uri", uri)]).send()
+    };
+    let read = |uri: &str| serde_json::from_slice::<Value>(request(uri).unwrap().body()).unwrap();
     assert_eq!(
         read("memo://one"),
         json!({
@@ -38,9 +42,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
         read("memo://bytes"),
         json!({"success": true, "content": "AA==", "encoding": "base64"})
     );
-    let failure = raw
-        .read_server_resource("far", "memo://no?a=b&c", &caller)
-        .unwrap_err();
+    let failure = request("memo://no?a=b&c").unwrap_err();
     assert_eq!(failure.code(), "not_found");
     for query in ["", "?uri=", "?url=memo://one"] {
         let path = format!("/far/resources/read{query}");

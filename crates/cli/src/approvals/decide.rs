@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ApprovalResponse, DecisionRequest};
+use pillion_wire::{ApprovalResponse, DecisionRequest, route};
 use serde_json::{Map, Value};
 
 use crate::dispatch::{CommandResult, RunCommand};
@@ -71,18 +71,20 @@ impl DecisionOptions {
         approve: bool,
         arguments: Option<Map<String, Value>>,
     ) -> CommandResult {
-        let request = serde_json::to_vec(&DecisionRequest {
+        let decision = DecisionRequest {
             reason: self.reason,
             arguments,
-        })?;
+        };
         let caller = caller_for(self.user.as_deref());
         let id = super::full_id(client, self.id)?;
-        let body = client
-            .raw()
-            .decide(&id, approve, &request, &caller)
+        let route = if approve { route::APPROVE } else { route::DENY };
+        let response = client
+            .request(route, [&id])
+            .caller(&caller)
+            .send_json(&decision)
             .map_err(|error| super::unknown_id(error, &id))?;
         self.output
-            .print(&body, |ApprovalResponse { approval, .. }| {
+            .print(&response, |ApprovalResponse { approval, .. }| {
                 let decider = approval.decided_by.unwrap_or_default();
                 let (tool, status) = (approval.tool, approval.status);
                 visible_line(&format!("{status} by {decider}: {tool}"))

@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ApprovalEntry, ApprovalList};
+use pillion_wire::{ApprovalEntry, route};
 
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::JsonOption;
@@ -46,8 +46,9 @@ impl RunCommand<Client> for ListApprovals {
             ("limit", Some(self.limit.to_string())),
             ("after", self.after),
         ]);
-        let body = client.raw().approvals(&filters)?;
-        self.output.print(&body, |list: ApprovalList| {
+        let request = client.request(route::LIST_APPROVALS, []);
+        let response = request.query(filters).send()?;
+        self.output.print(&response, |list| {
             let heads = [
                 "CREATED",
                 "STATUS",

@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::ApprovalResponse;
+use pillion_wire::route;
 
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::{print_body, print_pretty};
@@ -20,14 +20,13 @@ pub(crate) struct ShowApproval {
 impl RunCommand<Client> for ShowApproval {
     fn run(self, client: &Client) -> CommandResult {
         let id = super::full_id(client, self.id)?;
-        let body = client
-            .raw()
-            .approval(&id)
+        let response = client
+            .request(route::SHOW_APPROVAL, [&id])
+            .send()
             .map_err(|error| super::unknown_id(error, &id))?;
         if self.json {
-            return print_body(&body);
+            return print_body(&response);
         }
-        let response: ApprovalResponse = decode(&body)?;
-        print_pretty(&response.approval)
+        print_pretty(&decode(&response)?.approval)
     }
 }

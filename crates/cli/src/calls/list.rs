@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolCallEntry, ToolCallList};
+use pillion_wire::{ToolCallEntry, route};
 
 use super::{CallFilterOptions, tree};
 use crate::dispatch::{CommandResult, RunCommand};
@@ -34,8 +34,9 @@ impl RunCommand<Client> for ListCalls {
         let mut query = self.filter.into_query();
         query.push(("limit", self.limit.to_string()));
         query.extend(self.after.map(|after| ("after", after)));
-        let body = client.raw().tool_calls(&query)?;
-        self.output.print(&body, |list: ToolCallList| {
+        let request = client.request(route::LIST_TOOL_CALLS, []);
+        let response = request.query(query).send()?;
+        self.output.print(&response, |list| {
             let rows = if self.tree {
                 tree::rows(&list.calls, row)
             } else {

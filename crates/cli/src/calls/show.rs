@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::ToolCallResponse;
+use pillion_wire::route;
 
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
@@ -17,11 +17,10 @@ pub(crate) struct ShowCall {
 
 impl RunCommand<Client> for ShowCall {
     fn run(self, client: &Client) -> CommandResult {
-        let body = client
-            .raw()
-            .tool_call(&self.id)
+        let response = client
+            .request(route::SHOW_TOOL_CALL, [&self.id])
+            .send()
             .map_err(|error| CliError::with_id(error, &self.id, "pillion calls list"))?;
-        let response: ToolCallResponse = decode(&body)?;
-        print_pretty(&response.call)
+        print_pretty(&decode(&response)?.call)
     }
 }

@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolCallStatistics, ToolUsage};
+use pillion_wire::{ToolUsage, route};
 
 use super::CallFilterOptions;
 use crate::dispatch::{CommandResult, RunCommand};
@@ -22,10 +22,9 @@ pub(crate) struct CallStatistics {
 
 impl RunCommand<Client> for CallStatistics {
     fn run(self, client: &Client) -> CommandResult {
-        let body = client
-            .raw()
-            .tool_call_statistics(&self.filter.into_query())?;
-        self.output.print(&body, |statistics: ToolCallStatistics| {
+        let request = client.request(route::TOOL_CALL_STATISTICS, []);
+        let response = request.query(self.filter.into_query()).send()?;
+        self.output.print(&response, |statistics| {
             let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
             table(heads, statistics.tools.iter().map(row))
         })

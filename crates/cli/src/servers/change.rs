@@ -1,5 +1,6 @@
 use clap::Args;
-use pillion_wire::{ServerEntry, ServerResponse};
+use pillion_client::Response;
+use pillion_wire::{ServerEntry, ServerResponse, route};
 use serde_json::{Map, Value, json};
 
 use super::server_options::ServerOptions;
@@ -53,8 +54,8 @@ impl RunCommand<ServersContext> for AddServer {
             keys.insert("enabled".to_owned(), json!(false));
         }
         if !is_program {
-            let body = context.client.raw().add_server(&to_json_bytes(keys))?;
-            return print_response(context, &body);
+            let request = context.client.request(route::ADD_SERVER, []);
+            return print_response(context, &request.send_json(&keys)?);
         }
         let operator = context.operator()?;
         operator.check_name(&self.name)?;
@@ -116,11 +117,8 @@ fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> Com
         .is_none_or(|server| server.origin == "store");
     if !is_in_store || !(is_program || keys.contains_key("command")) {
         let id = current.map_or_else(|| name.to_owned(), |server| server.id);
-        let body = context
-            .client
-            .raw()
-            .change_server(&id, &to_json_bytes(keys))?;
-        return print_response(context, &body);
+        let request = context.client.request(route::CHANGE_SERVER, [&id]);
+        return print_response(context, &request.send_json(&keys)?);
     }
     let operator = context.operator()?;
     if let Some(name) = keys.get("name").and_then(Value::as_str) {
@@ -144,14 +142,9 @@ fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> Com
     print_server(context, server.as_ref(), &changed.name)
 }
 
-fn to_json_bytes(keys: Map<String, Value>) -> Vec<u8> {
-    Value::Object(keys).to_string().into_bytes()
-}
-
 /// Prints the changed server.
-fn print_response(context: &ServersContext, body: &[u8]) -> CommandResult {
-    let response: ServerResponse = decode(body)?;
-    print_server(context, Some(&response.server), "")
+fn print_response(context: &ServersContext, response: &Response<ServerResponse>) -> CommandResult {
+    print_server(context, Some(&decode(response)?.server), "")
 }
 
 fn print_server(

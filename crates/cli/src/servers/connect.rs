@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
-use pillion_client::{Caller, Client, ClientError};
 use pillion_wire::ServerResponse;
+use pillion_wire::route::{self, Route};
 
 use super::{ServerArgument, ServersContext};
 use crate::dispatch::CommandResult;
@@ -11,36 +11,30 @@ use pillion_gateway::pins::visible_line;
 
 /// `pillion servers connect`
 pub(super) fn connect(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
-    send(argument, context, |client, id| {
-        client.raw().connect_server(id, &Caller::default())
-    })
+    send(argument, context, route::CONNECT_SERVER)
 }
 
 /// `pillion servers disconnect`
 pub(super) fn disconnect(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
-    send(argument, context, |client, id| {
-        client.raw().disconnect_server(id)
-    })
+    send(argument, context, route::DISCONNECT_SERVER)
 }
 
 /// `pillion servers reconnect`
 pub(super) fn reconnect(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
-    send(argument, context, |client, id| {
-        client.raw().reconnect_server(id)
-    })
+    send(argument, context, route::RECONNECT_SERVER)
 }
 
-/// Sends the request for a server's ID, and prints the server's status.
+/// Sends a request for the server, and prints the server's status.
 fn send(
     argument: &ServerArgument,
     context: &ServersContext,
-    request: impl FnOnce(&Client, &str) -> Result<Vec<u8>, ClientError>,
+    route: Route<ServerResponse, 1>,
 ) -> CommandResult {
     let id = context.find(&argument.name)?.id;
-    let body = request(&context.client, &id)?;
-    let ServerResponse { server, .. } = decode(&body)?;
+    let response = context.client.request(route, [&id]).send()?;
+    let ServerResponse { server, .. } = decode(&response)?;
     if context.output.json {
-        print_body(&body)?;
+        print_body(&response)?;
     } else {
         let (name, status) = (&server.name, &server.status);
         print(&visible_line(&format!("{name}: {status}")))?;

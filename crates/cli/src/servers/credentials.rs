@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_wire::{UserCredentialList, UserCredentialResponse};
+use pillion_wire::route;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
@@ -93,19 +93,21 @@ impl RunCommand<ServersContext> for SetCredential {
                 authentication[key] = Value::String(value);
             }
         }
-        let request = json!({ "authentication": authentication }).to_string();
-        let raw = context.client.raw();
-        let body = raw.set_server_credential(&server.id, &self.user, request.as_bytes())?;
-        let response: UserCredentialResponse = decode(&body)?;
-        print_change(context, &server.name, &response.credential.user, "set")
+        let response = context
+            .client
+            .request(route::SET_SERVER_CREDENTIAL, [&server.id, &self.user])
+            .send_json(&json!({ "authentication": authentication }))?;
+        let user = decode(&response)?.credential.user;
+        print_change(context, &server.name, &user, "set")
     }
 }
 
 impl RunCommand<ServersContext> for ListCredentials {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
-        let body = context.client.raw().server_credentials(&server.id)?;
-        context.output.print(&body, |list: UserCredentialList| {
+        let client = &context.client;
+        let request = client.request(route::LIST_SERVER_CREDENTIALS, [&server.id]);
+        context.output.print(&request.send()?, |list| {
             let rows = list.credentials.into_iter();
             table(
                 ["USER", "CREDENTIAL", "SET"],
@@ -118,8 +120,10 @@ impl RunCommand<ServersContext> for ListCredentials {
 impl RunCommand<ServersContext> for RemoveCredential {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
-        let raw = context.client.raw();
-        raw.remove_server_credential(&server.id, &self.user)?;
+        context
+            .client
+            .request(route::REMOVE_SERVER_CREDENTIAL, [&server.id, &self.user])
+            .send()?;
         print_change(context, &server.name, &self.user, "removed")
     }
 }

@@ -1,5 +1,5 @@
 use clap::Args;
-use pillion_wire::{ServerEntry, ServerList};
+use pillion_wire::{ServerEntry, route};
 
 use super::ServersContext;
 use crate::dispatch::{CommandResult, RunCommand};
@@ -12,8 +12,8 @@ pub(super) struct ListServers;
 
 impl RunCommand<ServersContext> for ListServers {
     fn run(self, context: &ServersContext) -> CommandResult {
-        let body = context.client.raw().servers()?;
-        context.output.print(&body, |list: ServerList| {
+        let response = context.client.request(route::LIST_SERVERS, []).send()?;
+        context.output.print(&response, |list| {
             let heads = [
                 "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "ORIGIN", "ADDRESS", "ERROR",
             ];

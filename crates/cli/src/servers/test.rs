@@ -1,8 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_wire::ServerTrial;
-use serde_json::Value;
+use pillion_wire::route;
 
 use super::ServersContext;
 use super::server_options::ServerOptions;
@@ -28,22 +27,25 @@ pub(super) struct TestServer {
 
 impl RunCommand<ServersContext> for TestServer {
     fn run(self, context: &ServersContext) -> CommandResult {
-        let raw = context.client.raw();
-        let body = match self.server {
-            Some(name) => raw.test_server(&context.find(&name)?.id)?,
+        let client = &context.client;
+        let response = match self.server {
+            Some(name) => {
+                let id = context.find(&name)?.id;
+                client.request(route::TEST_SERVER, [&id]).send()?
+            }
             None if !self.options.has_address() => {
                 return Err(CliError::Usage(
                     "no server is given: pass a name or --url".to_owned(),
                 ));
             }
             None => {
-                let keys = Value::Object(self.options.keys()?);
-                raw.test_unsaved_server(keys.to_string().as_bytes())?
+                let request = client.request(route::TEST_NEW_SERVER, []);
+                request.send_json(&self.options.keys()?)?
             }
         };
-        let trial: ServerTrial = decode(&body)?;
+        let trial = decode(&response)?;
         if context.output.json {
-            print_body(&body)?;
+            print_body(&response)?;
         } else if trial.reachable {
             let server = visible_line(trial.server.as_deref().unwrap_or("the server"));
             let (tools, ms) = (trial.tools.len(), trial.duration_ms);

@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::ClientError;
-use pillion_wire::{PinEntry, PinList, ToolList, ToolSummary};
+use pillion_wire::{PinEntry, ToolList, ToolSummary, route};
 
 use super::ServersContext;
 use crate::dispatch::{CommandResult, RunCommand};
@@ -30,11 +30,13 @@ impl RunCommand<ServersContext> for ListServerTools {
     fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let user = self.user.as_deref();
-        let raw = context.client.raw();
-        let body = raw.server_tools_for(&server.id, &caller_for(user))?;
-        let list: ToolList = decode(&body)?;
+        let caller = caller_for(user);
+        let client = &context.client;
+        let request = client.request(route::LIST_SERVER_TOOLS, [&server.id]);
+        let response = request.caller(&caller).send()?;
+        let list = decode(&response)?;
         if context.output.json {
-            print_body(&body)?;
+            print_body(&response)?;
         } else {
             let heads = ["NAME", "SERVER TOOL", "DESCRIPTION"];
             print(&table(heads, list.tools.iter().map(row)))?;
@@ -69,8 +71,9 @@ fn list_blocked(
     list: &ToolList,
 ) -> Result<Vec<PinEntry>, CliError> {
     let query = [("server", server.to_owned()), ("changed", true.to_string())];
-    let mut pins = match context.client.raw().pins(&query) {
-        Ok(pins) => decode::<PinList>(&pins)?.pins,
+    let request = context.client.request(route::LIST_PINS, []);
+    let mut pins = match request.query(query).send() {
+        Ok(response) => decode(&response)?.pins,
         // A sidecar without a store blocks nothing.
         Err(ClientError::Status { status: 503, .. }) => Vec::new(),
         Err(error) => return Err(error.into()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_core::tool::ErrorCode;
-use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer};
+use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer, route};
 use serde_json::{Map, Value, json};
 
 use super::warn_about_unavailable_servers;
@@ -75,14 +75,17 @@ impl RunCommand<Client> for CallTool {
             Value::Null
         };
         let arguments = words.for_schema(&schema)?;
-        let raw = client.raw();
-        let body = raw.execute(&self.name, arguments.get().as_bytes(), &caller)?;
-        let response: ExecuteResponse = decode(&body)?;
-        let is_success = response.is_success();
+        let response = client
+            .request(route::EXECUTE_TOOL, [&self.name])
+            .tools([self.name.as_str()])
+            .caller(&caller)
+            .send_bytes(arguments.get().as_bytes())?;
+        let outcome = decode(&response)?;
+        let is_success = outcome.is_success();
         if self.output.json {
-            print_body(&body)?;
+            print_body(&response)?;
         }
-        match response {
+        match outcome {
             ExecuteResponse::Executed(execution) if is_success => {
                 if !self.output.json {
                     let mut text = execution.result.text;
@@ -125,8 +128,9 @@ impl RunCommand<Client> for CallTool {
 /// Returns the types of the tool's parameters as a schema; null if they cannot be read: then the
 /// call fails too, with the reason.
 fn parameter_types(client: &Client, name: &str, caller: &Caller) -> Value {
-    let body = client.raw().tool(name, caller).unwrap_or_default();
-    let Ok(ToolResponse { tool, .. }) = decode(&body) else {
+    let request = client.request(route::SHOW_TOOL, [name]).caller(caller);
+    let response = request.send().and_then(|response| response.decode());
+    let Ok(ToolResponse { tool, .. }) = response else {
         return Value::Null;
     };
     let properties = tool.parameters.into_iter().map(|parameter| {

@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolKeyEntry, ToolKeyList};
+use pillion_wire::{ToolKeyEntry, route};
 
 use crate::dispatch::CommandResult;
 use crate::output::{JsonOption, print_result};
@@ -15,8 +15,8 @@ pub(super) struct ToolKeyTarget {
 }
 
 pub(super) fn list_keys(output: &JsonOption, client: &Client) -> CommandResult {
-    let body = client.raw().tool_keys()?;
-    output.print(&body, |list: ToolKeyList| {
+    let response = client.request(route::LIST_TOOL_KEYS, []).send()?;
+    output.print(&response, |list| {
         let row = |ToolKeyEntry { tool, service, key }| [tool, service, key];
         table(["TOOL", "SERVICE", "KEY"], list.tools.into_iter().map(row))
     })
@@ -24,12 +24,14 @@ pub(super) fn list_keys(output: &JsonOption, client: &Client) -> CommandResult {
 
 impl ToolKeyTarget {
     pub(super) fn set_key(&self, client: &Client) -> CommandResult {
-        client.raw().set_tool_key(&self.name, &key_from_input()?)?;
+        let request = client.request(route::SET_TOOL_KEY, [&self.name]);
+        request.send_bytes(&key_from_input()?)?;
         print_result(&format!("stored the key of {} in the vault", self.name))
     }
 
     pub(super) fn remove_key(&self, client: &Client) -> CommandResult {
-        client.raw().remove_tool_key(&self.name)?;
+        let request = client.request(route::REMOVE_TOOL_KEY, [&self.name]);
+        request.send()?;
         print_result(&format!("removed the key of {} from the vault", self.name))
     }
 }

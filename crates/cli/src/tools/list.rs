@@ -3,7 +3,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{ToolList, ToolSummary};
+use pillion_wire::{ToolList, ToolSummary, route};
 
 use super::{warn_about_invalid_tools, warn_about_unavailable_servers};
 use crate::dispatch::{CommandResult, RunCommand};
@@ -28,10 +28,12 @@ pub(super) struct ListTools {
 
 impl RunCommand<Client> for ListTools {
     fn run(self, client: &Client) -> CommandResult {
-        let body = client.raw().list_tools(self.category.as_deref())?;
-        let list: ToolList = decode(&body)?;
+        let category = self.category.as_ref().map(|name| ("category", name));
+        let request = client.request(route::LIST_TOOLS, []);
+        let response = request.query(category).send()?;
+        let list = decode(&response)?;
         if self.output.json {
-            print_body(&body)?;
+            print_body(&response)?;
         } else if !list.tools.is_empty() {
             print(&table(&list, stdout().is_terminal()))?;
         }

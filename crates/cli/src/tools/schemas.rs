@@ -1,5 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
+use pillion_wire::route;
 
 use super::warn_about_unavailable_servers;
 use crate::dispatch::{CommandResult, RunCommand};
@@ -16,7 +17,9 @@ pub(super) struct ToolSchemas {
 
 impl RunCommand<Client> for ToolSchemas {
     fn run(self, client: &Client) -> CommandResult {
-        let list = client.schemas(self.category.as_deref())?;
+        let request = client.request(route::LIST_SCHEMAS, []);
+        let category = self.category.map(|name| ("category", name));
+        let list = request.query(category).send()?.decode()?;
         let exit_code = print_pretty(&list.schemas)?;
         warn_about_unavailable_servers(&list.unavailable_servers);
         Ok(exit_code)

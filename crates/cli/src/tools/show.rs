@@ -1,6 +1,6 @@
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::{Parameter, ToolResponse, ToolSummary};
+use pillion_wire::{Parameter, ToolSummary, route};
 
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::output::JsonOption;
@@ -27,9 +27,10 @@ pub(super) struct ShowTool {
 impl RunCommand<Client> for ShowTool {
     fn run(self, client: &Client) -> CommandResult {
         let caller = caller_for(self.user.as_deref());
-        let body = client.raw().tool(&self.name, &caller)?;
+        let request = client.request(route::SHOW_TOOL, [&self.name]);
+        let response = request.caller(&caller).send()?;
         self.output
-            .print(&body, |response: ToolResponse| as_text(&response.tool))
+            .print(&response, |response| as_text(&response.tool))
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pillion_store::{MasterKey, Vault, VaultError};
+use pillion_wire::route;
 use secrecy::ExposeSecret;
 
 use crate::dispatch::{CommandResult, RunCommand};
@@ -44,7 +45,7 @@ impl RunCommand<()> for RotateKey {
         generate_next_key(&file, &next).map_err(|error| file_error(&next, &error))?;
         // A running sidecar rotates the key itself, so that nothing is written with the old key.
         let client = self.socket.client(Duration::from_secs(120));
-        match client.raw().rotate_vault() {
+        match client.request(route::ROTATE_VAULT, []).send() {
             Ok(_) => {}
             Err(error) if error.is_not_running() => {
                 rotate_store(self.config.as_deref(), &file, &next)?;

@@ -7,7 +7,7 @@ use super::ClientBuilder;
 use crate::ClientError;
 
 /// A response body that is read as it arrives, such as server-sent events. Created by
-/// [`Raw::chat_events`](crate::Raw::chat_events).
+/// [`Request::send_for_stream`](crate::Request::send_for_stream).
 ///
 /// The client's timeout and size limit apply to the whole body. Dropping the stream closes the
 /// connection, and the sidecar cancels the request.

@@ -92,8 +92,8 @@ fn a_connection_is_kept_between_calls() {
         Reply::Keep(http(200, HEALTHY)),
     ]);
     let client = peer.client();
-    assert_eq!(client.health().unwrap().tools, 4);
-    assert_eq!(client.health().unwrap().version, "1.2.3");
+    assert_eq!(client.fetch(route::HEALTH).unwrap().tools, 4);
+    assert_eq!(client.fetch(route::HEALTH).unwrap().version, "1.2.3");
 }
 
 #[test]
@@ -103,10 +103,10 @@ fn a_closed_connection_is_replaced_before_a_request_is_sent() {
         Reply::Close(http(200, HEALTHY)),
     ]);
     let client = peer.client();
-    client.health().unwrap();
+    client.fetch(route::HEALTH).unwrap();
     peer.heads.recv().unwrap();
     thread::sleep(Duration::from_millis(50));
-    client.health().unwrap();
+    client.fetch(route::HEALTH).unwrap();
 }
 
 #[test]
@@ -116,10 +116,10 @@ fn a_forked_child_opens_its_own_connection() {
         Reply::Keep(http(200, HEALTHY)),
     ]);
     let client = peer.client();
-    client.health().unwrap();
+    client.fetch(route::HEALTH).unwrap();
     let parents = client.agent.lock().clone().unwrap().1;
     *client.agent.lock() = Some((0, parents));
-    client.health().unwrap();
+    client.fetch(route::HEALTH).unwrap();
     let owner = client.agent.lock().as_ref().unwrap().0;
     assert_eq!(owner, std::process::id());
 }
@@ -170,7 +170,7 @@ fn a_line_break_in_a_header_is_rejected() {
 fn a_refused_connection_is_distinguished_from_other_failures() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("missing");
-    let error = Client::new(&missing).health().unwrap_err();
+    let error = Client::new(&missing).fetch(route::HEALTH).unwrap_err();
     assert!(error.is_not_running());
     assert!(
         error.to_string().contains(missing.to_str().unwrap()),
@@ -180,10 +180,15 @@ fn a_refused_connection_is_distinguished_from_other_failures() {
 
     let stale = directory.path().join("stale");
     drop(UnixListener::bind(&stale).unwrap());
-    assert!(Client::new(&stale).health().unwrap_err().is_not_running());
+    assert!(
+        Client::new(&stale)
+            .fetch(route::HEALTH)
+            .unwrap_err()
+            .is_not_running()
+    );
 
     let long = directory.path().join("x".repeat(200));
-    let error = Client::new(&long).health().unwrap_err();
+    let error = Client::new(&long).fetch(route::HEALTH).unwrap_err();
     assert!(matches!(error, ClientError::Connect { .. }), "{error:?}");
 }
 
@@ -194,7 +199,7 @@ fn a_silent_server_times_out() {
         .timeout(Duration::from_millis(150))
         .build();
     let started = Instant::now();
-    let error = client.health().unwrap_err();
+    let error = client.fetch(route::HEALTH).unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
     assert!(started.elapsed() >= Duration::from_millis(150));
     assert!(started.elapsed() < Duration::from_secs(5));
@@ -208,7 +213,7 @@ fn a_server_that_never_accepts_times_out() {
     let client = Client::builder(&path)
         .timeout(Duration::from_millis(100))
         .build();
-    assert!(client.health().unwrap_err().is_timeout());
+    assert!(client.fetch(route::HEALTH).unwrap_err().is_timeout());
 }
 
 #[test]
@@ -229,7 +234,7 @@ fn a_full_backlog_times_out() {
     let client = Client::builder(&path)
         .timeout(Duration::from_millis(300))
         .build();
-    assert!(client.health().unwrap_err().is_timeout());
+    assert!(client.fetch(route::HEALTH).unwrap_err().is_timeout());
 }
 
 #[test]
@@ -249,7 +254,7 @@ fn a_drip_of_bytes_does_not_extend_the_deadline() {
     let client = Client::builder(&path)
         .timeout(Duration::from_millis(300))
         .build();
-    let error = client.health().unwrap_err();
+    let error = client.fetch(route::HEALTH).unwrap_err();
     assert!(error.is_timeout(), "{error:?}");
 }
 
@@ -257,7 +262,7 @@ fn a_drip_of_bytes_does_not_extend_the_deadline() {
 fn a_response_over_the_limit_is_not_read() {
     let peer = Peer::start(vec![Reply::Close(http(200, &"x".repeat(5000)))]);
     let client = Client::builder(&peer.path).max_response_bytes(1000).build();
-    let error = client.health().unwrap_err();
+    let error = client.fetch(route::HEALTH).unwrap_err();
     assert!(
         matches!(error, ClientError::TooLarge { limit_bytes: 1000 }),
         "{error:?}"
@@ -286,7 +291,7 @@ fn each_kind_of_malformed_response_has_its_error() {
     for (bytes, expected) in cases {
         let shown = String::from_utf8_lossy(&bytes).into_owned();
         let peer = Peer::start(vec![Reply::Close(bytes)]);
-        let error = peer.client().health().unwrap_err();
+        let error = peer.client().fetch(route::HEALTH).unwrap_err();
         assert!(error.to_string().contains(expected), "{shown:?}: {error:?}");
     }
 }
@@ -333,7 +338,7 @@ fn the_hook_ends_a_wait() {
         .interrupt_when(|| true)
         .build();
     let started = Instant::now();
-    let error = client.health().unwrap_err();
+    let error = client.fetch(route::HEALTH).unwrap_err();
     assert!(matches!(error, ClientError::Interrupted), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(5));
 }
@@ -341,10 +346,8 @@ fn the_hook_ends_a_wait() {
 #[test]
 fn raw_bodies_are_the_bytes_that_were_sent() {
     let peer = Peer::start(vec![Reply::Close(http(200, "{\"a\":  1}"))]);
-    assert_eq!(
-        peer.client().raw().list_tools(None).unwrap(),
-        b"{\"a\":  1}"
-    );
+    let response = peer.client().request(route::LIST_TOOLS, []).send();
+    assert_eq!(response.unwrap().body(), b"{\"a\":  1}");
 }
 
 #[test]
@@ -361,14 +364,12 @@ fn a_slow_tool_does_not_count_as_a_failure_of_the_sidecar() {
     );
     assert!(error.is_timeout());
     assert_eq!(error.code(), "timeout");
-    let error = client.health().unwrap_err();
+    let error = client.fetch(route::HEALTH).unwrap_err();
     assert_eq!(error.to_string(), "The sidecar did not respond within 0.2s");
     let running = |tools: &[&str]| {
         let after = Duration::from_secs(1);
         let error = ClientError::Timeout { after };
-        error
-            .into_running_timeout(tools.iter().copied())
-            .to_string()
+        error.into_tool_timeout(tools.iter().copied()).to_string()
     };
     assert_eq!(
         running(&["a", "a"]),

@@ -179,7 +179,7 @@ impl Target {
     }
 
     fn request(&self) -> Result<Request<Body>, BridgeConnectError> {
-        let mut path = route::MCP_STDIO.to_owned();
+        let mut path = route::MCP_STDIO.path.to_owned();
         if let Some(model) = &self.model {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query.append_pair("model", model);

@@ -89,7 +89,7 @@ impl Tool for RegistryTool {
                     let current_app = current_app.upgrade().ok_or_else(|| {
                         ToolFailure::new(ErrorCode::Unavailable, "The sidecar is stopping")
                     })?;
-                    let mut request = Request::post(format!("{}{name}", route::EXECUTE))
+                    let mut request = Request::post(route::EXECUTE_TOOL.path_with([name.as_str()]))
                         .body(Body::from(Value::Object(arguments).to_string()))
                         .map_err(|error| ToolFailure::internal(error.to_string()))?;
                     *request.headers_mut() = headers;

@@ -1,14 +1,12 @@
 //! The formats of model providers, for clients that talk to a provider themselves.
 
 use axum::Json;
-use axum::routing::{MethodRouter, post};
 use pillion_core::compute;
 use pillion_core::provider::{
     Provider, ProviderError, StrictFlag, UnknownProvider, assistant_messages, assistant_text,
     format_results, format_tools_with, parse_tool_calls,
 };
 use pillion_core::tool::{DefinitionError, ToolCall, ToolDefinition, ToolResult};
-use pillion_wire::route;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,7 +14,6 @@ use super::body::{AnyJson, Object};
 use super::caller::Caller;
 use super::error::RequestError;
 use super::parameters::Parameters;
-use crate::app::App;
 
 /// Why a conversion is rejected.
 #[derive(Debug, thiserror::Error)]
@@ -41,18 +38,6 @@ impl ProviderQuery {
     fn provider(&self) -> Result<Provider, FormatError> {
         Ok(self.provider.parse::<Provider>()?)
     }
-}
-
-/// Returns the routes.
-pub(super) fn routes() -> [(String, MethodRouter<App>); 5] {
-    let at = |part: &str, handler| (format!("{}{part}", route::FORMATS), handler);
-    [
-        at("tools", post(tools)),
-        at("tool-calls", post(tool_calls)),
-        at("text", post(text)),
-        at("messages", post(messages)),
-        at("results", post(results)),
-    ]
 }
 
 /// Definitions of tools.

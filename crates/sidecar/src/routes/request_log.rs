@@ -18,7 +18,12 @@ use pillion_gateway::telemetry::Span;
 const MAX_ID_LEN: usize = 128;
 
 /// Routes that are polled every few seconds.
-const POLLED_ROUTES: [&str; 4] = [route::HEALTH, route::READY, route::METRICS, route::STATUS];
+const POLLED_ROUTES: [&str; 4] = [
+    route::HEALTH.path,
+    route::READY.path,
+    route::METRICS.path,
+    route::STATUS.path,
+];
 
 /// The ID of a request, which is also the ID of its call. Stored as a request extension.
 #[derive(Clone)]
@@ -91,7 +96,7 @@ pub(super) async fn log(State(app): State<App>, mut request: Request, next: Next
     let is_of_upstream = matches!(status, 502 | 504);
     if is_of_upstream {
         finished!(warn);
-    } else if status >= 500 && route != route::READY {
+    } else if status >= 500 && route != route::READY.path {
         finished!(error);
     } else if is_watched {
         finished!(debug);

@@ -18,8 +18,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
-use axum::routing::{MethodRouter, get, post, put};
-use pillion_wire::{ServerResponse, route};
+use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
 use super::body::AnyJson;
@@ -27,38 +26,6 @@ use super::error::RequestError;
 use crate::app::App;
 use crate::servers::{ServerError, Servers};
 use pillion_gateway::upstream;
-
-/// Returns the paths and their routes.
-pub(super) fn routes() -> Vec<(String, MethodRouter<App>)> {
-    let one = format!("{}{{id}}", route::SERVERS);
-    vec![
-        (route::SERVERS.to_owned(), get(list::list).post(add::add)),
-        (route::SERVER_TEST.to_owned(), post(test::test_unsaved)),
-        (route::SERVER_REFRESH.to_owned(), post(refresh::refresh)),
-        (route::VAULT_ROTATE.to_owned(), post(refresh::rotate)),
-        (
-            one.clone(),
-            get(show::show)
-                .put(change::replace)
-                .patch(change::patch)
-                .delete(remove::remove),
-        ),
-        (format!("{one}/enable"), post(change::enable)),
-        (format!("{one}/disable"), post(change::disable)),
-        (format!("{one}/reconnect"), post(change::reconnect)),
-        (format!("{one}/connect"), post(connection::connect)),
-        (format!("{one}/disconnect"), post(connection::disconnect)),
-        (format!("{one}/credentials"), get(credentials::list)),
-        (
-            format!("{one}/credentials/{{user}}"),
-            put(credentials::set).delete(credentials::remove),
-        ),
-        (format!("{one}/tools"), get(tools::tools)),
-        (format!("{one}/resources"), get(resources::list)),
-        (format!("{one}/resources/read"), get(resources::read)),
-        (format!("{one}/test"), post(test::test)),
-    ]
-}
 
 /// A JSON object body that describes a server.
 pub(super) struct Keys(Map<String, Value>);

@@ -3,8 +3,8 @@
 use std::iter::repeat_with;
 
 use ext_php_rs::types::Zval;
-use pillion_client::wire::{BatchCall, BatchMode};
-use pillion_client::{BatchPart, ClientError};
+use pillion_client::wire::{BatchCall, BatchMode, BatchResponse};
+use pillion_client::{BatchPart, ClientError, Response};
 use pillion_core::tool::{ErrorCode, ToolCall};
 
 use super::answer::Answer;
@@ -66,9 +66,7 @@ fn run(
     }
     let mut answered = Vec::with_capacity(sent.len());
     if !sent.is_empty() || results.is_empty() {
-        let parts = send_request(call, |client| {
-            client.raw().batch_in_parts(&sent, mode, &caller)
-        })?;
+        let parts = send_request(call, |client| client.batch_in_parts(&sent, mode, &caller))?;
         let is_only = parts.len() == 1;
         for BatchPart { calls, answer } in parts {
             let calls = sent.get(calls).unwrap_or_default();
@@ -100,20 +98,20 @@ fn failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<
 /// Returns the results of the calls of one request.
 fn results_of(
     calls: &[BatchCall],
-    answer: Result<Vec<u8>, ClientError>,
+    answer: Result<Response<BatchResponse>, ClientError>,
 ) -> Result<Vec<Zval>, Failure> {
-    let body = match answer {
-        Ok(body) => body,
+    let response = match answer {
+        Ok(response) => response,
         Err(error) => return failed_results(calls, error.code(), &error.to_string()),
     };
-    let results = list_in(&body, "results", EmptyObject::Array)?;
+    let results = list_in(response.body(), "results", EmptyObject::Array)?;
     if results.array().map_or(0, |results| results.len()) != calls.len() {
         return Err(exception::transport(
             "The sidecar's response has no result for each call",
         ));
     }
     let answers = entries(&results);
-    let arguments = approval_arguments(&body)?.into_iter();
+    let arguments = approval_arguments(response.body())?.into_iter();
     calls
         .iter()
         .zip(answers)

@@ -1,6 +1,8 @@
 use std::time::{Duration, Instant};
 
-use pillion_client::wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse};
+use pillion_client::wire::{
+    BatchCall, BatchMode, BatchRequest, BatchResponse, ExecuteResponse, route,
+};
 use pillion_client::{Caller, ClientError};
 use serde_json::{Value, json};
 
@@ -15,12 +17,19 @@ fn call(id: &str, name: &str, arguments: Value) -> BatchCall {
     }
 }
 
+fn send(
+    sidecar: &Sidecar,
+    request: &BatchRequest,
+    caller: &Caller,
+) -> Result<BatchResponse, ClientError> {
+    let client = sidecar.client();
+    let sent = client.request(route::EXECUTE_BATCH, []).caller(caller);
+    sent.send_json(request)?.decode()
+}
+
 fn run(sidecar: &Sidecar, calls: Vec<BatchCall>, mode: BatchMode) -> Vec<(String, bool)> {
     let request = BatchRequest { calls, mode };
-    let answer = sidecar
-        .client()
-        .batch(&request, &Caller::default())
-        .unwrap();
+    let answer = send(sidecar, &request, &Caller::default()).unwrap();
     assert_eq!(answer.total, answer.results.len());
     let results = answer.results.into_iter();
     results
@@ -111,16 +120,13 @@ fn a_batch_over_the_limit_runs_nothing() {
         calls,
         mode: BatchMode::Parallel,
     };
-    let error = sidecar
-        .client()
-        .batch(&request, &Caller::default())
-        .unwrap_err();
+    let error = send(&sidecar, &request, &Caller::default()).unwrap_err();
     assert!(
         matches!(error, ClientError::Status { status: 400, .. }),
         "{error:?}"
     );
     assert_eq!(error.to_string(), "The batch has 3 calls; the limit is 2");
-    sidecar.client().health().unwrap();
+    sidecar.client().fetch(route::HEALTH).unwrap();
     assert_eq!(
         sidecar
             .sleeps_begun
@@ -171,7 +177,7 @@ fn the_caller_reaches_every_call() {
         mode: BatchMode::Parallel,
     };
     let caller = Caller::default().user("alice");
-    let answer = sidecar.client().batch(&request, &caller).unwrap();
+    let answer = send(&sidecar, &request, &caller).unwrap();
     let ExecuteResponse::Executed(execution) = &answer.results[0].answer else {
         panic!("{answer:?}");
     };

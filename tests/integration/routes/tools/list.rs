@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use pillion_wire::route;
+
 use crate::http;
 use crate::sidecar::Sidecar;
 
@@ -40,8 +42,14 @@ fn i1_the_trailing_slash_makes_no_difference() {
 #[test]
 fn b2_the_list_can_be_filtered_by_category() {
     let sidecar = Sidecar::start();
-    let list = sidecar.client().list_tools(Some("test")).unwrap();
+    let client = sidecar.client();
+    let list_of = |category| {
+        let request = client.request(route::LIST_TOOLS, []);
+        let response = request.query([("category", category)]).send().unwrap();
+        response.decode().unwrap()
+    };
+    let list = list_of("test");
     let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["sleep"]);
-    assert_eq!(sidecar.client().list_tools(Some("a&b")).unwrap().total, 0);
+    assert_eq!(list_of("a&b").total, 0);
 }

@@ -1,5 +1,7 @@
 use serde_json::json;
 
+use pillion_wire::route;
+
 use crate::http;
 use crate::sidecar::Sidecar;
 
@@ -27,7 +29,7 @@ fn i1_the_schemas_have_the_documented_shape() {
 #[test]
 fn a3_required_is_present_even_if_empty() {
     let sidecar = Sidecar::start();
-    let schemas = sidecar.client().schemas(None).unwrap().schemas;
+    let schemas = sidecar.client().fetch(route::LIST_SCHEMAS).unwrap().schemas;
     let get_time = schemas
         .iter()
         .find(|schema| schema["function"]["name"] == "get_time")

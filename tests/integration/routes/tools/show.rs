@@ -1,5 +1,4 @@
-use pillion_client::Caller;
-use pillion_client::wire::ToolResponse;
+use pillion_client::wire::{ToolResponse, route};
 
 use crate::http;
 use crate::mcp_server::McpServer;
@@ -7,8 +6,9 @@ use crate::sidecar::Sidecar;
 use serde_json::json;
 
 fn show(sidecar: &Sidecar, name: &str) -> ToolResponse {
-    let body = sidecar.client().raw().tool(name, &Caller::default());
-    serde_json::from_slice(&body.unwrap()).unwrap()
+    let client = sidecar.client();
+    let response = client.request(route::SHOW_TOOL, [name]).send().unwrap();
+    response.decode().unwrap()
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn i4_a_tool_is_shown_like_in_the_list() {
     ));
     // The list was not requested before.
     assert!(!show(&sidecar, "far_echo").tool.warnings.is_empty());
-    let list = sidecar.client().list_tools(None).unwrap();
+    let list = sidecar.client().fetch(route::LIST_TOOLS).unwrap();
     assert!(list.total > 4);
     for tool in list.tools {
         assert_eq!(show(&sidecar, &tool.name).tool, tool);

@@ -35,7 +35,7 @@ pub(in crate::routes) async fn add(
     let servers = servers_of(&app)?;
     let changed = std::sync::Arc::clone(&servers);
     let id = run_to_completion(async move { changed.add(keys).await }).await?;
-    let location = [(LOCATION, format!("{}{id}", route::SERVERS))];
+    let location = [(LOCATION, route::SHOW_SERVER.path_with([&id]))];
     let answer = answer_of(&app, &servers, &id)?;
     Ok((StatusCode::CREATED, location, answer).into_response())
 }

@@ -70,8 +70,8 @@ impl Limited {
 
     fn run(&self, calls: &[BatchCall]) -> Vec<(Range<usize>, Option<u16>)> {
         let caller = Caller::default().idempotency_key("k");
-        let parts = self.client.raw();
-        let parts = parts.batch_in_parts(calls, BatchMode::Sequential, &caller);
+        let client = &self.client;
+        let parts = client.batch_in_parts(calls, BatchMode::Sequential, &caller);
         let of_part = |part: BatchPart| (part.calls, status_of(&part.answer));
         parts.unwrap().into_iter().map(of_part).collect()
     }
@@ -196,8 +196,8 @@ fn only_size_errors_split_a_batch() {
         Err((400, "The header x must be UTF-8".to_owned()))
     });
     let caller = Caller::default();
-    let raw = sidecar.client.raw();
-    let refused = raw.batch_in_parts(&calls(64), BatchMode::Parallel, &caller);
+    let client = &sidecar.client;
+    let refused = client.batch_in_parts(&calls(64), BatchMode::Parallel, &caller);
     let error = refused.unwrap_err();
     assert_eq!(error.to_string(), "The header x must be UTF-8");
     assert_eq!(*asked.lock().unwrap(), 2);
@@ -207,8 +207,7 @@ fn only_size_errors_split_a_batch() {
 fn without_a_sidecar_the_whole_batch_fails() {
     let client = Client::new("/nonexistent/pillion.sock");
     let caller = Caller::default();
-    let raw = client.raw();
-    let error = raw.batch_in_parts(&calls(150), BatchMode::Parallel, &caller);
+    let error = client.batch_in_parts(&calls(150), BatchMode::Parallel, &caller);
     assert!(error.unwrap_err().is_not_running());
 }
 
@@ -232,9 +231,7 @@ fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
         .timeout(std::time::Duration::from_secs(1))
         .build();
     let caller = Caller::default();
-    let parts = client
-        .raw()
-        .batch_in_parts(&calls(450), BatchMode::Parallel, &caller);
+    let parts = client.batch_in_parts(&calls(450), BatchMode::Parallel, &caller);
     let mut outcomes = parts.unwrap().into_iter().map(|part| part.answer);
     assert!(outcomes.next().unwrap().is_ok());
     assert_eq!(outcomes.next().unwrap().unwrap_err().code(), "timeout");

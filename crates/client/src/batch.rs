@@ -5,12 +5,11 @@ mod tests;
 
 use std::ops::Range;
 
-use pillion_wire::{BatchCall, BatchMode, route};
+use pillion_wire::{BatchCall, BatchMode, BatchResponse, route};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Raw;
-use crate::{Caller, ClientError};
+use crate::{Caller, Client, ClientError, Response};
 
 /// Maximum number of calls in one request: the sidecar's default for `http.max_batch_calls`.
 const MAX_CALLS: usize = 100;
@@ -33,8 +32,8 @@ const CONTENT_TOO_LARGE: u16 = 413;
 pub struct BatchPart {
     /// The indices of the calls in the batch.
     pub calls: Range<usize>,
-    /// The body of a [`BatchResponse`](pillion_wire::BatchResponse), or the error of the request.
-    pub answer: Result<Vec<u8>, ClientError>,
+    /// The response, or the error of the request.
+    pub answer: Result<Response<BatchResponse>, ClientError>,
 }
 
 impl BatchPart {
@@ -44,51 +43,38 @@ impl BatchPart {
     }
 }
 
-impl Raw<'_> {
-    /// Runs any number of calls in as few requests as the sidecar accepts. The requests are sent
-    /// one after the other. The returned parts are in the order of the calls.
-    ///
-    /// When the sidecar refuses a request as too large, or for its number of calls, each half of
-    /// the request is sent again, so that a refused call does not prevent other calls from running.
-    /// When the sidecar does not answer a request in time, or closes the connection, the remaining
-    /// calls are not sent ([`ClientError::NotSent`]). When a batch takes several requests, each request has its own idempotency key, derived from
-    /// the [`Caller`]'s.
-    ///
-    /// # Errors
-    /// [`ClientError`] when no call ran and none was rejected individually, and
-    /// [`ClientError::Interrupted`].
-    pub fn batch_in_parts(
-        &self,
-        calls: &[BatchCall],
-        mode: BatchMode,
-        caller: &Caller,
-    ) -> Result<Vec<BatchPart>, ClientError> {
-        let mut batch = PendingBatch {
-            raw: *self,
-            calls: calls.iter().map(encode).collect::<Result<_, _>>()?,
-            names: calls.iter().map(|call| call.name.as_str()).collect(),
-            mode: serde_json::to_string(&mode).map_err(|source| ClientError::Encode { source })?,
-            caller,
-            silence: None,
-        };
-        let mut parts = Vec::new();
-        for range in batch.ranges() {
-            parts.extend(batch.send(range, None)?);
-        }
-        let has_outcome = |part: &BatchPart| part.answer.is_ok() || part.is_refused_call();
-        if parts.iter().any(has_outcome) {
-            return Ok(parts);
-        }
-        match parts.into_iter().find_map(|part| part.answer.err()) {
-            Some(error) => Err(error),
-            None => Ok(Vec::new()),
-        }
+/// See [`Client::batch_in_parts`].
+pub(crate) fn send_in_parts(
+    client: &Client,
+    calls: &[BatchCall],
+    mode: BatchMode,
+    caller: &Caller,
+) -> Result<Vec<BatchPart>, ClientError> {
+    let mut batch = PendingBatch {
+        client,
+        calls: calls.iter().map(encode).collect::<Result<_, _>>()?,
+        names: calls.iter().map(|call| call.name.as_str()).collect(),
+        mode: serde_json::to_string(&mode).map_err(|source| ClientError::Encode { source })?,
+        caller,
+        silence: None,
+    };
+    let mut parts = Vec::new();
+    for range in batch.ranges() {
+        parts.extend(batch.send(range, None)?);
+    }
+    let has_outcome = |part: &BatchPart| part.answer.is_ok() || part.is_refused_call();
+    if parts.iter().any(has_outcome) {
+        return Ok(parts);
+    }
+    match parts.into_iter().find_map(|part| part.answer.err()) {
+        Some(error) => Err(error),
+        None => Ok(Vec::new()),
     }
 }
 
 /// A batch that is being sent.
 struct PendingBatch<'a> {
-    raw: Raw<'a>,
+    client: &'a Client,
     /// Each call, encoded as JSON.
     calls: Vec<String>,
     /// The tool name of each call.
@@ -155,7 +141,7 @@ impl PendingBatch<'_> {
         Ok(parts)
     }
 
-    fn request(&mut self, calls: &Range<usize>) -> Result<Vec<u8>, ClientError> {
+    fn request(&mut self, calls: &Range<usize>) -> Result<Response<BatchResponse>, ClientError> {
         if let Some(reason) = self.silence.clone() {
             return Err(ClientError::NotSent { reason });
         }
@@ -168,11 +154,9 @@ impl PendingBatch<'_> {
             true => self.caller.clone(),
             false => self.caller.for_part(calls),
         };
-        let answer = self
-            .raw
-            .post(route::BATCH_EXECUTE, body.as_bytes(), &caller);
         let names = self.names[calls.clone()].iter().copied();
-        let answer = answer.map_err(|error| error.into_running_timeout(names));
+        let request = self.client.request(route::EXECUTE_BATCH, []).tools(names);
+        let answer = request.caller(&caller).send_bytes(body.as_bytes());
         if let Err(error) = &answer
             && error.has_no_response()
         {
