@@ -6,19 +6,19 @@ use std::path::PathBuf;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::input::read_all_from;
+use super::input::{read_all_from, to_text};
 use super::typed::{self, SchemaTypes};
 
 /// Arguments as the user wrote them.
 #[derive(Debug)]
-pub(super) enum Arguments {
+pub(super) enum CommandArguments {
     /// A JSON object, unparsed.
     Json(Box<RawValue>),
     /// Pairs, whose JSON types are determined by the schema.
     Pairs(Vec<(String, String)>),
 }
 
-impl Default for Arguments {
+impl Default for CommandArguments {
     fn default() -> Self {
         Self::Pairs(Vec::new())
     }
@@ -37,35 +37,36 @@ pub(crate) enum ArgumentsError {
     #[error("the arguments are not a JSON object: {0}")]
     Json(#[source] serde_json::Error),
     #[error("the arguments are JSON, but not an object")]
-    NoObject,
+    NotAnObject,
     #[error("cannot read the arguments from standard input: {0}")]
     Input(#[source] io::Error),
     #[error("cannot read the arguments in {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("'{key}' must be {kinds}, not '{value}'")]
+    #[error("'{key}' must be {types}, not '{value}'")]
     Type {
         key: String,
-        kinds: SchemaTypes,
+        types: SchemaTypes,
         value: String,
     },
     #[error("'{key}' is set twice")]
-    Twice { key: String },
+    DuplicateKey { key: String },
     #[error("cannot encode the arguments as JSON: {0}")]
     Encode(#[source] serde_json::Error),
 }
 
-impl Arguments {
+impl CommandArguments {
     /// Parses the words; `-` reads standard input, and `@FILE` reads a file.
     pub(super) fn read(words: Vec<String>) -> Result<Self, ArgumentsError> {
         let first = words.first().map(String::as_str).unwrap_or_default();
         let text = if first == "-" {
             read_all(io::stdin().lock()).map_err(ArgumentsError::Input)?
         } else if let Some(path) = first.strip_prefix('@') {
-            let file = std::fs::File::open(path).and_then(read_all);
-            file.map_err(|source| ArgumentsError::File {
-                path: path.into(),
-                source,
-            })?
+            std::fs::File::open(path)
+                .and_then(read_all)
+                .map_err(|source| ArgumentsError::File {
+                    path: path.into(),
+                    source,
+                })?
         } else if is_json(first) {
             first.to_owned()
         } else {
@@ -80,7 +81,7 @@ impl Arguments {
         let json: Box<RawValue> =
             serde_json::from_str(text.trim()).map_err(ArgumentsError::Json)?;
         if !json.get().starts_with('{') {
-            return Err(ArgumentsError::NoObject);
+            return Err(ArgumentsError::NotAnObject);
         }
         Ok(Self::Json(json))
     }
@@ -99,12 +100,10 @@ impl Arguments {
         let mut arguments = Map::new();
         for (key, text) in pairs {
             let property = &schema["properties"][&key];
-            let kinds = SchemaTypes::of(property, schema);
-            let whole = typed::value(&text, property, schema);
-            let value = match whole {
+            let value = match typed::value(&text, property, schema) {
                 Ok(value) => value,
-                Err(_) if kinds.allows_array() => {
-                    let item = item(&key, &text, property, schema)?;
+                Err(types) if types.allow("array") => {
+                    let item = array_item(&key, &text, property, schema)?;
                     match arguments.get_mut(&key) {
                         Some(Value::Array(items)) => {
                             items.push(item);
@@ -113,13 +112,13 @@ impl Arguments {
                         _ => Value::Array(vec![item]),
                     }
                 }
-                Err(kinds) => {
+                Err(types) => {
                     let value = text;
-                    return Err(ArgumentsError::Type { key, kinds, value });
+                    return Err(ArgumentsError::Type { key, types, value });
                 }
             };
             if arguments.insert(key.clone(), value).is_some() {
-                return Err(ArgumentsError::Twice { key });
+                return Err(ArgumentsError::DuplicateKey { key });
             }
         }
         to_raw_value(&arguments).map_err(ArgumentsError::Encode)
@@ -134,7 +133,7 @@ impl Arguments {
         let mut arguments = Map::new();
         for (key, text) in pairs {
             if arguments.insert(key.clone(), Value::String(text)).is_some() {
-                return Err(ArgumentsError::Twice { key });
+                return Err(ArgumentsError::DuplicateKey { key });
             }
         }
         to_raw_value(&arguments).map_err(ArgumentsError::Encode)
@@ -142,10 +141,15 @@ impl Arguments {
 }
 
 /// Returns one item of an array parameter, as in `tag=a tag=b`.
-fn item(key: &str, text: &str, property: &Value, root: &Value) -> Result<Value, ArgumentsError> {
-    typed::value(text, &property["items"], root).map_err(|kinds| ArgumentsError::Type {
+fn array_item(
+    key: &str,
+    text: &str,
+    property: &Value,
+    root: &Value,
+) -> Result<Value, ArgumentsError> {
+    typed::value(text, &property["items"], root).map_err(|types| ArgumentsError::Type {
         key: key.to_owned(),
-        kinds,
+        types,
         value: text.to_owned(),
     })
 }
@@ -163,8 +167,7 @@ fn is_json(word: &str) -> bool {
 }
 
 fn read_all(source: impl Read) -> io::Result<String> {
-    let text = String::from_utf8(read_all_from(source)?);
-    text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+    to_text(read_all_from(source)?)
 }
 
 #[cfg(test)]
@@ -174,8 +177,8 @@ mod tests {
 
     fn typed(words: &[&str], schema: &Value) -> Result<String, String> {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        let arguments = Arguments::read(words).and_then(|arguments| arguments.for_schema(schema));
-        arguments
+        CommandArguments::read(words)
+            .and_then(|arguments| arguments.for_schema(schema))
             .map(|json| json.get().to_owned())
             .map_err(|error| error.to_string())
     }

@@ -2,139 +2,156 @@ mod login;
 mod logout;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
+use pillion_client::{Client, ClientError};
 use pillion_mcp_client::{ServerConfig, TokenKey};
 use pillion_store::VaultTokenStore;
 use pillion_wire::route;
 
-use super::operator::Operator;
-use super::{CliError, SocketOption, print};
+use super::dispatch::{CommandResult, RunCommand};
+use super::error::CliError;
+use super::operator::OperatorStore;
+use super::sidecar::SocketOption;
 use pillion_gateway::credentials::{
-    Account as Obtained, CredentialError, UserCredentials, file_id, identity_of, origin_of,
+    Account as OAuthAccount, CredentialError, UserCredentials, file_id, identity_of, origin_of,
 };
 use pillion_sidecar::servers::ServerError;
 
-/// `pillion auth`
+/// Authorizes the sidecar with MCP servers in your browser (OAuth)
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!(
+    "\
 These commands store the tokens in the vault of the sidecar's store ([vault] in the configuration).
 The sidecar renews the tokens. Run these commands as the sidecar's user.
 
-Examples:
-  pillion auth login notion --config /etc/pillion/pillion.toml
-  pillion auth login notion --user alice --config /etc/pillion/pillion.toml
-  pillion auth logout notion --config /etc/pillion/pillion.toml")]
-pub(super) struct Auth {
+",
+    examples![
+        "pillion auth login notion --config /etc/pillion/pillion.toml",
+        "pillion auth login notion --user alice --config /etc/pillion/pillion.toml",
+        "pillion auth logout notion --config /etc/pillion/pillion.toml",
+    ]
+))]
+pub(super) struct AuthCommand {
     #[command(flatten)]
     socket: SocketOption,
     /// The sidecar's configuration file
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    command: Command,
+    command: AuthSubcommand,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Authorizes the sidecar with a server, in your browser
-    Login(login::Login),
-    /// Deletes the authorization with a server
-    Logout(logout::Logout),
+commands! {
+    enum AuthSubcommand: AuthContext {
+        Login(login::Login),
+        Logout(logout::Logout),
+    }
 }
 
-impl Auth {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(std::time::Duration::from_secs(30));
-        let operator = Operator::open_for_socket(self.config.as_deref(), client.socket_path())?;
-        match self.command {
-            Command::Login(login) => login.apply(&operator, &client),
-            Command::Logout(logout) => logout.apply(&operator, &client),
-        }
+/// The store with the tokens, and a client of the sidecar that uses the store.
+struct AuthContext {
+    operator: OperatorStore,
+    client: Client,
+}
+
+impl RunCommand<()> for AuthCommand {
+    fn run(self, (): &()) -> CommandResult {
+        let client = self.socket.client(Duration::from_secs(30));
+        let operator =
+            OperatorStore::open_for_socket(self.config.as_deref(), client.socket_path())?;
+        self.command.run(&AuthContext { operator, client })
     }
 }
 
 /// A server with OAuth authorization, and the store of its tokens.
-struct Account {
+struct ServerAccount {
     server: ServerConfig,
     tokens: Arc<VaultTokenStore>,
     key: TokenKey,
     /// The user of the authorization; `None` for the sidecar's own.
-    of_user: Option<OfUser>,
+    user: Option<AccountUser>,
 }
 
-/// Where the credential of a user is stored.
-struct OfUser {
+/// The user of an authorization, whose credential is stored under the server's ID.
+struct AccountUser {
     credentials: UserCredentials,
-    server: String,
-    user: String,
-    address: String,
+    server_id: String,
+    name: String,
+    /// The origin of the server's URL.
+    origin: String,
 }
 
-impl Account {
+impl AuthContext {
     /// Returns the server with this name, from the configuration file or the store.
-    fn of(operator: &Operator, name: &str, user: Option<&str>) -> Result<Self, CliError> {
+    fn account(&self, name: &str, user: Option<&str>) -> Result<ServerAccount, CliError> {
+        let operator = &self.operator;
         let catalog = operator.catalog()?;
         let credentials = catalog.credentials.clone();
         let vault = credentials.vault().ok_or(CredentialError::NoKey)?;
-        let of_file = operator.config.mcp_servers.iter();
-        let section = match of_file.into_iter().find(|section| section.label() == name) {
+        let mut configured = operator.config.mcp_servers.iter();
+        let section = match configured.find(|section| section.label() == name) {
             Some(section) => section.clone(),
-            None => {
-                let found = operator.run(async {
+            None => operator
+                .run(async {
                     match catalog.store.server_named(name).await? {
                         Some(record) => Ok(Some(catalog.load(record).await.section?)),
                         None => Ok::<_, ServerError>(None),
                     }
-                })?;
-                found.ok_or_else(|| CliError::NoServer(name.to_owned()))?
-            }
+                })?
+                .ok_or_else(|| CliError::UnknownServer(name.to_owned()))?,
         };
         let server = section.server;
-        let account = Obtained::from_server(&server).filter(Obtained::is_consented);
+        let account = OAuthAccount::from_server(&server).filter(OAuthAccount::is_consented);
         let (Some(account), Some(url)) = (account, server.url()) else {
             let message = "this server does not use OAuth with a user's consent: its \
                 authentication is not { type = \"oauth\" } with the grant authorization_code";
             return Err(CliError::Usage(message.to_owned()));
         };
-        let of_user = match user {
+        let account_user = match user {
             Some(_) if !section.settings.credential.uses_user_credentials() => {
                 let name = name.to_owned();
                 return Err(ServerError::NotOfUsers { name }.into());
             }
-            Some(user) => Some(OfUser {
+            Some(user) => Some(AccountUser {
                 credentials,
-                server: section.id.unwrap_or_else(|| file_id(name)),
-                user: user.to_owned(),
-                address: origin_of(url),
+                server_id: section.id.unwrap_or_else(|| file_id(name)),
+                name: user.to_owned(),
+                origin: origin_of(url),
             }),
             None => None,
         };
-        let identity = of_user.as_ref();
-        let identity = identity.map(|it| identity_of(&it.server, &it.user));
-        Ok(Self {
+        let identity = account_user
+            .as_ref()
+            .map(|user| identity_of(&user.server_id, &user.name))
+            .unwrap_or_default();
+        Ok(ServerAccount {
             key: account.key,
             server,
-            tokens: Arc::new(VaultTokenStore::new(vault, identity.unwrap_or_default())),
-            of_user,
+            tokens: Arc::new(VaultTokenStore::new(vault, identity)),
+            user: account_user,
         })
     }
-}
 
-/// Tells a running sidecar to reload the credentials of users.
-fn refresh_credentials(client: &pillion_client::Client) -> Result<(), CliError> {
-    match client.request(route::REFRESH_SERVERS, []).send() {
-        Err(error) if !error.is_not_running() => Err(error.into()),
-        _ => Ok(()),
+    /// Tells a running sidecar to reload the credentials of users.
+    fn refresh_credentials(&self) -> Result<(), CliError> {
+        ignore_stopped_sidecar(self.client.request(route::REFRESH_SERVERS, []).send())
+    }
+
+    /// Tells a running sidecar to start a new session with the server.
+    fn reconnect_server(&self, server: &str) -> Result<(), CliError> {
+        ignore_stopped_sidecar(
+            self.client
+                .request(route::RECONNECT_SERVER, [server])
+                .send(),
+        )
     }
 }
 
-/// Tells a running sidecar to start a new session with the server.
-fn reconnect_server(client: &pillion_client::Client, server: &str) -> Result<(), CliError> {
-    let request = client.request(route::RECONNECT_SERVER, [server]);
-    match request.send() {
+fn ignore_stopped_sidecar<T>(response: Result<T, ClientError>) -> Result<(), CliError> {
+    match response {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),
     }

@@ -3,35 +3,25 @@ mod show;
 mod statistics;
 mod tree;
 
-use std::process::ExitCode;
-use std::time::Duration;
+use clap::Args;
+use pillion_client::Client;
 
-use clap::{Args, Subcommand};
+use super::duration::point_in_time;
+use super::sidecar::query;
 
-use super::{CliError, SocketOption, decode, duration, print, print_json};
-
-/// `pillion calls`
-#[derive(Debug, Args)]
-pub(super) struct Calls {
-    #[command(flatten)]
-    socket: SocketOption,
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Lists the recorded calls, the newest first
-    List(list::List),
-    /// Shows one call with its arguments and its result, as JSON
-    Show(show::Show),
-    /// Shows counts, success rate and latency of each tool
-    Stats(statistics::Statistics),
+commands! {
+    /// Shows the call log of a running sidecar
+    #[command(after_help = examples!["pillion calls list", "pillion calls stats"])]
+    pub(super) enum CallsCommand: Client {
+        List(list::ListCalls),
+        Show(show::ShowCall),
+        Stats(statistics::CallStatistics),
+    }
 }
 
 /// The filter of the call log.
 #[derive(Debug, Args)]
-struct Filter {
+struct CallFilterOptions {
     /// Only calls of tools of this MCP server
     #[arg(long, value_name = "LABEL")]
     server: Option<String>,
@@ -55,34 +45,17 @@ struct Filter {
     until: Option<String>,
 }
 
-impl Filter {
+impl CallFilterOptions {
     /// Returns the filter as query parameters.
-    fn query(&self) -> Vec<(&'static str, String)> {
-        let from = self.from.as_deref().map(duration::point_in_time);
-        let until = self.until.as_deref().map(duration::point_in_time);
-        let filters = [
-            ("server", &self.server),
-            ("tool", &self.tool),
-            ("user", &self.user),
-            ("parent", &self.parent),
-            ("status", &self.status),
-            ("from", &from),
-            ("until", &until),
-        ];
-        filters
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.clone()?)))
-            .collect()
-    }
-}
-
-impl Calls {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(Duration::from_secs(30));
-        match self.command {
-            Command::List(list) => list.apply(&client),
-            Command::Show(show) => show.apply(&client),
-            Command::Stats(statistics) => statistics.apply(&client),
-        }
+    fn into_query(self) -> Vec<(&'static str, String)> {
+        query([
+            ("server", self.server),
+            ("tool", self.tool),
+            ("user", self.user),
+            ("parent", self.parent),
+            ("status", self.status),
+            ("from", self.from.as_deref().map(point_in_time)),
+            ("until", self.until.as_deref().map(point_in_time)),
+        ])
     }
 }

@@ -1,23 +1,29 @@
 mod screen;
 
-use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::io::{ErrorKind, IsTerminal};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
 use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
 
-use super::event_stream::EventStream;
-use super::{CliError, SocketOption, input, print_json};
+use super::dispatch::{CommandResult, RunCommand};
+use super::error::CliError;
+use super::event_stream::SidecarEvents;
+use super::input;
+use super::output::print_diagnostic;
+use super::sidecar::{caller_for, query};
 use screen::Screen;
 
-/// `pillion chat`
+/// Chats with a language model that uses the tools
 #[derive(Debug, Args)]
-pub(super) struct Chat {
-    #[command(flatten)]
-    socket: SocketOption,
+#[command(after_help = examples![
+    "pillion chat",
+    "pillion chat 'What time is it in Tokyo?' --model gpt-4-turbo",
+    "pillion chat --resume 01a202b1-8b10-74cc-982e-dcae537c06e0",
+    "pillion chat --json 'Roll 2d6' | jq -r 'select(.type == \"done\") | .approvals[].id'",
+])]
+pub(super) struct ChatCommand {
     /// The message to send; without it, each line of standard input is a message
     message: Option<String>,
     /// The model, as `pillion models list` shows it
@@ -44,10 +50,8 @@ pub(super) struct Chat {
     json: bool,
 }
 
-/// A chat in progress.
-struct Session {
-    socket: PathBuf,
-    client: Client,
+struct ChatSession<'a> {
+    client: &'a Client,
     caller: Caller,
     headers: Vec<(&'static str, String)>,
     /// The settings of the first message.
@@ -55,27 +59,16 @@ struct Session {
     /// The chat's ID; `None` before the first message.
     id: Option<String>,
     screen: Screen,
-    may_ask: bool,
+    can_ask: bool,
 }
 
-impl Chat {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let socket = self.socket.path();
-        let mut caller = Caller::default();
-        let mut headers = Vec::new();
-        if let Some(user) = self.user {
-            caller = caller.user(user.clone());
-            headers.push((USER_HEADER, user));
-        }
-        headers.extend(self.channel.map(|channel| (CHANNEL_HEADER, channel)));
+impl RunCommand<Client> for ChatCommand {
+    fn run(self, client: &Client) -> CommandResult {
         let is_resumed = self.resume.is_some();
-        let mut session = Session {
-            client: Client::builder(&socket)
-                .timeout(Duration::from_secs(30))
-                .build(),
-            socket,
-            caller,
-            headers,
+        let mut session = ChatSession {
+            client,
+            caller: caller_for(self.user.as_deref()),
+            headers: query([(USER_HEADER, self.user), (CHANNEL_HEADER, self.channel)]),
             first_request: ChatRequest {
                 model: self.model,
                 system: self.system,
@@ -84,7 +77,7 @@ impl Chat {
             },
             id: self.resume,
             screen: Screen::new(self.json),
-            may_ask: std::io::stdin().is_terminal()
+            can_ask: std::io::stdin().is_terminal()
                 && std::io::stderr().is_terminal()
                 && !self.json,
         };
@@ -101,36 +94,35 @@ impl Chat {
     }
 }
 
-impl Session {
+impl ChatSession<'_> {
     /// Sends each line of standard input as a message.
-    fn send_lines(&mut self, is_resumed: bool) -> Result<ExitCode, CliError> {
-        let mut outcome = ExitCode::SUCCESS;
+    fn send_lines(&mut self, is_resumed: bool) -> CommandResult {
+        let mut exit_code = ExitCode::SUCCESS;
         if is_resumed {
-            outcome = self.send_message(None)?;
+            exit_code = self.send_message(None)?;
         }
         loop {
-            if self.may_ask {
+            if self.can_ask {
                 self.screen.prompt("> ")?;
             }
             let Some(line) = input::read_line()? else {
-                return Ok(outcome);
+                return Ok(exit_code);
             };
             if !line.trim().is_empty() {
-                outcome = self.send_message(Some(line))?;
+                exit_code = self.send_message(Some(line))?;
             }
         }
     }
 
     /// Sends a message, and continues until the model has answered or the chat needs a decision
     /// that cannot be made here.
-    fn send_message(&mut self, message: Option<String>) -> Result<ExitCode, CliError> {
-        let mut message = message;
+    fn send_message(&mut self, mut message: Option<String>) -> CommandResult {
         loop {
-            let answer = self.send_request(message.take())?;
-            if answer.status != "awaiting_approval" || !self.may_ask {
-                return self.end(&answer);
+            let response = self.send_request(message.take())?;
+            if response.status != "awaiting_approval" || !self.can_ask {
+                return self.end(&response);
             }
-            for approval in &answer.approvals {
+            for approval in &response.approvals {
                 self.decide(approval)?;
             }
         }
@@ -157,19 +149,18 @@ impl Session {
             "" => route::BEGIN_CHAT.path.to_owned(),
             id => route::CONTINUE_CHAT.path_with([id]),
         };
-        let body = serde_json::to_vec(&request).map_err(CliError::Answer)?;
-        let mut events = EventStream::open(&self.socket, &target, &self.headers, Some(&body))?;
+        let body = serde_json::to_vec(&request)?;
+        let socket = self.client.socket_path();
+        let mut events = SidecarEvents::open(socket, &target, &self.headers, Some(&body))?;
         while let Some(event) = events.next()? {
             self.screen.show(&event)?;
             if event.kind == "done" {
-                let answer: ChatAnswer =
-                    serde_json::from_str(&event.data).map_err(CliError::Answer)?;
-                self.id = Some(answer.id.clone());
-                return Ok(answer);
+                let response: ChatAnswer = serde_json::from_value(event.data)?;
+                self.id = Some(response.id.clone());
+                return Ok(response);
             }
         }
-        let broken = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
-        Err(CliError::Streams(broken))
+        Err(CliError::Streams(ErrorKind::UnexpectedEof.into()))
     }
 
     /// Asks the user whether a call may run, and sends the decision.
@@ -189,13 +180,12 @@ impl Session {
         Ok(())
     }
 
-    /// Shows the outcome of the chat.
-    fn end(&mut self, answer: &ChatAnswer) -> Result<ExitCode, CliError> {
+    fn end(&mut self, response: &ChatAnswer) -> CommandResult {
         self.screen.end_line()?;
-        match answer.status.as_str() {
+        match response.status.as_str() {
             "answered" => Ok(ExitCode::SUCCESS),
             "awaiting_approval" => {
-                for approval in &answer.approvals {
+                for approval in &response.approvals {
                     let id = approval.id.as_deref().unwrap_or_default();
                     let ChatApproval {
                         tool, arguments, ..
@@ -207,32 +197,23 @@ impl Session {
                     self.screen
                         .note(&format!("  pillion approvals approve {id}"));
                 }
-                let id = &answer.id;
+                let id = &response.id;
                 self.screen.note("then:");
                 self.screen.note(&format!("  pillion chat --resume {id}"));
                 Ok(ExitCode::FAILURE)
             }
             _ => {
-                let error = answer
+                let error = response
                     .error
                     .as_deref()
                     .unwrap_or("the chat failed without an error message");
-                let code = answer.error_code.as_deref().unwrap_or("internal_error");
-                super::print_diagnostic(&format!("{error} ({code})"));
-                let id = &answer.id;
+                let code = response.error_code.as_deref().unwrap_or("internal_error");
+                print_diagnostic(&format!("{error} ({code})"));
+                let id = &response.id;
                 self.screen
                     .note(&format!("to try again: pillion chat --resume {id}"));
                 Ok(ExitCode::FAILURE)
             }
         }
     }
-}
-
-/// Writes text without a line break.
-fn write(text: &str) -> Result<(), CliError> {
-    let mut output = std::io::stdout().lock();
-    let written = output.write_all(text.as_bytes());
-    written
-        .and_then(|()| output.flush())
-        .map_err(CliError::Output)
 }

@@ -1,22 +1,27 @@
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{CliError, print, print_diagnostic};
+use super::dispatch::{CommandResult, RunCommand};
+use super::error::CliError;
+use super::output::{print_diagnostic, print_result};
 use pillion_sidecar::daemon::DaemonError;
 use pillion_sidecar::reload::Source;
 
-/// `pillion check`
+/// Checks a configuration as `pillion serve` reads it, and reports errors and warnings
 #[derive(Debug, Args)]
-pub(super) struct Check {
+#[command(after_help = examples![
+    "pillion check --config /etc/pillion/pillion.toml",
+    "pillion check",
+])]
+pub(super) struct CheckCommand {
     /// The configuration file (TOML); without it, the defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
-impl Check {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+impl RunCommand<()> for CheckCommand {
+    fn run(self, (): &()) -> CommandResult {
         let source = Source {
             file: self.config,
             socket: None,
@@ -26,25 +31,27 @@ impl Check {
         // tokens of the store.
         loaded.resolve_access(None).map_err(DaemonError::Access)?;
         let config = &loaded.config;
-        let vault = config.vault.key();
-        vault.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
+        let key = config.vault.key();
+        key.map_err(|error| CliError::Usage(format!("vault: {error}")))?;
         for warning in loaded.warnings() {
             print_diagnostic(&format!("warning: {warning}"));
         }
-        let files = config.file.iter().chain(&config.models_file);
-        let files: Vec<_> = files
+        let files: Vec<_> = config
+            .file
+            .iter()
+            .chain(&config.models_file)
             .map(|file| file.path().display().to_string())
             .collect();
-        let files = match files.is_empty() {
-            true => "the environment".to_owned(),
-            false => files.join(" and "),
+        let sources = if files.is_empty() {
+            "the environment".to_owned()
+        } else {
+            files.join(" and ")
         };
-        print(&format!(
-            "{files} can be used (MCP servers: {}, providers: {}, models: {})",
+        print_result(&format!(
+            "{sources} can be used (MCP servers: {}, providers: {}, models: {})",
             config.mcp_servers.len(),
             config.providers.len(),
             config.models.len()
-        ))?;
-        Ok(ExitCode::SUCCESS)
+        ))
     }
 }

@@ -1,18 +1,18 @@
-use std::process::ExitCode;
-
 use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
-use super::{CliError, command, print};
+use super::command;
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::print_result;
 
-/// `pillion completions`
+/// Prints a shell completion script
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pillion completions bash > ~/.local/share/bash-completion/completions/pillion
-  pillion completions zsh > ~/.zfunc/_pillion
-  pillion completions fish > ~/.config/fish/completions/pillion.fish")]
-pub(super) struct Completions {
+#[command(after_help = examples![
+    "pillion completions bash > ~/.local/share/bash-completion/completions/pillion",
+    "pillion completions zsh > ~/.zfunc/_pillion",
+    "pillion completions fish > ~/.config/fish/completions/pillion.fish",
+])]
+pub(super) struct CompletionsCommand {
     /// The shell
     shell: ShellName,
 }
@@ -24,8 +24,8 @@ enum ShellName {
     Fish,
 }
 
-impl Completions {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+impl RunCommand<()> for CompletionsCommand {
+    fn run(self, (): &()) -> CommandResult {
         let shell = match self.shell {
             ShellName::Bash => Shell::Bash,
             ShellName::Zsh => Shell::Zsh,
@@ -33,7 +33,6 @@ impl Completions {
         };
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut command(), "pillion", &mut script);
-        print(String::from_utf8_lossy(&script).trim_end())?;
-        Ok(ExitCode::SUCCESS)
+        print_result(String::from_utf8_lossy(&script).trim_end())
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pillion_core::store::Timestamp;
 use pillion_gateway::timestamp::format_timestamp;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Long before the first call of any log.
 const MAX_AGE: Duration = Duration::from_secs(36_500 * DAY.as_secs());
 
@@ -24,9 +24,9 @@ pub(super) fn point_in_time(text: &str) -> String {
     let has_unit = text.ends_with(|last: char| last.is_ascii_lowercase());
     match parse(text).filter(|age| has_unit && *age <= MAX_AGE) {
         Some(age) => {
-            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
-            let now = Timestamp::now().as_millis();
-            format_timestamp(Timestamp::from_millis(now.saturating_sub(age)))
+            let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+            let now_ms = Timestamp::now().as_millis();
+            format_timestamp(Timestamp::from_millis(now_ms.saturating_sub(age_ms)))
         }
         None => text.to_owned(),
     }
@@ -40,10 +40,10 @@ fn parse(text: &str) -> Option<Duration> {
         ("h", 3600.0),
         ("d", 86_400.0),
     ];
-    let found = units
+    let (number, seconds) = units
         .iter()
-        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)));
-    let (number, seconds) = found.unwrap_or((text, 1.0));
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, *seconds)))
+        .unwrap_or((text, 1.0));
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()
 }
 

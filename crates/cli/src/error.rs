@@ -5,7 +5,9 @@ use pillion_client::ClientError;
 use pillion_core::store::StoreError;
 
 use super::arguments::ArgumentsError;
+use super::mcp::{McpCommandError, McpUsageError};
 use super::operator::OperatorError;
+use super::output::OutputError;
 
 use pillion_config::ConfigError;
 use pillion_gateway::credentials::CredentialError;
@@ -28,18 +30,16 @@ pub(super) enum CliError {
     Client(#[from] ClientError),
     #[error("cannot read standard input: {0}")]
     Input(#[source] io::Error),
-    #[error("cannot write to standard output: {0}")]
-    Output(#[source] io::Error),
+    #[error(transparent)]
+    Output(#[from] OutputError),
     #[error("the sidecar's response is not the expected JSON: {0}")]
-    Answer(#[source] serde_json::Error),
-    #[error("{0}")]
-    Model(String),
+    Response(#[from] serde_json::Error),
     #[error("{0}")]
     Bridge(Box<BridgeConnectError>),
     #[error(
         "{0}; start the sidecar with `pillion serve`, or serve from this process with --standalone"
     )]
-    NobodyToBridge(Box<BridgeConnectError>),
+    NoSidecar(Box<BridgeConnectError>),
     #[error("standard input or output failed: {0}")]
     Streams(#[source] io::Error),
     #[error(transparent)]
@@ -49,11 +49,11 @@ pub(super) enum CliError {
     #[error("{0}")]
     Credential(#[from] CredentialError),
     #[error("Server not found: '{0}'; `pillion servers list` shows all servers")]
-    NoServer(String),
+    UnknownServer(String),
     #[error("Access token not found: '{0}'; `pillion tokens list` shows the tokens of the store")]
-    NoToken(String),
+    UnknownToken(String),
     #[error("{message}: '{id}' (not_found); `{list}` shows all ids")]
-    NotThere {
+    UnknownId {
         message: String,
         id: String,
         list: &'static str,
@@ -65,7 +65,13 @@ pub(super) enum CliError {
     #[error(transparent)]
     Arguments(#[from] ArgumentsError),
     #[error("{}", .0.line())]
-    Mcp(super::mcp::McpCommandError),
+    Mcp(#[from] McpCommandError),
+}
+
+impl From<McpUsageError> for CliError {
+    fn from(error: McpUsageError) -> Self {
+        Self::Mcp(error.into())
+    }
 }
 
 /// Returns advice for an error that a new user may not understand.
@@ -86,7 +92,7 @@ impl CliError {
             ClientError::Status {
                 status: 404,
                 failure,
-            } => Self::NotThere {
+            } => Self::UnknownId {
                 message: failure.error,
                 id: id.to_owned(),
                 list,
@@ -96,31 +102,20 @@ impl CliError {
     }
 
     pub(super) fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Config(_) | Self::Model(_) | Self::Usage(_) | Self::Arguments(_) => {
-                ExitCode::from(2)
-            }
-            Self::Mcp(error) => error.exit_code(),
-            Self::Bridge(error) if error.is_bad_request() => ExitCode::from(2),
+        let is_invalid_input = match self {
+            Self::Mcp(error) => return error.exit_code(),
+            Self::Config(_) | Self::Usage(_) | Self::Arguments(_) => true,
+            Self::Bridge(error) => error.is_bad_request(),
             // Users, groups and tokens that the configuration names are part of the configuration.
-            Self::Daemon(DaemonError::Access(_) | DaemonError::Servers(_)) => ExitCode::from(2),
-            Self::Daemon(_)
-            | Self::Store(_)
-            | Self::Runtime(_)
-            | Self::Client(_)
-            | Self::Input(_)
-            | Self::Output(_)
-            | Self::Answer(_)
-            | Self::Operator(_)
-            | Self::Servers(_)
-            | Self::Credential(_)
-            | Self::NoServer(_)
-            | Self::NoToken(_)
-            | Self::NotThere { .. }
-            | Self::Tokens(_)
-            | Self::Bridge(_)
-            | Self::NobodyToBridge(_)
-            | Self::Streams(_) => ExitCode::FAILURE,
+            Self::Daemon(error) => {
+                matches!(error, DaemonError::Access(_) | DaemonError::Servers(_))
+            }
+            _ => false,
+        };
+        if is_invalid_input {
+            ExitCode::from(2)
+        } else {
+            ExitCode::FAILURE
         }
     }
 }

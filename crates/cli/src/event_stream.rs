@@ -4,22 +4,30 @@ use std::path::Path;
 
 use pillion_client::{Client, ClientError};
 use pillion_wire::{Failure, route};
+use serde_json::Value;
 
-use super::CliError;
+use super::error::CliError;
 
 /// Server-sent events from a running sidecar.
-pub(super) struct EventStream {
+pub(super) struct SidecarEvents {
     lines: Lines<BufReader<UnixStream>>,
 }
 
-/// A server-sent event.
 pub(super) struct StreamedEvent {
     pub(super) kind: String,
-    /// The data, as JSON text.
-    pub(super) data: String,
+    pub(super) data: Value,
 }
 
-impl EventStream {
+impl StreamedEvent {
+    /// Returns the data as JSON text, with the event's kind as the member `type`.
+    pub(super) fn to_json(&self) -> String {
+        let mut json = self.data.clone();
+        json["type"] = Value::from(self.kind.as_str());
+        json.to_string()
+    }
+}
+
+impl SidecarEvents {
     /// Requests `target`, with POST if there is a body.
     ///
     /// # Errors
@@ -45,12 +53,13 @@ impl EventStream {
             }
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let body = body.unwrap_or_default();
-        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
-        let sent = stream.write_all(head.as_bytes());
-        let sent = sent.and_then(|()| stream.write_all(body));
+        let request_body = body.unwrap_or_default();
+        head.push_str(&format!("content-length: {}\r\n\r\n", request_body.len()));
+        let sent = stream
+            .write_all(head.as_bytes())
+            .and_then(|()| stream.write_all(request_body));
         let mut reader = BufReader::new(stream);
-        let status = match (sent, status_of(&mut reader)) {
+        let status = match (sent, read_status(&mut reader)) {
             // A sidecar that stopped reading the body has still sent a response.
             (_, Ok(status)) if status != 0 => status,
             (Err(error), _) | (Ok(()), Err(CliError::Streams(error))) => {
@@ -63,12 +72,12 @@ impl EventStream {
                 lines: reader.lines(),
             });
         }
-        let mut body = Vec::new();
-        let read = reader.read_to_end(&mut body);
-        let failure: Failure = match (serde_json::from_slice(&body), read) {
+        let mut response_body = Vec::new();
+        let read = reader.read_to_end(&mut response_body);
+        let failure: Failure = match (serde_json::from_slice(&response_body), read) {
             (Ok(failure), _) => failure,
             (Err(_), Err(error)) => return Err(CliError::Streams(error)),
-            (Err(error), Ok(_)) => return Err(CliError::Answer(error)),
+            (Err(error), Ok(_)) => return Err(error.into()),
         };
         Err(CliError::Client(ClientError::Status {
             status,
@@ -76,18 +85,14 @@ impl EventStream {
         }))
     }
 
-    /// Returns the next event; `None` at the end of the stream.
-    ///
-    /// # Errors
-    /// [`CliError::Streams`].
+    /// Returns the next event; `None` at the end of the stream. Fails if an event is not JSON.
     pub(super) fn next(&mut self) -> Result<Option<StreamedEvent>, CliError> {
         let mut kind = String::new();
-        for line in self.lines.by_ref() {
-            let line = line.map_err(CliError::Streams)?;
+        while let Some(line) = self.lines.next().transpose().map_err(CliError::Streams)? {
             if let Some(name) = line.strip_prefix("event: ") {
                 name.clone_into(&mut kind);
             } else if let Some(data) = line.strip_prefix("data: ") {
-                let data = data.to_owned();
+                let data = serde_json::from_str(data)?;
                 return Ok(Some(StreamedEvent { kind, data }));
             }
         }
@@ -96,16 +101,15 @@ impl EventStream {
 }
 
 /// Reads the response head and returns the status.
-fn status_of(reader: &mut impl BufRead) -> Result<u16, CliError> {
+fn read_status(reader: &mut impl BufRead) -> Result<u16, CliError> {
     let mut status = None;
     loop {
         let mut line = String::new();
         let read = reader.read_line(&mut line).map_err(CliError::Streams)?;
-        let line = line.trim_end();
-        if read == 0 || line.is_empty() {
+        if read == 0 || line.trim_end().is_empty() {
             return Ok(status.unwrap_or_default());
         }
-        let word = line.split(' ').nth(1);
+        let word = line.trim_end().split(' ').nth(1);
         status = status.or_else(|| word?.parse().ok());
     }
 }

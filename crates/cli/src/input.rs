@@ -1,8 +1,11 @@
 //! Reading standard input, which may be endless.
 
-use std::io::{BufRead, ErrorKind, Read, Result, stdin};
+use std::io::{BufRead, Error, ErrorKind, Read, Result, stdin};
 
-use super::CliError;
+use secrecy::SecretString;
+use zeroize::Zeroizing;
+
+use super::error::CliError;
 
 /// Maximum size of the input, in bytes; a sidecar accepts less.
 const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
@@ -44,27 +47,32 @@ pub(super) fn read_all_from(source: impl Read) -> Result<Vec<u8>> {
 
 fn read_line_from(source: impl BufRead) -> Result<Option<String>> {
     let mut bytes = Vec::new();
-    if source
-        .take(MAX_INPUT_BYTES + 1)
-        .read_until(b'\n', &mut bytes)?
-        == 0
-    {
+    let mut limited = source.take(MAX_INPUT_BYTES + 1);
+    if limited.read_until(b'\n', &mut bytes)? == 0 {
         return Ok(None);
     }
-    let line = String::from_utf8(check_size(bytes)?);
-    let line =
-        line.map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()))?;
+    let line = to_text(check_size(bytes)?)?;
     Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
+/// Reads a secret of up to `max_bytes` bytes and trims white space.
+pub(super) fn read_secret(source: impl Read, max_bytes: u64) -> Result<SecretString> {
+    let mut text = Zeroizing::new(String::new());
+    source.take(max_bytes).read_to_string(&mut text)?;
+    Ok(text.trim().into())
+}
+
+/// Returns the text of UTF-8 bytes, or [`ErrorKind::InvalidData`].
+pub(super) fn to_text(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes).map_err(|error| Error::new(ErrorKind::InvalidData, error.utf8_error()))
+}
+
 fn check_size(bytes: Vec<u8>) -> Result<Vec<u8>> {
-    match bytes.len() as u64 > MAX_INPUT_BYTES {
-        true => Err(std::io::Error::new(
-            ErrorKind::FileTooLarge,
-            format!("it is larger than {MAX_INPUT_BYTES} bytes"),
-        )),
-        false => Ok(bytes),
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
+        let message = format!("it is larger than {MAX_INPUT_BYTES} bytes");
+        return Err(Error::new(ErrorKind::FileTooLarge, message));
     }
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
-use nix::sys::stat::{Mode, umask};
 use pillion_core::tool::{ApprovalRequestOptions, CallContext};
 use tokio::io::BufReader;
 
-use super::{CliError, SocketOption};
+use super::dispatch::{CommandResult, RunCommand};
+use super::error::CliError;
+use super::process::{restrict_new_files, run_without_joining};
+use super::sidecar::SocketOption;
 
 use pillion_config::{Config, ElicitFrom};
 use pillion_gateway::access::Access;
@@ -18,9 +19,14 @@ use pillion_sidecar::daemon::{Assembly, DaemonError, StopSignals};
 use pillion_sidecar::logging;
 use pillion_sidecar::reload::Source;
 
-/// `pillion mcp-stdio`
+/// Serves one MCP client over standard input and output
 #[derive(Debug, Args)]
-pub(super) struct McpStdio {
+#[command(after_help = examples![
+    "pillion mcp-stdio",
+    "pillion mcp-stdio --socket /run/pillion/pillion.sock --user ada",
+    "pillion mcp-stdio --standalone --config /etc/pillion/pillion.toml",
+])]
+pub(super) struct McpStdioCommand {
     /// The configuration file (TOML); without it, the defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -41,9 +47,9 @@ pub(super) struct McpStdio {
     channel: Option<String>,
 }
 
-impl McpStdio {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        umask(Mode::from_bits_truncate(0o077));
+impl RunCommand<()> for McpStdioCommand {
+    fn run(self, (): &()) -> CommandResult {
+        restrict_new_files();
         let source = Source {
             file: self.config.clone(),
             socket: self.socket.named(),
@@ -52,12 +58,13 @@ impl McpStdio {
         // Logs go to standard error: standard output carries only messages.
         drop(logging::initialize(&config.log));
         // A read of standard input cannot be cancelled.
-        super::run_without_joining(self.serve(&config))
+        run_without_joining(self.serve(&config))
     }
+}
 
+impl McpStdioCommand {
     async fn serve(self, config: &Config) -> Result<(), CliError> {
-        let stop =
-            StopSignals::listen().map_err(|error| CliError::from(DaemonError::Signals(error)))?;
+        let stop = StopSignals::listen().map_err(DaemonError::Signals)?;
         if self.standalone {
             return Box::pin(self.serve_standalone(config, stop)).await;
         }
@@ -71,7 +78,7 @@ impl McpStdio {
         let connection = match target.connect().await {
             Ok(connection) => connection,
             Err(error) if error.is_not_listening() && self.socket.named().is_some() => {
-                return Err(CliError::NobodyToBridge(Box::new(error)));
+                return Err(CliError::NoSidecar(Box::new(error)));
             }
             Err(error) if error.is_not_listening() => {
                 tracing::warn!("Serving the tools of this process only: {error}");
@@ -88,8 +95,9 @@ impl McpStdio {
 
     /// Serves the client without a sidecar.
     async fn serve_standalone(self, config: &Config, stop: StopSignals) -> Result<(), CliError> {
-        let state = State::open_shared(config).await;
-        let state = state.map_err(DaemonError::from)?;
+        let state = State::open_shared(config)
+            .await
+            .map_err(DaemonError::from)?;
         let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
         // The user who started this process decides on its calls.
         let decider = match config.approvals.elicit_from {
@@ -106,25 +114,23 @@ impl McpStdio {
             },
             ..CallContext::default()
         };
-        let serving = current_app.clone();
+        let client_app = current_app.clone();
         let client = Client::new(
-            move || serving.app().mcp().clone(),
+            move || client_app.app().mcp().clone(),
             context,
             Visibility::default(),
             self.model,
         )
-        .map_err(|error| CliError::Model(error.message))?;
+        .map_err(|error| CliError::Usage(error.message))?;
         let input = BufReader::new(tokio::io::stdin());
         let output = tokio::io::stdout();
-        let endings = StdioShutdown {
+        let shutdown = StdioShutdown {
             grace: config.shutdown.grace,
             announcement: std::future::pending(),
             unwelcome: std::future::pending(),
         };
         let served = tokio::select! {
-            served = client.serve(input, output, endings) => {
-                served
-            }
+            served = client.serve(input, output, shutdown) => served,
             () = stop.first() => Ok(()),
         };
         // Calls are cut off before the servers that they wait for disconnect; otherwise the calls

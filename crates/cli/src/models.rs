@@ -1,122 +1,88 @@
-use std::process::ExitCode;
-use std::time::Duration;
-
-use clap::{Args, Subcommand};
-use pillion_client::{Caller, Client};
+use clap::Args;
+use pillion_client::Client;
 use pillion_wire::{ModelEntry, ModelTool, route};
 
-use super::table::table;
-use super::{CliError, SocketOption, decode, print, print_json};
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::JsonOption;
+use super::sidecar::caller_for;
+use super::table::{or_dash, table};
 
-/// `pillion models`
-#[derive(Debug, Args)]
-pub(super) struct Models {
-    #[command(flatten)]
-    socket: SocketOption,
-    #[command(subcommand)]
-    command: Command,
+commands! {
+    /// Lists the language models, and the tools that each model may use
+    #[command(after_help = examples!["pillion models list", "pillion models show gpt-4-turbo"])]
+    pub(super) enum ModelsCommand: Client {
+        /// Lists the models and their capabilities
+        #[command(after_help = examples!["pillion models list", "pillion models list --json"])]
+        List(JsonOption) => list_models,
+        Show(ShowModel),
+    }
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Lists the models and their capabilities
-    List(List),
-    /// Shows which tools a model may use, and why it may not use the others
-    Show(Show),
-}
-
-/// `pillion models list`
+/// Shows which tools a model may use, and why it may not use the others
 #[derive(Debug, Args)]
-struct List {
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// `pillion models show`
-#[derive(Debug, Args)]
-struct Show {
+#[command(after_help = examples!["pillion models show gpt-4-turbo"])]
+pub(super) struct ShowModel {
     /// The model's ID
     id: String,
     /// Includes the tools that are listed for this user
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl Models {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(Duration::from_secs(60));
-        match self.command {
-            Command::List(list) => list.apply(&client)?,
-            Command::Show(show) => show.apply(&client)?,
-        }
-        Ok(ExitCode::SUCCESS)
-    }
-}
-
-impl List {
-    fn apply(self, client: &Client) -> Result<(), CliError> {
-        let response = client.request(route::LIST_MODELS, []).send()?;
-        if self.json {
-            return print_json(&response.text());
-        }
-        let list = decode(&response)?;
-        let rows: Vec<_> = list.models.iter().map(row).collect();
+fn list_models(output: &JsonOption, client: &Client) -> CommandResult {
+    let response = client.request(route::LIST_MODELS, []).send()?;
+    output.print(&response, |list| {
         let heads = ["MODEL", "PROVIDER", "FUNCTIONS", "MCP", "TOOLS", "CHAT"];
-        print(&table(&heads, &rows))
-    }
+        table(heads, list.models.iter().map(model_row))
+    })
 }
 
-fn row(model: &ModelEntry) -> [String; 6] {
-    let yes = |yes| if yes { "yes" } else { "no" }.to_owned();
+fn model_row(model: &ModelEntry) -> [String; 6] {
+    let yes_or_no = |is_yes| if is_yes { "yes" } else { "no" }.to_owned();
     let chat = match &model.problem {
         Some(problem) => problem.clone(),
         None if model.is_default => "yes, the default".to_owned(),
         None => "yes".to_owned(),
     };
+    let tools = if model.enabled_tools.is_empty() {
+        "all".to_owned()
+    } else {
+        model.enabled_tools.join(", ")
+    };
     [
         model.id.clone(),
-        model.provider.clone().unwrap_or_else(|| "-".to_owned()),
-        yes(model.function_calling),
-        yes(model.mcp),
-        match model.enabled_tools.is_empty() {
-            true => "all".to_owned(),
-            false => model.enabled_tools.join(", "),
-        },
+        or_dash(model.provider.as_deref()),
+        yes_or_no(model.function_calling),
+        yes_or_no(model.mcp),
+        tools,
         chat,
     ]
 }
 
-impl Show {
-    fn apply(self, client: &Client) -> Result<(), CliError> {
-        let mut caller = Caller::default();
-        if let Some(user) = self.user {
-            caller = caller.user(user);
-        }
+impl RunCommand<Client> for ShowModel {
+    fn run(self, client: &Client) -> CommandResult {
+        let caller = caller_for(self.user.as_deref());
         let request = client.request(route::SHOW_MODEL, [&self.id]);
         let response = request.caller(&caller).send()?;
-        if self.json {
-            return print_json(&response.text());
-        }
-        let answer = decode(&response)?;
-        let rows: Vec<_> = answer.tools.iter().map(tool_row).collect();
-        print(&table(&["TOOL", "SERVER", "VISIBLE", "REASON"], &rows))
+        self.output.print(&response, |model| {
+            let heads = ["TOOL", "SERVER", "VISIBLE", "REASON"];
+            table(heads, model.tools.iter().map(tool_row))
+        })
     }
 }
 
 fn tool_row(tool: &ModelTool) -> [String; 4] {
+    let visible = match (tool.visible, tool.native) {
+        (true, true) => "yes, called by the provider",
+        (true, false) => "yes",
+        (false, _) => "no",
+    };
     [
         tool.name.clone(),
-        tool.server.clone().unwrap_or_else(|| "-".to_owned()),
-        match (tool.visible, tool.native) {
-            (true, true) => "yes, called by the provider",
-            (true, false) => "yes",
-            (false, _) => "no",
-        }
-        .to_owned(),
+        or_dash(tool.server.as_deref()),
+        visible.to_owned(),
         tool.reason.clone().unwrap_or_default(),
     ]
 }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::stat::{Mode, umask};
 use nix::unistd::geteuid;
 use pillion_client::Client;
 use pillion_core::store::{Store, StoreError};
@@ -16,7 +15,9 @@ use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_wire::route;
 use tokio::runtime::Runtime;
 
-use super::CliError;
+use super::error::CliError;
+use super::process::restrict_new_files;
+use super::sidecar::named_socket;
 use pillion_config::Config;
 use pillion_gateway::credentials::{UserCredentials, open_vault};
 use pillion_gateway::state::store_id;
@@ -46,7 +47,7 @@ pub(super) enum OperatorError {
         "{} belongs to another user: run this command as the sidecar's user (id {owner})",
         path.display()
     )]
-    OfAnother { path: PathBuf, owner: u32 },
+    OtherOwner { path: PathBuf, owner: u32 },
     #[error(
         "nothing was changed: the sidecar that listens on {} uses another store. Set its \
         configuration with --config, or another sidecar's socket with PILLION_SOCKET",
@@ -62,13 +63,13 @@ pub(super) enum OperatorError {
 }
 
 /// The opened store of a configuration.
-pub(super) struct Operator {
+pub(super) struct OperatorStore {
     runtime: Runtime,
     store: Arc<SqlStore>,
     pub(super) config: Config,
 }
 
-impl Operator {
+impl OperatorStore {
     /// Opens the store that the configuration names.
     pub(super) fn open(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_checked(file, |_| None)
@@ -85,8 +86,9 @@ impl Operator {
     /// names no socket, because it may belong to any sidecar.
     pub(super) fn open_for_any_sidecar(file: Option<&Path>) -> Result<Self, CliError> {
         Self::open_checked(file, |config| {
-            let named = super::named_socket().or_else(|| config.socket.path.clone());
-            named.or_else(|| file.is_none().then(pillion_client::default_socket_path))
+            named_socket()
+                .or_else(|| config.socket.path.clone())
+                .or_else(|| file.is_none().then(pillion_client::default_socket_path))
         })
     }
 
@@ -94,8 +96,7 @@ impl Operator {
         file: Option<&Path>,
         socket: impl FnOnce(&Config) -> Option<PathBuf>,
     ) -> Result<Self, CliError> {
-        // Set before any thread starts, so that new files are accessible only to this user.
-        umask(Mode::from_bits_truncate(0o077));
+        restrict_new_files();
         let config = Config::load(file, std::env::vars_os())?;
         let options = config.store.options().ok_or(OperatorError::NoStore)?;
         match &options.location {
@@ -104,22 +105,23 @@ impl Operator {
             _ => {}
         }
         // Runs before the runtime is created, because the client blocks.
-        let sidecar = socket(&config).and_then(Sidecar::at);
+        let sidecar = socket(&config).and_then(RunningSidecar::at);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .map_err(OperatorError::Runtime)?;
-        if let Some(Sidecar { socket, store_id }) = sidecar
-            && !runtime.block_on(is_same(&options, &store_id))
+        if let Some(RunningSidecar { socket, store_id }) = sidecar
+            && !runtime.block_on(may_have_id(&options, &store_id))
         {
             return Err(OperatorError::OtherStore { socket }.into());
         }
-        let store = runtime.block_on(SqlStore::open(&options));
-        let store = Arc::new(store.map_err(OperatorError::Store)?);
+        let store = runtime
+            .block_on(SqlStore::open(&options))
+            .map_err(OperatorError::Store)?;
         Ok(Self {
             runtime,
-            store,
+            store: Arc::new(store),
             config,
         })
     }
@@ -157,19 +159,18 @@ impl Operator {
     }
 }
 
-impl Drop for Operator {
+impl Drop for OperatorStore {
     fn drop(&mut self) {
         self.runtime.block_on(self.store.close());
     }
 }
 
-/// A running sidecar.
-struct Sidecar {
+struct RunningSidecar {
     socket: PathBuf,
     store_id: String,
 }
 
-impl Sidecar {
+impl RunningSidecar {
     /// Returns the sidecar at the socket, if it responds with its store ID.
     fn at(socket: PathBuf) -> Option<Self> {
         let client = Client::builder(&socket).timeout(STORE_ID_TIMEOUT).build();
@@ -179,37 +180,32 @@ impl Sidecar {
 }
 
 /// Returns whether the store has this ID. A store that cannot be read counts as having it.
-async fn is_same(options: &StoreOptions, id: &str) -> bool {
+async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
     let store = match SqlStore::open_existing(options).await {
         Ok(store) => store,
         Err(error) => return !error.is_not_found(),
     };
-    let found = store_id::of(&store).await;
+    let stored_id = store_id::of(&store).await;
     store.close().await;
-    found.map_or(true, |found| found.as_deref() == Some(id))
+    stored_id.map_or(true, |stored_id| stored_id.as_deref() == Some(id))
 }
 
 /// Fails if another user owns the store's file: files that this user creates would be inaccessible
 /// to the sidecar.
 pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
-    let directory = |path: &Path| match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-        _ => PathBuf::from("."),
+    let checked = match path.parent() {
+        _ if path.exists() => path,
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
     };
-    let checked = if path.exists() {
-        path.to_owned()
-    } else {
-        directory(path)
-    };
-    let found = std::fs::metadata(&checked).map_err(|source| OperatorError::Directory {
-        path: checked.clone(),
+    let metadata = std::fs::metadata(checked).map_err(|source| OperatorError::Directory {
+        path: checked.to_owned(),
         source,
     })?;
-    if found.uid() != geteuid().as_raw() {
-        return Err(OperatorError::OfAnother {
-            path: checked,
-            owner: found.uid(),
-        });
+    let owner = metadata.uid();
+    if owner != geteuid().as_raw() {
+        let path = checked.to_owned();
+        return Err(OperatorError::OtherOwner { path, owner });
     }
     Ok(())
 }

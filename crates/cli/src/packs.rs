@@ -1,167 +1,140 @@
-use std::process::ExitCode;
-use std::time::Duration;
-
-use clap::{Args, Subcommand};
+use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{PackEntry, StoredItemEntry, route};
-use serde_json::Value;
 
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::{JsonOption, print_body, print_diagnostic, print_result};
+use super::sidecar::{decode, query};
 use super::table::table;
-use super::{CliError, SocketOption, decode, print, print_json};
+use super::typed;
 use pillion_gateway::pins::visible;
 
-/// `pillion packs`
-#[derive(Debug, Args)]
-pub(super) struct Packs {
-    #[command(flatten)]
-    socket: SocketOption,
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Lists the packs, with their contents and the number of stored entries
-    List(List),
-    /// Lists the stored entries of one kind, such as scenes
-    Show(Show),
-    /// Removes a stored entry of a pack
-    Remove(Remove),
-}
-
-/// `pillion packs list`
-#[derive(Debug, Args)]
-struct List {
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+commands! {
+    /// Lists the tool packs and their stored data, and removes stored data
+    #[command(after_help = examples![
+        "pillion packs list",
+        "pillion packs remove tabletop scenes cave",
+    ])]
+    pub(super) enum PacksCommand: Client {
+        /// Lists the packs, with their contents and the number of stored entries
+        #[command(after_help = examples!["pillion packs list", "pillion packs list --json"])]
+        List(JsonOption) => list_packs,
+        Show(ShowPackItems),
+        Remove(RemovePackItem),
+    }
 }
 
 /// The pack and the kind of entries.
 #[derive(Debug, Args)]
-struct PackKindArgs {
+struct PackKind {
     /// The pack's name
     pack: String,
     /// The kind of entries, as `pillion packs list` names it
     kind: String,
 }
 
-/// `pillion packs show`
+/// Lists the stored entries of one kind, such as scenes
 #[derive(Debug, Args)]
-struct Show {
+#[command(after_help = examples![
+    "pillion packs show tabletop scenes",
+    "pillion packs show tabletop characters --after Bo --limit 100 --json",
+])]
+pub(super) struct ShowPackItems {
     #[command(flatten)]
-    of: PackKindArgs,
+    items: PackKind,
     /// Maximum number of entries
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     /// Only entries after this name
     #[arg(long, value_name = "NAME")]
     after: Option<String>,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-/// `pillion packs remove`
+/// Removes a stored entry of a pack
 #[derive(Debug, Args)]
-struct Remove {
+#[command(after_help = examples![
+    "pillion packs remove tabletop scenes cave",
+    "pillion packs remove tabletop characters 'Aria Stone'",
+])]
+pub(super) struct RemovePackItem {
     #[command(flatten)]
-    of: PackKindArgs,
+    items: PackKind,
     /// The entry's name
     name: String,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl Packs {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(Duration::from_secs(30));
-        match self.command {
-            Command::List(list) => list.apply(&client),
-            Command::Show(show) => show.apply(&client),
-            Command::Remove(remove) => remove.apply(&client),
-        }
-    }
-}
-
-impl List {
-    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let response = client.request(route::LIST_PACKS, []).send()?;
-        if self.json {
-            print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list = decode(&response)?;
-        let rows: Vec<_> = list.packs.iter().map(pack_row).collect();
+fn list_packs(output: &JsonOption, client: &Client) -> CommandResult {
+    let response = client.request(route::LIST_PACKS, []).send()?;
+    output.print(&response, |list| {
         let heads = ["PACK", "STORED", "TOOLS", "RESOURCES", "STREAMS"];
-        print(&table(&heads, &rows))?;
-        Ok(ExitCode::SUCCESS)
-    }
+        table(heads, list.packs.iter().map(pack_row))
+    })
 }
 
-impl Show {
-    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let mut query = vec![("limit", self.limit.to_string())];
-        query.extend(self.after.map(|after| ("after", after)));
-        let PackKindArgs { pack, kind } = self.of;
+impl RunCommand<Client> for ShowPackItems {
+    fn run(self, client: &Client) -> CommandResult {
+        let PackKind { pack, kind } = self.items;
+        let page = query([
+            ("limit", Some(self.limit.to_string())),
+            ("after", self.after),
+        ]);
         let request = client.request(route::LIST_PACK_ITEMS, [&pack, &kind]);
-        let response = request.query(query).send()?;
-        if self.json {
-            print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
+        let response = request.query(page).send()?;
+        if self.output.json {
+            return print_body(&response);
         }
         let list = decode(&response)?;
-        let rows: Vec<_> = list.items.iter().map(entry_row).collect();
-        print(&table(&["NAME", "FACTS"], &rows))?;
+        let exit_code = print_result(&table(["NAME", "FACTS"], list.items.iter().map(item_row)))?;
         if let Some(next) = list.next {
-            super::print_diagnostic(&format!(
+            print_diagnostic(&format!(
                 "there are more entries: pass --after '{}'",
                 visible(&next)
             ));
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(exit_code)
     }
 }
 
-impl Remove {
-    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let PackKindArgs { pack, kind } = self.of;
+impl RunCommand<Client> for RemovePackItem {
+    fn run(self, client: &Client) -> CommandResult {
+        let PackKind { pack, kind } = self.items;
         let item = [pack.as_str(), &kind, &self.name];
         let response = client.request(route::REMOVE_PACK_ITEM, item).send()?;
-        if self.json {
-            print_json(&response.text())?;
-        } else {
-            print(&format!(
-                "{}: removed from {pack} {kind}",
-                visible(&self.name)
-            ))?;
+        if self.output.json {
+            return print_body(&response);
         }
-        Ok(ExitCode::SUCCESS)
+        let name = visible(&self.name);
+        print_result(&format!("{name}: removed from {pack} {kind}"))
     }
 }
 
 fn pack_row(pack: &PackEntry) -> [String; 5] {
-    let stored = pack.stored_items.iter().map(|kept| match kept.max {
-        Some(max) => format!("{} {}/{max}", kept.kind, kept.count),
-        None => format!("{} {}", kept.kind, kept.count),
-    });
+    let stored: Vec<_> = pack
+        .stored_items
+        .iter()
+        .map(|items| match items.max {
+            Some(max) => format!("{} {}/{max}", items.kind, items.count),
+            None => format!("{} {}", items.kind, items.count),
+        })
+        .collect();
     [
         pack.name.clone(),
-        stored.collect::<Vec<_>>().join(", "),
+        stored.join(", "),
         pack.tools.join(", "),
         pack.resources.join(", "),
         pack.streams.join(", "),
     ]
 }
 
-fn entry_row(kept: &StoredItemEntry) -> [String; 2] {
-    let details = kept.details.iter().map(|(detail, value)| {
-        let value = match value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        format!("{detail}={value}")
-    });
-    [kept.name.clone(), details.collect::<Vec<_>>().join("  ")]
+fn item_row(item: &StoredItemEntry) -> [String; 2] {
+    let details: Vec<_> = item
+        .details
+        .iter()
+        .map(|(detail, value)| format!("{detail}={}", typed::text(value)))
+        .collect();
+    [item.name.clone(), details.join("  ")]
 }

@@ -1,38 +1,41 @@
 use std::fmt::Write;
-use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{AcceptPin, PinChange, PinEntry, PinResponse, route};
 use serde_json::Value;
 
-use super::table::table;
-use super::{CliError, SocketOption, decode, print, print_json};
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::{JsonOption, print_result};
+use super::sidecar::{decode, query};
+use super::table::{or_dash, table};
 use pillion_gateway::pins::{visible, visible_line};
 
-/// `pillion pins`
-#[derive(Debug, Args)]
-pub(super) struct Pins {
-    #[command(flatten)]
-    socket: SocketOption,
-    #[command(subcommand)]
-    command: Command,
+commands! {
+    /// Shows tools of MCP servers whose definition has changed, and accepts the changes
+    #[command(after_help = examples![
+        "pillion pins list --changed",
+        "pillion pins accept weather forecast",
+    ])]
+    pub(super) enum PinsCommand: Client {
+        List(ListPins),
+        /// Shows how a tool's definition has changed since it was accepted
+        #[command(after_help = examples![
+            "pillion pins diff weather forecast",
+            "pillion pins diff files read --user alice",
+        ])]
+        Diff(PinnedTool) => PinnedTool::print_diff,
+        Accept(AcceptTool),
+    }
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Lists the pinned tool definitions of MCP servers
-    List(List),
-    /// Shows how a tool's definition has changed since it was accepted
-    Diff(PinnedToolArgs),
-    /// Accepts a tool's current definition, or a new tool
-    Accept(Accept),
-}
-
-/// `pillion pins list`
+/// Lists the pinned tool definitions of MCP servers
 #[derive(Debug, Args)]
-struct List {
+#[command(after_help = examples![
+    "pillion pins list",
+    "pillion pins list --server weather --changed",
+])]
+pub(super) struct ListPins {
     /// Only tools of this server
     #[arg(long, value_name = "LABEL")]
     server: Option<String>,
@@ -42,14 +45,13 @@ struct List {
     /// Only tools that are not accepted: changed, renamed and new ones
     #[arg(long)]
     changed: bool,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-/// The tool.
+/// The pinned tool.
 #[derive(Debug, Args)]
-struct PinnedToolArgs {
+pub(super) struct PinnedTool {
     /// The server's label
     server: String,
     /// The tool's name on the server, without a prefix
@@ -59,58 +61,52 @@ struct PinnedToolArgs {
     user: Option<String>,
 }
 
-/// `pillion pins accept`
+/// Accepts a tool's current definition, or a new tool
 #[derive(Debug, Args)]
-struct Accept {
+#[command(after_help = examples!["pillion pins accept weather forecast"])]
+pub(super) struct AcceptTool {
     #[command(flatten)]
-    tool: PinnedToolArgs,
+    tool: PinnedTool,
     /// Accepts only the definition with this hash, as shown by `diff`
     #[arg(long, value_name = "SHA256")]
     hash: Option<String>,
 }
 
-impl Pins {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(Duration::from_secs(30));
-        match self.command {
-            Command::List(list) => list.apply(&client),
-            Command::Diff(PinnedToolArgs { server, tool, user }) => {
-                let request = client.request(route::SHOW_PIN, [&server, &tool]);
-                let response = request.query(user.map(|user| ("user", user))).send()?;
-                let answer = decode(&response)?;
-                print(difference(&answer).trim_end())?;
-                Ok(ExitCode::SUCCESS)
-            }
-            Command::Accept(Accept { tool, hash }) => {
-                let PinnedToolArgs { server, tool, user } = tool;
-                let request = client.request(route::ACCEPT_PIN, [&server, &tool]);
-                let request = request.query(user.map(|user| ("user", user)));
-                let response = request.send_json(&AcceptPin { hash })?;
-                let answer = decode(&response)?;
-                print(&format!("accepted: {server} {tool} {}", answer.pin.hash))?;
-                Ok(ExitCode::SUCCESS)
-            }
-        }
+impl RunCommand<Client> for ListPins {
+    fn run(self, client: &Client) -> CommandResult {
+        let filters = query([
+            ("changed", Some(self.changed.to_string())),
+            ("server", self.server),
+            ("user", self.user),
+        ]);
+        let request = client.request(route::LIST_PINS, []);
+        let response = request.query(filters).send()?;
+        self.output.print(&response, |list| {
+            let heads = ["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"];
+            table(heads, list.pins.iter().map(row))
+        })
     }
 }
 
-impl List {
-    fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let mut query = vec![("changed", self.changed.to_string())];
-        query.extend(self.server.map(|server| ("server", server)));
-        query.extend(self.user.map(|user| ("user", user)));
-        let response = client.request(route::LIST_PINS, []).query(query).send()?;
-        if self.json {
-            print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list = decode(&response)?;
-        let rows: Vec<_> = list.pins.iter().map(row).collect();
-        print(&table(
-            &["SERVER", "TOOL", "USER", "STATUS", "SINCE", "HIDDEN"],
-            &rows,
-        ))?;
-        Ok(ExitCode::SUCCESS)
+impl PinnedTool {
+    fn print_diff(&self, client: &Client) -> CommandResult {
+        let Self { server, tool, user } = self;
+        let request = client.request(route::SHOW_PIN, [server, tool]);
+        let user_query = user.as_ref().map(|user| ("user", user));
+        let response = request.query(user_query).send()?;
+        print_result(difference(&decode(&response)?).trim_end())
+    }
+}
+
+impl RunCommand<Client> for AcceptTool {
+    fn run(self, client: &Client) -> CommandResult {
+        let PinnedTool { server, tool, user } = self.tool;
+        let response = client
+            .request(route::ACCEPT_PIN, [&server, &tool])
+            .query(user.map(|user| ("user", user)))
+            .send_json(&AcceptPin { hash: self.hash })?;
+        let hash = decode(&response)?.pin.hash;
+        print_result(&format!("accepted: {server} {tool} {hash}"))
     }
 }
 
@@ -118,7 +114,7 @@ fn row(pin: &PinEntry) -> [String; 6] {
     [
         pin.server.clone(),
         pin.tool.clone(),
-        pin.user.clone().unwrap_or_else(|| "-".to_owned()),
+        or_dash(pin.user.as_deref()),
         pin.status.clone(),
         pin.pending_since
             .as_ref()
@@ -129,20 +125,20 @@ fn row(pin: &PinEntry) -> [String; 6] {
 }
 
 /// Returns the changes, path by path, with invisible characters escaped.
-fn difference(answer: &PinResponse) -> String {
-    let pin = &answer.pin;
-    let mut text = String::new();
-    // Writing to a string cannot fail.
+fn difference(response: &PinResponse) -> String {
+    let pin = &response.pin;
     let Some(pending) = &pin.pending_hash else {
-        let what = format!(
+        return visible_line(&format!(
             "{} {} has not changed since it was accepted",
             pin.server, pin.tool
-        );
-        return visible_line(&what);
+        ));
     };
-    let _ = match pin.hash.is_empty() {
-        true => writeln!(text, "--- a new tool, not accepted"),
-        false => writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash),
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = if pin.hash.is_empty() {
+        writeln!(text, "--- a new tool, not accepted")
+    } else {
+        writeln!(text, "--- accepted {}  {}", pin.accepted_at, pin.hash)
     };
     let since = pin.pending_since.as_deref().unwrap_or_default();
     let _ = writeln!(text, "+++ offered since {since}  {pending}");
@@ -150,7 +146,7 @@ fn difference(answer: &PinResponse) -> String {
         path,
         before,
         after,
-    } in &answer.changes
+    } in &response.changes
     {
         let _ = writeln!(text, "@ {}", visible(path));
         for (sign, value) in [('-', before), ('+', after)] {

@@ -1,105 +1,89 @@
-use std::io::Read;
-use std::process::ExitCode;
-use std::time::Duration;
-
-use clap::{Args, Subcommand};
+use clap::Args;
+use pillion_client::Client;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, route};
+use secrecy::ExposeSecret;
 use zeroize::Zeroizing;
 
+use super::dispatch::CommandResult;
+use super::error::CliError;
+use super::input::read_secret;
+use super::output::{JsonOption, print_result};
 use super::table::table;
-use super::{CliError, SocketOption, decode, print, print_json};
 
 /// Maximum size of a key read from standard input, in bytes.
 const MAX_KEY_BYTES: u64 = 8192;
 
-/// `pillion providers`
-#[derive(Debug, Args)]
-pub(super) struct Providers {
-    #[command(flatten)]
-    socket: SocketOption,
-    #[command(subcommand)]
-    command: Command,
+commands! {
+    /// Lists the language model providers, and stores their API keys
+    #[command(after_help = examples![
+        "pillion providers list",
+        "pillion providers set-key openai < key.txt",
+    ])]
+    pub(super) enum ProvidersCommand: Client {
+        /// Lists the language model providers
+        #[command(after_help = examples![
+            "pillion providers list",
+            "pillion providers list --json",
+        ])]
+        List(JsonOption) => list_providers,
+        /// Stores a provider's API key, read from standard input, in the vault
+        #[command(after_help = examples!["pillion providers set-key openai < key.txt"])]
+        SetKey(ProviderKeyTarget) => ProviderKeyTarget::set_key,
+        /// Removes a provider's API key from the vault
+        #[command(after_help = examples!["pillion providers remove-key openai"])]
+        RemoveKey(ProviderKeyTarget) => ProviderKeyTarget::remove_key,
+    }
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Lists the language model providers
-    List(List),
-    /// Stores a provider's API key, read from standard input, in the vault
-    SetKey(Named),
-    /// Removes a provider's API key from the vault
-    RemoveKey(Named),
-}
-
-/// `pillion providers list`
+/// The provider of `pillion providers set-key` and `remove-key`.
 #[derive(Debug, Args)]
-struct List {
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// The provider.
-#[derive(Debug, Args)]
-struct Named {
+pub(super) struct ProviderKeyTarget {
     /// The provider's name
     name: String,
 }
 
-impl Providers {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = self.socket.client(Duration::from_secs(30));
-        match self.command {
-            Command::List(list) => {
-                let response = client.request(route::LIST_PROVIDERS, []).send()?;
-                if list.json {
-                    print_json(&response.text())?;
-                } else {
-                    let list = decode(&response)?;
-                    let rows: Vec<_> = list.providers.iter().map(row).collect();
-                    print(&table(&["PROVIDER", "API", "HOST", "KEY"], &rows))?;
-                }
-            }
-            Command::SetKey(Named { name }) => {
-                let request = client.request(route::SET_PROVIDER_KEY, [&name]);
-                request.send_bytes(&key_from_input()?)?;
-                print(&format!("stored the key of {name} in the vault"))?;
-            }
-            Command::RemoveKey(Named { name }) => {
-                let request = client.request(route::REMOVE_PROVIDER_KEY, [&name]);
-                request.send()?;
-                print(&format!("removed the key of {name} from the vault"))?;
-            }
-        }
-        Ok(ExitCode::SUCCESS)
+fn list_providers(output: &JsonOption, client: &Client) -> CommandResult {
+    let response = client.request(route::LIST_PROVIDERS, []).send()?;
+    output.print(&response, |list| {
+        let heads = ["PROVIDER", "API", "HOST", "KEY"];
+        table(heads, list.providers.into_iter().map(row))
+    })
+}
+
+impl ProviderKeyTarget {
+    fn set_key(&self, client: &Client) -> CommandResult {
+        let request = client.request(route::SET_PROVIDER_KEY, [&self.name]);
+        request.send_bytes(&key_from_input()?)?;
+        print_result(&format!("stored the key of {} in the vault", self.name))
+    }
+
+    fn remove_key(&self, client: &Client) -> CommandResult {
+        let request = client.request(route::REMOVE_PROVIDER_KEY, [&self.name]);
+        request.send()?;
+        print_result(&format!("removed the key of {} from the vault", self.name))
     }
 }
 
 /// Returns the request body with the key from standard input. The key is not an argument, because
 /// all processes of the host can read command lines.
 pub(super) fn key_from_input() -> Result<Zeroizing<Vec<u8>>, CliError> {
-    let mut key = Zeroizing::new(String::new());
-    let mut input = std::io::stdin().lock().take(MAX_KEY_BYTES);
-    input.read_to_string(&mut key).map_err(CliError::Input)?;
-    let input = ProviderKeyInput {
-        key: key.trim().to_owned(),
-    };
-    let body = serde_json::to_vec(&input).map(Zeroizing::new);
-    body.map_err(CliError::Answer)
+    let secret = read_secret(std::io::stdin().lock(), MAX_KEY_BYTES).map_err(CliError::Input)?;
+    let key = secret.expose_secret().to_owned();
+    Ok(serde_json::to_vec(&ProviderKeyInput { key }).map(Zeroizing::new)?)
 }
 
-fn row(provider: &ProviderEntry) -> [String; 4] {
+fn row(provider: ProviderEntry) -> [String; 4] {
     let ProviderEntry {
         name,
         api,
         host,
         key,
         key_env,
-    } = provider.clone();
-    let key = match (key_env, key.as_str()) {
+    } = provider;
+    let key_origin = match (key_env, key.as_str()) {
         (Some(variable), "variable") => variable,
         (Some(variable), _) => format!("{variable}, not set"),
         (None, _) => key,
     };
-    [name, api, host, key]
+    [name, api, host, key_origin]
 }

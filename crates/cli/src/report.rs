@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use pillion_wire::{InvalidTool, Status, ToolStatus};
 
-use super::table::table;
+use super::table::{first_line, or_dash, table};
 use pillion_gateway::pins::visible;
 
 /// Returns a summary of the sidecar in a few lines.
@@ -38,17 +38,11 @@ pub(super) fn summary(status: &Status) -> String {
     let _ = writeln!(
         text,
         "memory: {}; descriptors: {} of {}; threads: {}; CPU time: {}",
-        process.resident_bytes.map_or_else(unknown, bytes),
-        process
-            .open_descriptors
-            .map_or_else(unknown, |n| n.to_string()),
-        process
-            .max_descriptors
-            .map_or_else(unknown, |n| n.to_string()),
-        process.threads.map_or_else(unknown, |n| n.to_string()),
-        process
-            .cpu_seconds
-            .map_or_else(unknown, |s| format!("{s:.1} s")),
+        or_dash(process.resident_bytes.map(bytes)),
+        or_dash(process.open_descriptors),
+        or_dash(process.max_descriptors),
+        or_dash(process.threads),
+        or_dash(process.cpu_seconds.map(|s| format!("{s:.1} s"))),
     );
     if let Some(error) = &status.store_error {
         let _ = writeln!(
@@ -72,43 +66,41 @@ pub(super) fn summary(status: &Status) -> String {
 
 /// Returns one line about an invalid file in the directory of WebAssembly tools, or about a tool whose
 /// schema cannot be used.
-pub(super) fn faulty_tool(fault: &InvalidTool) -> String {
+pub(super) fn invalid_tool(invalid: &InvalidTool) -> String {
     let InvalidTool {
         tool, code, error, ..
-    } = fault;
-    let what = match tool {
+    } = invalid;
+    let subject = match tool {
         Some(tool) if code.contains("schema") => format!("Tool '{tool}'"),
         Some(tool) => format!("Sandboxed tool '{tool}'"),
         None => "The folder of sandboxed tools".to_owned(),
     };
-    let stays = match fault.previous_version_offered {
-        true => "; the previous version stays available",
-        false => "",
+    let previous_version = if invalid.previous_version_offered {
+        "; the previous version stays available"
+    } else {
+        ""
     };
-    visible(&format!("{what}: {error} ({code}){stays}"))
+    visible(&format!("{subject}: {error} ({code}){previous_version}"))
 }
 
 /// Returns the table of called tools.
 pub(super) fn tools(tools: &[ToolStatus]) -> String {
-    let rows: Vec<_> = tools.iter().map(tool).collect();
-    table(&["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS"], &rows)
+    let heads = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS"];
+    table(heads, tools.iter().map(tool_row))
 }
 
 /// Returns the table of called tools, with the recent rate of finished calls per second.
 pub(super) fn busy_tools(tools: &[(ToolStatus, f64)]) -> String {
-    let rows: Vec<_> = tools
-        .iter()
-        .map(|(status, rate)| {
-            let [name, calls, failed, p50, p99] = tool(status);
-            [name, calls, failed, p50, p99, format!("{rate:.1}")]
-        })
-        .collect();
+    let rows = tools.iter().map(|(status, rate)| {
+        let [name, calls, failed, p50, p99] = tool_row(status);
+        [name, calls, failed, p50, p99, format!("{rate:.1}")]
+    });
     let heads = ["TOOL", "CALLS", "FAILED", "P50 MS", "P99 MS", "CALLS/S"];
-    table(&heads, &rows)
+    table(heads, rows)
 }
 
-fn tool(tool: &ToolStatus) -> [String; 5] {
-    let millis = |millis: Option<f64>| millis.map_or_else(unknown, |ms| format!("{ms:.2}"));
+fn tool_row(tool: &ToolStatus) -> [String; 5] {
+    let millis = |millis: Option<f64>| or_dash(millis.map(|ms| format!("{ms:.2}")));
     [
         tool.name.clone(),
         tool.calls.to_string(),
@@ -118,26 +110,16 @@ fn tool(tool: &ToolStatus) -> [String; 5] {
     ]
 }
 
-/// Returns the table of MCP servers.
 pub(super) fn servers(status: &Status) -> String {
-    let servers = status.servers.iter();
-    let rows: Vec<_> = servers
-        .map(|server| {
-            let error = server.error.as_deref().unwrap_or_default();
-            let error = error.lines().next().unwrap_or_default();
-            [
-                server.label.clone(),
-                server.status.clone(),
-                server.tools.to_string(),
-                error.to_owned(),
-            ]
-        })
-        .collect();
-    table(&["SERVER", "STATUS", "TOOLS", "ERROR"], &rows)
-}
-
-fn unknown() -> String {
-    "-".to_owned()
+    let rows = status.servers.iter().map(|server| {
+        [
+            server.label.clone(),
+            server.status.clone(),
+            server.tools.to_string(),
+            first_line(server.error.as_deref().unwrap_or_default()),
+        ]
+    });
+    table(["SERVER", "STATUS", "TOOLS", "ERROR"], rows)
 }
 
 fn bytes(bytes: u64) -> String {

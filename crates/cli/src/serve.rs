@@ -1,17 +1,22 @@
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
-use nix::sys::stat::{Mode, umask};
 
-use super::{CliError, SocketOption};
+use super::dispatch::{CommandResult, RunCommand};
+use super::process::{restrict_new_files, run_without_joining};
+use super::sidecar::SocketOption;
 use pillion_sidecar::daemon::Daemon;
 use pillion_sidecar::logging;
 use pillion_sidecar::reload::Source;
 
-/// `pillion serve`
+/// Runs the sidecar until SIGTERM or SIGINT
 #[derive(Debug, Args)]
-pub(super) struct Serve {
+#[command(after_help = examples![
+    "pillion serve",
+    "pillion serve --config /etc/pillion/pillion.toml",
+    "pillion serve --config /etc/pillion/pillion.toml --take-over",
+])]
+pub(super) struct ServeCommand {
     /// The configuration file (TOML), reloaded when it changes and on SIGHUP; without it, the
     /// defaults and the environment apply
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE")]
@@ -24,11 +29,9 @@ pub(super) struct Serve {
     socket: SocketOption,
 }
 
-impl Serve {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        // Set before any thread starts, so that new files are accessible only to the sidecar's user
-        // unless a setting says otherwise.
-        umask(Mode::from_bits_truncate(0o077));
+impl RunCommand<()> for ServeCommand {
+    fn run(self, (): &()) -> CommandResult {
+        restrict_new_files();
         let source = Source {
             file: self.config,
             socket: self.socket.named(),
@@ -43,6 +46,6 @@ impl Serve {
             take_over: self.take_over,
         };
         // A tool that blocks its thread must not keep the process from exiting.
-        super::run_without_joining(daemon.run())
+        run_without_joining(daemon.run())
     }
 }

@@ -9,39 +9,34 @@ mod test;
 mod tools;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ServerEntry, ServerList, route};
 
-use super::operator::Operator;
-use super::{CliError, SocketOption, decode, print_diagnostic};
-use connect::Connection;
+use super::dispatch::{CommandResult, RunCommand};
+use super::error::CliError;
+use super::operator::OperatorStore;
+use super::output::{JsonOption, print_diagnostic};
+use super::sidecar::{SocketOption, decode};
 
-/// `pillion servers`
+/// Lists, adds, changes and removes the MCP servers of a running sidecar
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pillion servers add weather --url https://mcp.example.com/mcp --bearer-env WEATHER_TOKEN
-  pillion servers add notes --config /etc/pillion/pillion.toml --command npx -- -y notes-server
-  pillion servers list
-  pillion servers update weather --timeout-ms 5000
-  pillion servers disable weather
+#[command(after_help = concat!(
+    examples![
+        "pillion servers add weather --url https://mcp.example.com/mcp --bearer-env WEATHER_TOKEN",
+        "pillion servers add notes --config /etc/pillion/pillion.toml --command npx -- -y notes-server",
+        "pillion servers list",
+        "pillion servers update weather --timeout-ms 5000",
+        "pillion servers disable weather",
+    ],
+    "
 
 To add, change or enable a stdio server, `pillion servers` writes to the store directly: run it as
-the sidecar's user, with the sidecar's configuration.")]
-pub(super) struct Servers {
-    #[command(flatten)]
-    common: ServersOptions,
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// The options of every command.
-#[derive(Debug, Args)]
-struct ServersOptions {
+the sidecar's user, with the sidecar's configuration."
+))]
+pub(super) struct ServersCommand {
     #[command(flatten)]
     socket: SocketOption,
     /// The sidecar's configuration file; needed to change servers that are programs, which changes
@@ -51,77 +46,67 @@ struct ServersOptions {
     /// Prints the sidecar's response as JSON
     #[arg(long, global = true)]
     json: bool,
+    #[command(subcommand)]
+    command: ServersSubcommand,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Adds a server
-    Add(change::Add),
-    /// Lists the servers and their status
-    List,
-    /// Shows one server
-    Show(Named),
-    /// Changes a server; settings that are not given stay unchanged
-    Update(change::Update),
-    /// Removes a server, its credentials and its recorded calls
-    Remove(Named),
-    /// Enables a server
-    Enable(Named),
-    /// Disables a server
-    Disable(Named),
-    /// Connects a server, and lists its tools
-    Connect(Named),
-    /// Closes a server's sessions; calls of its tools fail until it is connected again
-    Disconnect(Named),
-    /// Closes a server's sessions; the next list or call opens new ones
-    Reconnect(Named),
-    /// Tests a server, which need not be added, by listing its tools
-    Test(test::Test),
-    /// Lists the tools of a server
-    Tools(tools::Tools),
-    /// Manages the credentials of users for a server with credential = per_user or user_or_shared
-    Credentials(credentials::Credentials),
+commands! {
+    enum ServersSubcommand: ServersContext {
+        Add(change::AddServer),
+        List(list::ListServers),
+        /// Shows one server
+        #[command(after_help = examples!["pillion servers show weather"])]
+        Show(ServerArgument) => show::show,
+        Update(change::UpdateServer),
+        /// Removes a server, its credentials and its recorded calls
+        #[command(after_help = examples!["pillion servers remove weather"])]
+        Remove(ServerArgument) => remove::remove,
+        /// Enables a server
+        #[command(after_help = examples!["pillion servers enable weather"])]
+        Enable(ServerArgument) => change::enable,
+        /// Disables a server
+        #[command(after_help = examples!["pillion servers disable weather"])]
+        Disable(ServerArgument) => change::disable,
+        /// Connects a server, and lists its tools
+        #[command(after_help = examples!["pillion servers connect weather"])]
+        Connect(ServerArgument) => connect::connect,
+        /// Closes a server's sessions; calls of its tools fail until it is connected again
+        #[command(after_help = examples!["pillion servers disconnect weather"])]
+        Disconnect(ServerArgument) => connect::disconnect,
+        /// Closes a server's sessions; the next list or call opens new ones
+        #[command(after_help = examples!["pillion servers reconnect weather"])]
+        Reconnect(ServerArgument) => connect::reconnect,
+        Test(test::TestServer),
+        Tools(tools::ListServerTools),
+        Credentials(credentials::CredentialsCommand),
+    }
 }
 
-/// The server.
+/// The server that a command shows or changes.
 #[derive(Debug, Args)]
-struct Named {
+struct ServerArgument {
     /// The server's name or ID
     #[arg(value_name = "SERVER")]
     name: String,
 }
 
-/// The shared state of the commands.
-struct Context {
+/// A client of the sidecar, and the options of all commands.
+struct ServersContext {
     client: Client,
     config: Option<PathBuf>,
-    json: bool,
+    output: JsonOption,
 }
 
-impl Servers {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let context = Context {
-            // Long enough for changes that wait for the discovery of servers, and for tests of slow
-            // servers.
-            client: self.common.socket.client(Duration::from_secs(330)),
-            config: self.common.config,
-            json: self.common.json,
-        };
-        match self.command {
-            Command::Add(add) => add.apply(&context),
-            Command::List => list::apply(&context),
-            Command::Show(named) => show::apply(&context, &named.name),
-            Command::Update(update) => update.apply(&context),
-            Command::Remove(named) => remove::apply(&context, &named.name),
-            Command::Enable(named) => change::enable(&context, &named.name, true),
-            Command::Disable(named) => change::enable(&context, &named.name, false),
-            Command::Connect(named) => Connection::Connect.apply(&context, &named.name),
-            Command::Disconnect(named) => Connection::Disconnect.apply(&context, &named.name),
-            Command::Reconnect(named) => Connection::Reconnect.apply(&context, &named.name),
-            Command::Test(test) => test.apply(&context),
-            Command::Tools(tools) => tools.apply(&context),
-            Command::Credentials(credentials) => credentials.apply(&context),
-        }
+impl RunCommand<()> for ServersCommand {
+    fn run(self, (): &()) -> CommandResult {
+        // Long enough for changes that wait for the discovery of servers, and for tests of slow
+        // servers.
+        let timeout = Duration::from_secs(330);
+        self.command.run(&ServersContext {
+            client: self.socket.client(timeout),
+            config: self.config,
+            output: JsonOption { json: self.json },
+        })
     }
 }
 
@@ -133,7 +118,7 @@ fn has_name(server: &ServerEntry, name: &str) -> bool {
     server.name == name
 }
 
-impl Context {
+impl ServersContext {
     /// Returns the server with this name or ID.
     fn find(&self, name: &str) -> Result<ServerEntry, CliError> {
         self.find_first(name, &[has_id, has_name])
@@ -153,18 +138,18 @@ impl Context {
         name: &str,
         rules: &[fn(&ServerEntry, &str) -> bool],
     ) -> Result<ServerEntry, CliError> {
-        let ServerList { servers, .. } =
-            decode(&self.client.request(route::LIST_SERVERS, []).send()?)?;
-        let find = |is_it: &fn(&ServerEntry, &str) -> bool| {
-            servers.iter().find(|server| is_it(server, name))
-        };
-        let found = rules.iter().find_map(find).cloned();
-        found.ok_or_else(|| CliError::NoServer(name.to_owned()))
+        let response = self.client.request(route::LIST_SERVERS, []).send()?;
+        let ServerList { servers, .. } = decode(&response)?;
+        rules
+            .iter()
+            .find_map(|matches| servers.iter().find(|server| matches(server, name)))
+            .cloned()
+            .ok_or_else(|| CliError::UnknownServer(name.to_owned()))
     }
 
     /// Opens the sidecar's store.
-    fn operator(&self) -> Result<Operator, CliError> {
-        Operator::open_for_socket(self.config.as_deref(), self.client.socket_path())
+    fn operator(&self) -> Result<OperatorStore, CliError> {
+        OperatorStore::open_for_socket(self.config.as_deref(), self.client.socket_path())
     }
 
     /// Tells a running sidecar to reload its servers from the store.
@@ -180,13 +165,13 @@ impl Context {
             Err(error) => return Err(error.into()),
         };
         let list = decode(&response)?;
-        let found = list.servers.into_iter().find(|server| server.id == id);
-        if found.is_none() {
+        let changed = list.servers.into_iter().find(|server| server.id == id);
+        if changed.is_none() {
             print_diagnostic(
                 "the change is stored, but the running sidecar does not show it: it may use \
                 another store; set its configuration with --config",
             );
         }
-        Ok(found)
+        Ok(changed)
     }
 }

@@ -1,56 +1,38 @@
-use pillion_wire::route;
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
-use pillion_wire::Status as Answer;
+use pillion_wire::{Status, route};
 
-use super::{CliError, SocketOption, decode, print, print_json, report};
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::JsonOption;
+use super::report;
 
-/// `pillion status`
+/// Shows the status of a running sidecar
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pillion status
-  pillion status --json | jq .calls")]
-pub(super) struct Status {
+#[command(after_help = examples!["pillion status", "pillion status --json | jq .calls"])]
+pub(super) struct StatusCommand {
     #[command(flatten)]
-    socket: SocketOption,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    output: JsonOption,
 }
 
-impl Status {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = Client::new(self.socket.path());
+impl RunCommand<Client> for StatusCommand {
+    fn run(self, client: &Client) -> CommandResult {
         let response = client.request(route::STATUS, []).send()?;
-        if self.json {
-            print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let answer = decode(&response)?;
-        print(of(&answer).trim_end())?;
-        Ok(ExitCode::SUCCESS)
+        self.output
+            .print(&response, |status| as_text(&status).trim_end().to_owned())
     }
 }
 
-fn of(answer: &Answer) -> String {
-    let mut text = report::summary(answer);
-    if !answer.servers.is_empty() {
-        text.push('\n');
-        text.push_str(&report::servers(answer));
-        text.push('\n');
+fn as_text(status: &Status) -> String {
+    let mut text = report::summary(status);
+    if !status.servers.is_empty() {
+        text.push_str(&format!("\n{}\n", report::servers(status)));
     }
-    if !answer.invalid_tools.is_empty() {
-        let faulty = answer.invalid_tools.iter().map(report::faulty_tool);
-        text.push('\n');
-        text.push_str(&faulty.collect::<Vec<_>>().join("\n"));
-        text.push('\n');
+    if !status.invalid_tools.is_empty() {
+        let lines = status.invalid_tools.iter().map(report::invalid_tool);
+        text.push_str(&format!("\n{}\n", lines.collect::<Vec<_>>().join("\n")));
     }
-    if !answer.tools.is_empty() {
-        text.push('\n');
-        text.push_str(&report::tools(&answer.tools));
+    if !status.tools.is_empty() {
+        text.push_str(&format!("\n{}", report::tools(&status.tools)));
     }
     text
 }

@@ -4,121 +4,143 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
-use nix::sys::stat::{Mode, umask};
+use clap::Args;
+use pillion_core::store::StoreError;
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
-use super::operator::check_owner;
-use super::{CliError, print};
+use super::dispatch::{CommandResult, RunCommand};
+use super::error::CliError;
+use super::operator::{OperatorError, check_owner};
+use super::output::{print, print_result};
+use super::process::restrict_new_files;
 use pillion_config::Config;
 use pillion_gateway::state;
 
-/// `pillion store`
+/// Checks, backs up or migrates the sidecar's store
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pillion store check
-  pillion store backup /var/lib/pillion/copy.db
-  pillion store migrate --config /etc/pillion/pillion.toml")]
-pub(super) struct Store {
+#[command(after_help = examples![
+    "pillion store check",
+    "pillion store backup /var/lib/pillion/copy.db",
+    "pillion store migrate --config /etc/pillion/pillion.toml",
+])]
+pub(super) struct StoreCommand {
     #[command(subcommand)]
-    command: Command,
+    command: StoreSubcommand,
     /// The sidecar's configuration file, which names the store
     #[arg(long, env = "PILLION_CONFIG", value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Checks the integrity of the store; exit code 1 if there are errors
-    Check,
-    /// Copies a store that is a file, as a consistent snapshot, while calls continue
-    Backup {
-        /// The path of the copy, which must not exist
-        file: PathBuf,
-    },
-    /// Creates the store or migrates its schema, as `pillion serve` does when it starts
-    Migrate,
+commands! {
+    enum StoreSubcommand: StoreOptions {
+        Check(CheckStore),
+        Backup(BackUpStore),
+        Migrate(MigrateStore),
+    }
 }
 
-impl Store {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        // Set before any thread starts, so that new files are accessible only to this user.
-        umask(Mode::from_bits_truncate(0o077));
+/// Checks the integrity of the store; exit code 1 if there are errors
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion store check"])]
+struct CheckStore;
+
+/// Copies a store that is a file, as a consistent snapshot, while calls continue
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion store backup /var/lib/pillion/copy.db"])]
+struct BackUpStore {
+    /// The path of the copy, which must not exist
+    file: PathBuf,
+}
+
+/// Creates the store or migrates its schema, as `pillion serve` does when it starts
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion store migrate --config /etc/pillion/pillion.toml"])]
+struct MigrateStore;
+
+impl RunCommand<()> for StoreCommand {
+    fn run(self, (): &()) -> CommandResult {
+        restrict_new_files();
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
-        let options = state::store_options(&config)?;
-        self.check_user(&options)?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(CliError::Runtime)?;
-        runtime.block_on(async {
-            match self.command {
-                Command::Check => check(&options).await,
-                Command::Backup { file } => backup(&options, file).await,
-                Command::Migrate => migrate(&options).await,
-            }
+        self.command.run(&state::store_options(&config)?)
+    }
+}
+
+impl RunCommand<StoreOptions> for CheckStore {
+    fn run(self, options: &StoreOptions) -> CommandResult {
+        check_owner_if_exists(options)?;
+        let (schema, problems) = block_on(async {
+            let store = SqlStore::open_existing(options).await?;
+            let report = (store.schema().await?, store.check().await?);
+            store.close().await;
+            Ok(report)
+        })?;
+        if !problems.is_empty() {
+            print(&problems.join("\n"))?;
+            return Ok(ExitCode::FAILURE);
+        }
+        let newest = SqlStore::schema_number();
+        print_result(&if schema == newest {
+            format!("Store OK, schema {schema} (current)")
+        } else {
+            format!("Store OK, schema {schema}; `pillion store migrate` migrates it to {newest}")
         })
     }
-
-    /// Fails if another user owns the store: files that this user creates would be inaccessible to
-    /// the sidecar.
-    fn check_user(&self, options: &StoreOptions) -> Result<(), CliError> {
-        let StoreLocation::File(path) = &options.location else {
-            return Ok(());
-        };
-        match self.command {
-            Command::Migrate => state::make_directory(options)?,
-            // Creates nothing if the store does not exist.
-            _ if !path.exists() => return Ok(()),
-            _ => {}
-        }
-        Ok(check_owner(path)?)
-    }
 }
 
-async fn check(options: &StoreOptions) -> Result<ExitCode, CliError> {
-    let store = SqlStore::open_existing(options).await?;
-    let schema = store.schema().await?;
-    let newest = SqlStore::schema_number();
-    let wrong = store.check().await?;
-    store.close().await;
-    if !wrong.is_empty() {
-        print(&wrong.join("\n"))?;
-        return Ok(ExitCode::FAILURE);
-    }
-    print(&if schema == newest {
-        format!("Store OK, schema {schema} (current)")
-    } else {
-        format!("Store OK, schema {schema}; `pillion store migrate` migrates it to {newest}")
-    })?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn backup(options: &StoreOptions, file: PathBuf) -> Result<ExitCode, CliError> {
-    let store = SqlStore::open_existing(options).await?;
-    store.backup(&file).await?;
-    store.close().await;
-    print(&format!("Copied to {}.", file.display()))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-async fn migrate(options: &StoreOptions) -> Result<ExitCode, CliError> {
-    let before = match SqlStore::open_existing(options).await {
-        Ok(store) => {
-            let schema = store.schema().await?;
+impl RunCommand<StoreOptions> for BackUpStore {
+    fn run(self, options: &StoreOptions) -> CommandResult {
+        check_owner_if_exists(options)?;
+        block_on(async {
+            let store = SqlStore::open_existing(options).await?;
+            store.backup(&self.file).await?;
             store.close().await;
-            Some(schema)
+            Ok(())
+        })?;
+        print_result(&format!("Copied to {}.", self.file.display()))
+    }
+}
+
+impl RunCommand<StoreOptions> for MigrateStore {
+    fn run(self, options: &StoreOptions) -> CommandResult {
+        if let StoreLocation::File(path) = &options.location {
+            state::make_directory(options)?;
+            check_owner(path)?;
         }
-        Err(error) if error.is_not_found() => None,
-        Err(error) => return Err(error.into()),
-    };
-    SqlStore::open(options).await?.close().await;
-    let newest = SqlStore::schema_number();
-    print(&match before {
-        None => format!("Created the store with schema {newest}."),
-        Some(schema) if schema == newest => format!("The schema is already {newest}."),
-        Some(schema) => format!("Migrated the schema from {schema} to {newest}."),
-    })?;
-    Ok(ExitCode::SUCCESS)
+        let previous = block_on(async {
+            let schema = match SqlStore::open_existing(options).await {
+                Ok(store) => {
+                    let schema = store.schema().await?;
+                    store.close().await;
+                    Some(schema)
+                }
+                Err(error) if error.is_not_found() => None,
+                Err(error) => return Err(error),
+            };
+            SqlStore::open(options).await?.close().await;
+            Ok(schema)
+        })?;
+        let newest = SqlStore::schema_number();
+        print_result(&match previous {
+            None => format!("Created the store with schema {newest}."),
+            Some(schema) if schema == newest => format!("The schema is already {newest}."),
+            Some(schema) => format!("Migrated the schema from {schema} to {newest}."),
+        })
+    }
+}
+
+/// Fails if another user owns the store: files that this user creates would be inaccessible to the
+/// sidecar. A command that needs an existing store creates nothing if there is none.
+fn check_owner_if_exists(options: &StoreOptions) -> Result<(), OperatorError> {
+    match &options.location {
+        StoreLocation::File(path) if path.exists() => check_owner(path),
+        _ => Ok(()),
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::Runtime)?;
+    Ok(runtime.block_on(work)?)
 }

@@ -3,12 +3,12 @@ use pillion_gateway::pins::visible_line;
 /// Formats rows below column heads, with aligned columns. Invisible characters are escaped, so that
 /// the name of a tool or user can neither control the terminal nor imitate another name.
 pub(super) fn table<const COLUMNS: usize>(
-    heads: &[&str; COLUMNS],
-    rows: &[[String; COLUMNS]],
+    heads: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
 ) -> String {
     let mut lines = vec![heads.map(str::to_owned)];
-    let plain = |cell: &String| visible_line(cell);
-    lines.extend(rows.iter().map(|row| row.each_ref().map(plain)));
+    let rows = rows.into_iter();
+    lines.extend(rows.map(|row| row.map(|cell| visible_line(&cell))));
     let mut widths = [0; COLUMNS];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -16,13 +16,31 @@ pub(super) fn table<const COLUMNS: usize>(
         }
     }
     let line = |cells: &[String; COLUMNS]| {
-        let cells = cells.iter().zip(widths);
-        let cells: Vec<_> = cells
+        let padded: Vec<_> = cells
+            .iter()
+            .zip(widths)
             .map(|(cell, width)| format!("{cell:width$}"))
             .collect();
-        cells.join("  ").trim_end().to_owned()
+        padded.join("  ").trim_end().to_owned()
     };
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the cell of an optional value.
+pub(super) fn or_dash(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+pub(super) fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Truncates a text to `max_chars` characters, followed by `mark`.
+pub(super) fn truncate(text: &str, max_chars: usize, mark: &str) -> String {
+    match text.char_indices().nth(max_chars) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}{mark}", &text[..end]),
+    }
 }
 
 /// Returns the cell of a user; a user who is not verified is marked.
@@ -42,6 +60,6 @@ mod tests {
     fn columns_are_aligned_and_control_characters_are_escaped() {
         let rows = [["a\u{1b}\u{202e}\nb".to_owned(), "1".to_owned()]];
         let shown = "NAME               N\na\\u{1b}\\u{202e} b  1";
-        assert_eq!(table(&["NAME", "N"], &rows), shown);
+        assert_eq!(table(["NAME", "N"], rows), shown);
     }
 }

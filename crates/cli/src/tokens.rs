@@ -3,27 +3,30 @@ mod list;
 mod revoke;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
-use super::operator::Operator;
-use super::{CliError, print};
+use super::dispatch::{CommandResult, RunCommand};
+use super::operator::OperatorStore;
 
-/// `pillion tokens`
+/// Creates, lists and revokes access tokens for requests over TCP
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!(
+    "\
 These commands use the sidecar's store directly, even if the sidecar is not running: run them as
 the sidecar's user. The sidecar accepts these tokens if its configuration has
 tcp.tokens_store = true.
 
-Examples:
-  pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml
-  export PILLION_CONFIG=/etc/pillion/pillion.toml
-  pillion tokens create bot --scope execute --tools 'get_time,far_*'
-  pillion tokens list
-  pillion tokens revoke ci")]
-pub(super) struct Tokens {
+",
+    examples![
+        "pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml",
+        "export PILLION_CONFIG=/etc/pillion/pillion.toml",
+        "pillion tokens create bot --scope execute --tools 'get_time,far_*'",
+        "pillion tokens list",
+        "pillion tokens revoke ci",
+    ]
+))]
+pub(super) struct TokensCommand {
     /// The sidecar's configuration file
     #[arg(long, global = true, env = "PILLION_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -31,29 +34,30 @@ pub(super) struct Tokens {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    command: Command,
+    command: TokensSubcommand,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Creates a token and prints it; it cannot be shown again
-    Create(create::Create),
-    /// Lists the tokens, without their values
-    List,
-    /// Revokes a token at once
-    Revoke(revoke::Revoke),
+commands! {
+    enum TokensSubcommand: TokensContext {
+        Create(create::CreateToken),
+        List(list::ListTokens),
+        Revoke(revoke::RevokeToken),
+    }
 }
 
-impl Tokens {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let operator = Operator::open_for_any_sidecar(self.config.as_deref())?;
-        match self.command {
-            Command::Create(create) => {
-                let is_named = self.config.is_some();
-                create.apply(&operator, is_named, self.json)
-            }
-            Command::List => list::apply(&operator, self.json),
-            Command::Revoke(revoke) => revoke.apply(&operator, self.json),
-        }
+/// The store of the tokens, and the options of all commands.
+struct TokensContext {
+    operator: OperatorStore,
+    has_config_file: bool,
+    json: bool,
+}
+
+impl RunCommand<()> for TokensCommand {
+    fn run(self, (): &()) -> CommandResult {
+        self.command.run(&TokensContext {
+            operator: OperatorStore::open_for_any_sidecar(self.config.as_deref())?,
+            has_config_file: self.config.is_some(),
+            json: self.json,
+        })
     }
 }

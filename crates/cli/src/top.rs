@@ -4,24 +4,24 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pillion_client::Client;
+use pillion_client::{Client, ClientError};
 use pillion_wire::{Status, ToolStatus, route};
 use serde_json::json;
 
-use super::{CliError, SocketOption, print, print_json, report};
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::{print, print_json};
+use super::report;
 
 /// Clears the terminal and moves the cursor to the first line.
 const CLEAR_SCREEN: &str = "\x1b[2J\x1b[H";
 
-/// `pillion top`
+/// Shows the activity of a running sidecar, continuously
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pillion top
-  pillion top --interval-ms 1000 --count 10 --json")]
-pub(super) struct Top {
-    #[command(flatten)]
-    socket: SocketOption,
+#[command(after_help = examples![
+    "pillion top",
+    "pillion top --interval-ms 1000 --count 10 --json",
+])]
+pub(super) struct TopCommand {
     /// Time between two updates, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(100..=3_600_000))]
     interval_ms: u64,
@@ -33,32 +33,29 @@ pub(super) struct Top {
     json: bool,
 }
 
-impl Top {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = Client::new(self.socket.path());
+impl RunCommand<Client> for TopCommand {
+    fn run(self, client: &Client) -> CommandResult {
         let interval = Duration::from_millis(self.interval_ms);
         let clear = if std::io::stdout().is_terminal() {
             CLEAR_SCREEN
         } else {
             ""
         };
-        let mut before = StatusSample::now(&client)?;
-        let mut looks = 0;
-        while self.count.is_none_or(|count| looks < count) {
+        let mut previous = StatusSample::take(client)?;
+        let mut updates = 0;
+        while self.count.is_none_or(|count| updates < count) {
             std::thread::sleep(interval);
-            let look = StatusSample::now(&client)?;
-            let rates = look.calls_per_second_since(&before);
+            let sample = StatusSample::take(client)?;
+            let rates = sample.calls_per_second_since(&previous);
             if self.json {
-                print_json(&look.to_json(&rates))?;
+                print_json(&sample.to_json(&rates))?;
             } else {
-                let table = report::busy_tools(&busiest(&look.status.tools, &rates));
-                print(&format!(
-                    "{clear}{}\n{table}\n",
-                    report::summary(&look.status)
-                ))?;
+                let summary = report::summary(&sample.status);
+                let table = report::busy_tools(&busiest(&sample.status.tools, &rates));
+                print(&format!("{clear}{summary}\n{table}\n"))?;
             }
-            before = look;
-            looks += 1;
+            previous = sample;
+            updates += 1;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -71,7 +68,7 @@ struct StatusSample {
 }
 
 impl StatusSample {
-    fn now(client: &Client) -> Result<Self, CliError> {
+    fn take(client: &Client) -> Result<Self, ClientError> {
         let status = client.fetch(route::STATUS)?;
         let at = Instant::now();
         Ok(Self { at, status })
@@ -79,29 +76,33 @@ impl StatusSample {
 
     /// Returns the rate of finished calls per second of each tool. The counters of a restarted
     /// sidecar start at zero.
-    fn calls_per_second_since(&self, before: &Self) -> Vec<f64> {
-        let old = before.status.tools.iter();
-        let old: HashMap<_, _> = old.map(|tool| (&tool.name, tool.calls)).collect();
-        let is_same = before.status.pid == self.status.pid;
-        let seconds = (self.at - before.at).as_secs_f64();
-        let tools = self.status.tools.iter();
-        let rates = tools.map(|tool| {
-            let before = old.get(&tool.name).copied().filter(|_| is_same);
-            let calls = tool.calls.saturating_sub(before.unwrap_or_default());
+    fn calls_per_second_since(&self, previous: &Self) -> Vec<f64> {
+        let is_same_process = previous.status.pid == self.status.pid;
+        let previous_calls: HashMap<_, _> = previous
+            .status
+            .tools
+            .iter()
+            .filter(|_| is_same_process)
+            .map(|tool| (&tool.name, tool.calls))
+            .collect();
+        let seconds = (self.at - previous.at).as_secs_f64();
+        let rates = self.status.tools.iter().map(|tool| {
+            let old_calls = previous_calls.get(&tool.name).copied();
+            let new_calls = tool.calls.saturating_sub(old_calls.unwrap_or_default());
             #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-            let calls = calls as f64;
+            let calls = new_calls as f64;
             calls / seconds
         });
         rates.collect()
     }
 
     fn to_json(&self, rates: &[f64]) -> String {
-        let mut look = json!(self.status);
-        let tools = look["tools"].as_array_mut().into_iter().flatten();
+        let mut status = json!(self.status);
+        let tools = status["tools"].as_array_mut().into_iter().flatten();
         for (tool, rate) in tools.zip(rates) {
             tool["calls_per_second"] = json!((rate * 1000.0).round() / 1000.0);
         }
-        look.to_string()
+        status.to_string()
     }
 }
 

@@ -4,23 +4,26 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// The JSON types that a schema allows.
+/// The JSON types and their descriptions, in the order of error messages.
+const TYPES: [(&str, &str); 7] = [
+    ("integer", "an integer"),
+    ("number", "a number"),
+    ("boolean", "true or false"),
+    ("array", "a JSON array"),
+    ("object", "a JSON object"),
+    ("string", "a string"),
+    ("null", "null"),
+];
+
+/// The JSON types that a schema allows: a flag for each of [`TYPES`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SchemaTypes {
-    null: bool,
-    boolean: bool,
-    integer: bool,
-    number: bool,
-    string: bool,
-    array: bool,
-    object: bool,
-}
+pub(crate) struct SchemaTypes([bool; TYPES.len()]);
 
 /// Maximum depth of references and alternatives.
 const MAX_DEPTH: usize = 8;
 
 /// Maximum number of subschemas: a recursive schema could have any number.
-const MAX_INSPECTED: usize = 1000;
+const MAX_SUBSCHEMAS: usize = 1000;
 
 /// Converts `text` to a value of `schema`, which is a part of `root`. If the schema names no type,
 /// valid JSON is parsed, and other text becomes a string.
@@ -28,29 +31,37 @@ const MAX_INSPECTED: usize = 1000;
 /// # Errors
 /// The types that the schema allows.
 pub(super) fn value(text: &str, schema: &Value, root: &Value) -> Result<Value, SchemaTypes> {
-    let kinds = SchemaTypes::of(schema, root);
+    let types = SchemaTypes::from_schema(schema, root);
     let json = serde_json::from_str::<Value>(text);
-    if kinds == SchemaTypes::default() {
+    if types == SchemaTypes::default() {
         return Ok(json.unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     match json {
         // Text in quotation marks stays as written, including the quotation marks.
-        Ok(json) if !json.is_string() && kinds.allow(&json) => Ok(json),
-        _ if kinds.string => Ok(Value::String(text.to_owned())),
-        _ => Err(kinds),
+        Ok(json) if !json.is_string() && types.allow_value(&json) => Ok(json),
+        _ if types.allow("string") => Ok(Value::String(text.to_owned())),
+        _ => Err(types),
     }
+}
+
+/// Returns a string without quotation marks, and any other value as JSON.
+pub(super) fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 impl SchemaTypes {
     /// Returns the types of a schema, including those of its alternatives and references.
-    pub(super) fn of(schema: &Value, root: &Value) -> Self {
-        let mut kinds = Self::default();
-        kinds.collect(schema, root, MAX_DEPTH, &mut { MAX_INSPECTED });
-        kinds
+    pub(super) fn from_schema(schema: &Value, root: &Value) -> Self {
+        let mut types = Self::default();
+        types.collect(schema, root, MAX_DEPTH, &mut { MAX_SUBSCHEMAS });
+        types
     }
 
-    pub(super) fn allows_array(self) -> bool {
-        self.array
+    pub(super) fn allow(self, name: &str) -> bool {
+        let mut types = TYPES.iter().zip(self.0);
+        types.any(|((known, _), is_allowed)| is_allowed && *known == name)
     }
 
     fn collect(&mut self, schema: &Value, root: &Value, depth: usize, left: &mut usize) {
@@ -71,68 +82,46 @@ impl SchemaTypes {
                 self.collect(member, root, deeper, left);
             }
         }
-        let pointer = schema["$ref"]
+        let target = schema["$ref"]
             .as_str()
-            .and_then(|target| target.strip_prefix('#'));
-        if let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) {
+            .and_then(|reference| reference.strip_prefix('#'))
+            .and_then(|pointer| root.pointer(pointer));
+        if let Some(target) = target {
             self.collect(target, root, deeper, left);
         }
         if schema.get("type").is_none() {
             let values = schema["enum"].as_array().into_iter().flatten();
             for value in values.chain(schema.get("const")) {
-                self.add(name_of(value));
+                self.add(type_name(value));
             }
         }
     }
 
     fn add(&mut self, name: &str) {
-        match name {
-            "null" => self.null = true,
-            "boolean" => self.boolean = true,
-            "integer" => self.integer = true,
-            "number" => self.number = true,
-            "string" => self.string = true,
-            "array" => self.array = true,
-            "object" => self.object = true,
-            _ => {}
+        if let Some(index) = TYPES.iter().position(|(known, _)| *known == name) {
+            self.0[index] = true;
         }
     }
 
-    fn allow(self, value: &Value) -> bool {
-        match value {
-            Value::Null => self.null,
-            Value::Bool(_) => self.boolean,
-            Value::Number(number) => {
-                let is_whole = number.as_f64().is_some_and(|number| number.fract() == 0.0);
-                self.number || (self.integer && is_whole)
-            }
-            Value::String(_) => self.string,
-            Value::Array(_) => self.array,
-            Value::Object(_) => self.object,
-        }
+    fn allow_value(self, value: &Value) -> bool {
+        let is_whole = value.as_f64().is_some_and(|number| number.fract() == 0.0);
+        self.allow(type_name(value)) || (is_whole && self.allow("integer"))
     }
 }
 
 impl fmt::Display for SchemaTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (self.integer, "an integer"),
-            (self.number, "a number"),
-            (self.boolean, "true or false"),
-            (self.array, "a JSON array"),
-            (self.object, "a JSON object"),
-            (self.string, "a string"),
-            (self.null, "null"),
-        ];
-        let names = names
+        let names: Vec<_> = TYPES
             .iter()
-            .filter(|(allowed, _)| *allowed)
-            .map(|(_, name)| *name);
-        f.write_str(&names.collect::<Vec<_>>().join(" or "))
+            .zip(self.0)
+            .filter(|(_, is_allowed)| *is_allowed)
+            .map(|((_, description), _)| *description)
+            .collect();
+        f.write_str(&names.join(" or "))
     }
 }
 
-fn name_of(value: &Value) -> &'static str {
+fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -183,11 +172,11 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_rejected() {
-        let refused = |text, schema: Value| value(text, &schema, &schema).unwrap_err().to_string();
-        assert_eq!(refused("x", json!({"type": "integer"})), "an integer");
-        assert_eq!(refused("1.5", json!({"type": "integer"})), "an integer");
+        let rejected = |text, schema: Value| value(text, &schema, &schema).unwrap_err().to_string();
+        assert_eq!(rejected("x", json!({"type": "integer"})), "an integer");
+        assert_eq!(rejected("1.5", json!({"type": "integer"})), "an integer");
         assert_eq!(
-            refused("1", json!({"type": ["boolean", "null"]})),
+            rejected("1", json!({"type": ["boolean", "null"]})),
             "true or false or null"
         );
     }
@@ -197,12 +186,12 @@ mod tests {
         let root =
             json!({"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}});
         assert_eq!(
-            SchemaTypes::of(&json!({"$ref": "#/$defs/a"}), &root),
+            SchemaTypes::from_schema(&json!({"$ref": "#/$defs/a"}), &root),
             SchemaTypes::default()
         );
         let wide = json!({"$defs": {"a": {"anyOf": vec![json!({"$ref": "#/$defs/a"}); 100]}}});
         assert_eq!(
-            SchemaTypes::of(&json!({"$ref": "#/$defs/a"}), &wide),
+            SchemaTypes::from_schema(&json!({"$ref": "#/$defs/a"}), &wide),
             SchemaTypes::default()
         );
     }

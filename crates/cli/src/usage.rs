@@ -7,7 +7,7 @@ use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;
 use serde_json::json;
 
-use super::{print, print_diagnostic};
+use super::output::{print, print_diagnostic};
 
 /// Prints an error in the command line, or the requested help or version. With `pillion mcp --json`
 /// the error is printed as JSON.
@@ -26,15 +26,15 @@ pub(super) fn explain(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
 /// Returns whether the arguments, which start with the program's name, are those of a
 /// `pillion mcp ... --json` command.
 fn requests_json(arguments: &[OsString]) -> bool {
-    let mut options = arguments.iter().skip(1).take_while(|word| *word != "--");
-    options.next().is_some_and(|command| command == "mcp") && options.any(|word| word == "--json")
+    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--");
+    words.next().is_some_and(|command| command == "mcp") && words.any(|word| word == "--json")
 }
 
 /// Returns the error message on one line, without usage and hints.
 fn reason(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let lines: Vec<_> = first.lines().map(str::trim).collect();
+    let rendered = error.render().to_string();
+    let text = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    let message = text.split("\n\n").next().unwrap_or_default();
+    let lines: Vec<_> = message.lines().map(str::trim).collect();
     lines.join(" ")
 }

@@ -1,41 +1,29 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{WorkerEntry, route};
 
-use super::table::table;
-use super::{CliError, SocketOption, decode, print, print_json};
+use super::dispatch::{CommandResult, RunCommand};
+use super::output::JsonOption;
+use super::table::{or_dash, table};
 
-/// `pillion workers`
+/// Lists the workers of a running sidecar: processes that offer their own tools
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pillion workers
-  pillion workers --json | jq '.workers[].tools'")]
-pub(super) struct Workers {
+#[command(after_help = examples![
+    "pillion workers",
+    "pillion workers --json | jq '.workers[].tools'",
+])]
+pub(super) struct WorkersCommand {
     #[command(flatten)]
-    socket: SocketOption,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    output: JsonOption,
 }
 
-impl Workers {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
-        let client = Client::new(self.socket.path());
+impl RunCommand<Client> for WorkersCommand {
+    fn run(self, client: &Client) -> CommandResult {
         let response = client.request(route::LIST_WORKERS, []).send()?;
-        if self.json {
-            print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list = decode(&response)?;
-        let rows: Vec<_> = list.workers.iter().map(row).collect();
-        print(&table(
-            &["ID", "NAME", "PROCESS", "STATUS", "CALLS", "TOOLS"],
-            &rows,
-        ))?;
-        Ok(ExitCode::SUCCESS)
+        self.output.print(&response, |list| {
+            let heads = ["ID", "NAME", "PROCESS", "STATUS", "CALLS", "TOOLS"];
+            table(heads, list.workers.iter().map(row))
+        })
     }
 }
 
@@ -44,9 +32,7 @@ fn row(worker: &WorkerEntry) -> [String; 6] {
     [
         worker.id.to_string(),
         worker.name.clone(),
-        worker
-            .pid
-            .map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
+        or_dash(worker.pid),
         status.to_owned(),
         worker.calls.to_string(),
         worker.tools.join(" "),

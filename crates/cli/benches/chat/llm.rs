@@ -45,22 +45,26 @@ pub(super) fn serve() -> Result<(), BenchError> {
 }
 
 async fn answer(request: Request<Incoming>) -> Response<Body> {
-    let body = request.into_body().collect().await;
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let Ok(body) = serde_json::from_slice::<Value>(&body) else {
-        let mut refused = Response::new(Full::new(Bytes::new()).boxed_unsync());
-        *refused.status_mut() = StatusCode::BAD_REQUEST;
-        return refused;
+    let collected = request.into_body().collect().await;
+    let bytes = collected.map(|body| body.to_bytes()).unwrap_or_default();
+    let Ok(request) = serde_json::from_slice::<Value>(&bytes) else {
+        let mut rejection = Response::new(Full::new(Bytes::new()).boxed_unsync());
+        *rejection.status_mut() = StatusCode::BAD_REQUEST;
+        return rejection;
     };
-    let messages = body["messages"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_of = |role: &'static str| move |message: &&Value| message["role"] == role;
-    let wanted = messages.iter().find(is_of("user"));
-    let wanted = wanted.and_then(|message| message["content"].as_str()?.parse().ok());
-    let called = messages.iter().filter(is_of("tool")).count();
-    if body["stream"] == true {
+    let messages = request["messages"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let has_role = |role: &'static str| move |message: &&Value| message["role"] == role;
+    let requested = messages
+        .iter()
+        .find(has_role("user"))
+        .and_then(|message| message["content"].as_str()?.parse().ok());
+    let called = messages.iter().filter(has_role("tool")).count();
+    if request["stream"] == true {
         return streamed();
     }
-    let (message, finish) = if called < wanted.unwrap_or(0) {
+    let (message, finish) = if called < requested.unwrap_or(0) {
         let function = json!({"name": "calculator", "arguments": "{\"expression\": \"6 * 7\"}"});
         let call =
             json!({"id": format!("call_{called}"), "type": "function", "function": function});
@@ -74,8 +78,8 @@ async fn answer(request: Request<Incoming>) -> Response<Body> {
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
     });
-    let body = Full::new(Bytes::from(body.to_string()));
-    of_type("application/json", body.boxed_unsync())
+    let json = Full::new(Bytes::from(body.to_string()));
+    with_type("application/json", json.boxed_unsync())
 }
 
 /// Returns a streamed answer, whose first piece is sent at once.
@@ -90,20 +94,20 @@ fn streamed() -> Response<Body> {
     };
     let first = chunk(json!({"role": "assistant", "content": WORDS}), Value::Null);
     let last = chunk(json!({}), json!("stop"));
-    let pieces = [first, last, "data: [DONE]\n\n".to_owned()];
-    let pieces = stream::unfold(pieces.into_iter().enumerate(), async |mut pieces| {
-        let (place, piece) = pieces.next()?;
-        if place > 0 {
+    let events = [first, last, "data: [DONE]\n\n".to_owned()];
+    let frames = stream::unfold(events.into_iter().enumerate(), async |mut events| {
+        let (index, event) = events.next()?;
+        if index > 0 {
             tokio::time::sleep(PAUSE).await;
         }
-        Some((Ok(Frame::data(Bytes::from(piece))), pieces))
+        Some((Ok(Frame::data(Bytes::from(event))), events))
     });
-    of_type("text/event-stream", StreamBody::new(pieces).boxed_unsync())
+    with_type("text/event-stream", StreamBody::new(frames).boxed_unsync())
 }
 
-fn of_type(content_type: &'static str, body: Body) -> Response<Body> {
+fn with_type(content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
-    let content_type = HeaderValue::from_static(content_type);
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    let value = HeaderValue::from_static(content_type);
+    response.headers_mut().insert(CONTENT_TYPE, value);
     response
 }

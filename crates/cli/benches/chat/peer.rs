@@ -36,25 +36,23 @@ impl Caller {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(AUTHORIZATION, format!("Bearer {TOKEN}").parse()?);
         let response = self.connection.send_request(request).await?;
-        match response.status().is_success() {
-            true => Ok(response),
-            false => {
-                let body = response.into_body().collect().await?.to_bytes();
-                Err(format!("refused: {}", String::from_utf8_lossy(&body)).into())
-            }
+        if response.status().is_success() {
+            return Ok(response);
         }
+        let body = response.into_body().collect().await?.to_bytes();
+        Err(format!("rejected: {}", String::from_utf8_lossy(&body)).into())
     }
 
     async fn message(&mut self, body: &Value) -> Result<Value, BenchError> {
-        let body = self.send(body).await?.into_body().collect().await?;
-        let mut answer: Value = serde_json::from_slice(&body.to_bytes())?;
-        Ok(answer["choices"][0]["message"].take())
+        let collected = self.send(body).await?.into_body().collect().await?;
+        let mut response: Value = serde_json::from_slice(&collected.to_bytes())?;
+        Ok(response["choices"][0]["message"].take())
     }
 
     /// Runs a chat through the sidecar.
     pub(super) async fn chat(&mut self, calls: usize) -> Result<(), BenchError> {
         let body = json!({"model": "bench", "messages": [user(calls)]});
-        in_words(&self.message(&body).await?)
+        check_words(&self.message(&body).await?)
     }
 
     /// Sends the same requests to the model directly, one after the other with the same results:
@@ -69,20 +67,20 @@ impl Caller {
             messages.push(json!({"role": "tool", "tool_call_id": id, "content": "42"}));
         }
         let body = json!({"model": "bench", "messages": messages, "tools": []});
-        in_words(&self.message(&body).await?)
+        check_words(&self.message(&body).await?)
     }
 
     /// Requests a stream, and returns the microseconds until its first words. Then reads the rest.
     pub(super) async fn first_words(&mut self) -> Result<f64, BenchError> {
-        let body = json!({"model": "bench", "messages": [user(0)], "stream": true});
+        let request = json!({"model": "bench", "messages": [user(0)], "stream": true});
         let start = std::time::Instant::now();
-        let mut body = self.send(&body).await?.into_body();
-        let mut heard = Vec::new();
+        let mut body = self.send(&request).await?.into_body();
+        let mut received = Vec::new();
         let mut first = None;
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame?.into_data() {
-                heard.extend_from_slice(&data);
-                let has_words = || String::from_utf8_lossy(&heard).contains(WORDS);
+                received.extend_from_slice(&data);
+                let has_words = || String::from_utf8_lossy(&received).contains(WORDS);
                 if first.is_none() && has_words() {
                     first = Some(start.elapsed().as_secs_f64() * 1e6);
                 }
@@ -96,9 +94,9 @@ fn user(calls: usize) -> Value {
     json!({"role": "user", "content": calls.to_string()})
 }
 
-fn in_words(message: &Value) -> Result<(), BenchError> {
-    match message["content"] == WORDS {
-        true => Ok(()),
-        false => Err(format!("another answer: {message}").into()),
+fn check_words(message: &Value) -> Result<(), BenchError> {
+    if message["content"] != WORDS {
+        return Err(format!("another answer: {message}").into());
     }
+    Ok(())
 }

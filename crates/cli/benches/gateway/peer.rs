@@ -110,10 +110,13 @@ impl Caller {
         });
         let call = std::mem::replace(&mut self.body, initialize.to_string().into());
         let response = self.send().await?;
-        let session = response.headers().get("mcp-session-id").cloned();
-        let session = session.ok_or("the server opens no session")?;
+        let session_id = response
+            .headers()
+            .get("mcp-session-id")
+            .cloned()
+            .ok_or("the server opens no session")?;
         response.into_body().collect().await?;
-        self.headers.insert("mcp-session-id", session);
+        self.headers.insert("mcp-session-id", session_id);
         let version = HeaderValue::from_static(VERSION);
         self.headers.insert("mcp-protocol-version", version);
         let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});

@@ -84,8 +84,8 @@ async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
     let Ok(body) = request.into_body().collect().await else {
         return empty(StatusCode::BAD_REQUEST);
     };
-    let body = body.to_bytes();
-    let Ok(message) = serde_json::from_slice::<Message<'_>>(&body) else {
+    let bytes = body.to_bytes();
+    let Ok(message) = serde_json::from_slice::<Message<'_>>(&bytes) else {
         return empty(StatusCode::BAD_REQUEST);
     };
     let Some(id) = message.id else {
@@ -107,13 +107,13 @@ async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
             },
         }]}),
         "tools/call" => {
-            let said = message.params.arguments.message.unwrap_or_default();
-            json!({"content": [{"type": "text", "text": format!("Echo: {said}")}]})
+            let text = message.params.arguments.message.unwrap_or_default();
+            json!({"content": [{"type": "text", "text": format!("Echo: {text}")}]})
         }
         _ => json!({}),
     };
-    let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
-    let mut response = Response::new(Full::new(answer.to_string().into()));
+    let json = json!({"jsonrpc": "2.0", "id": id, "result": result});
+    let mut response = Response::new(Full::new(json.to_string().into()));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if message.method == "initialize" {

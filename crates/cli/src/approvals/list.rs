@@ -1,18 +1,23 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ApprovalEntry, route};
 
-use super::super::table::{table, user};
-use super::CliError;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::JsonOption;
+use crate::sidecar::query;
+use crate::table::{table, truncate, user};
 
 /// Maximum length of the arguments in a table row, in characters.
-const MAX_SHOWN: usize = 60;
+const MAX_ARGUMENTS_CHARS: usize = 60;
 
-/// `pillion approvals list`
+/// Lists the calls that wait for approval, the newest first
 #[derive(Debug, Args)]
-pub(super) struct List {
+#[command(after_help = examples![
+    "pillion approvals list",
+    "pillion approvals list --status denied --tool cancel_order",
+    "pillion approvals list --json | jq -r '.approvals[].id'",
+])]
+pub(crate) struct ListApprovals {
     /// Only approvals with this status
     #[arg(long, default_value = "pending", value_parser = ["pending", "approved", "denied", "expired", "all"])]
     status: String,
@@ -28,44 +33,33 @@ pub(super) struct List {
     /// Only approvals after this one in the list: the value of `next` in the output of `--json`
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl List {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let status = (self.status != "all").then_some(self.status);
-        let filters = [
-            ("status", status),
+impl RunCommand<Client> for ListApprovals {
+    fn run(self, client: &Client) -> CommandResult {
+        let filters = query([
+            ("status", (self.status != "all").then_some(self.status)),
             ("tool", self.tool),
             ("user", self.user),
             ("limit", Some(self.limit.to_string())),
             ("after", self.after),
-        ];
-        let filters = filters.into_iter();
-        let query: Vec<_> = filters
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
+        ]);
         let request = client.request(route::LIST_APPROVALS, []);
-        let response = request.query(query).send()?;
-        if self.json {
-            super::print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list = super::decode(&response)?;
-        let rows: Vec<_> = list.approvals.iter().map(row).collect();
-        let heads = [
-            "CREATED",
-            "STATUS",
-            "TOOL",
-            "USER",
-            "PRINCIPAL",
-            "ID",
-            "ARGUMENTS",
-        ];
-        super::print(&table(&heads, &rows))?;
-        Ok(ExitCode::SUCCESS)
+        let response = request.query(filters).send()?;
+        self.output.print(&response, |list| {
+            let heads = [
+                "CREATED",
+                "STATUS",
+                "TOOL",
+                "USER",
+                "PRINCIPAL",
+                "ID",
+                "ARGUMENTS",
+            ];
+            table(heads, list.approvals.iter().map(row))
+        })
     }
 }
 
@@ -74,10 +68,6 @@ fn row(approval: &ApprovalEntry) -> [String; 7] {
         Some(arguments) => arguments.get(),
         None => "(long)",
     };
-    let mut shown: String = arguments.chars().take(MAX_SHOWN).collect();
-    if shown.len() < arguments.len() {
-        shown.push_str("...");
-    }
     [
         approval.created_at.clone(),
         approval.status.clone(),
@@ -85,6 +75,6 @@ fn row(approval: &ApprovalEntry) -> [String; 7] {
         user(approval.user.as_deref(), approval.user_is_verified),
         approval.principal.clone().unwrap_or_default(),
         approval.id.clone(),
-        shown,
+        truncate(arguments, MAX_ARGUMENTS_CHARS, "..."),
     ]
 }

@@ -1,14 +1,15 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::route;
 
-use super::CliError;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::{print_body, print_pretty};
+use crate::sidecar::decode;
 
-/// `pillion approvals show`
+/// Shows a call and its decision
 #[derive(Debug, Args)]
-pub(super) struct Show {
+#[command(after_help = examples!["pillion approvals show 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b"])]
+pub(crate) struct ShowApproval {
     /// The approval's ID, or its first 8 or more characters if the approval is pending
     id: String,
     /// Prints the sidecar's response as one line of JSON
@@ -16,20 +17,16 @@ pub(super) struct Show {
     json: bool,
 }
 
-impl Show {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+impl RunCommand<Client> for ShowApproval {
+    fn run(self, client: &Client) -> CommandResult {
         let id = super::full_id(client, self.id)?;
-        let found = client.request(route::SHOW_APPROVAL, [&id]).send();
-        let response = found.map_err(|error| super::unknown_id(error, &id))?;
+        let response = client
+            .request(route::SHOW_APPROVAL, [&id])
+            .send()
+            .map_err(|error| super::unknown_id(error, &id))?;
         if self.json {
-            super::print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
+            return print_body(&response);
         }
-        let answer = super::decode(&response)?;
-        // A raw value would be printed on one line.
-        let approval = serde_json::to_value(&answer.approval).map_err(CliError::Answer)?;
-        let text = serde_json::to_string_pretty(&approval).map_err(CliError::Answer)?;
-        super::print_json(&text)?;
-        Ok(ExitCode::SUCCESS)
+        print_pretty(&decode(&response)?.approval)
     }
 }

@@ -1,16 +1,16 @@
-use std::process::ExitCode;
-
 use clap::Args;
-use pillion_client::Client;
 use pillion_mcp_client::TokenStore;
 
-use super::super::mcp::login::log_in;
+use super::AuthContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::mcp::login::log_in;
+use crate::output::print_result;
 use pillion_gateway::credentials::UserCredential;
 
-use super::{Account, CliError, Operator, print, reconnect_server, refresh_credentials};
-
-/// `pillion auth login`
+/// Authorizes the sidecar with a server, in your browser
 #[derive(Debug, Args)]
+#[command(after_help = examples!["pillion auth login notion --config /etc/pillion/pillion.toml"])]
 pub(super) struct Login {
     /// The server's name
     server: String,
@@ -22,28 +22,29 @@ pub(super) struct Login {
     port: Option<u16>,
 }
 
-impl Login {
-    pub(super) fn apply(self, operator: &Operator, client: &Client) -> Result<ExitCode, CliError> {
-        let mut account = Account::of(operator, &self.server, self.user.as_deref())?;
-        let tokens = account.tokens.clone();
-        account.server.authorization.token_store = Some(tokens as _);
-        let logged_in = operator.run(log_in(account.server, self.port));
-        logged_in.map_err(CliError::Mcp)?;
-        let tokens = operator.run(account.tokens.load(&account.key));
-        let tokens = tokens.map_err(|error| CliError::Usage(error.to_string()))?;
-        match (&account.of_user, &tokens) {
-            (Some(it), Some(_)) => {
-                let credential = UserCredential::authorized(it.address.clone());
-                operator.run(it.credentials.put(&it.server, &it.user, &credential))?;
-                refresh_credentials(client)?;
+impl RunCommand<AuthContext> for Login {
+    fn run(self, context: &AuthContext) -> CommandResult {
+        let operator = &context.operator;
+        let mut account = context.account(&self.server, self.user.as_deref())?;
+        account.server.authorization.token_store = Some(account.tokens.clone() as _);
+        operator.run(log_in(account.server, self.port))?;
+        let tokens = operator
+            .run(account.tokens.load(&account.key))
+            .map_err(|error| CliError::Usage(error.to_string()))?;
+        match (&account.user, &tokens) {
+            (Some(user), Some(_)) => {
+                let credential = UserCredential::authorized(user.origin.clone());
+                let credentials = &user.credentials;
+                operator.run(credentials.put(&user.server_id, &user.name, &credential))?;
+                context.refresh_credentials()?;
             }
             (Some(_), None) => {}
-            (None, _) => reconnect_server(client, &self.server)?,
+            (None, _) => context.reconnect_server(&self.server)?,
         }
-        print(&match tokens {
-            Some(_) => format!("{}: authorized; the sidecar has the tokens", self.server),
-            None => format!("{}: the server requires no authorization", self.server),
-        })?;
-        Ok(ExitCode::SUCCESS)
+        let outcome = match tokens {
+            Some(_) => "authorized; the sidecar has the tokens",
+            None => "the server requires no authorization",
+        };
+        print_result(&format!("{}: {outcome}", self.server))
     }
 }

@@ -1,15 +1,15 @@
-use std::process::ExitCode;
-
 use clap::Args;
-use pillion_client::Client;
 use pillion_mcp_client::TokenStore;
 
+use super::AuthContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::output::print_result;
 use pillion_gateway::credentials::CredentialError;
 
-use super::{Account, CliError, Operator, print, reconnect_server, refresh_credentials};
-
-/// `pillion auth logout`
+/// Deletes the authorization with a server
 #[derive(Debug, Args)]
+#[command(after_help = examples!["pillion auth logout notion --config /etc/pillion/pillion.toml"])]
 pub(super) struct Logout {
     /// The server's name
     server: String,
@@ -18,27 +18,28 @@ pub(super) struct Logout {
     user: Option<String>,
 }
 
-impl Logout {
-    pub(super) fn apply(self, operator: &Operator, client: &Client) -> Result<ExitCode, CliError> {
-        let account = Account::of(operator, &self.server, self.user.as_deref())?;
-        let clear = || {
-            let cleared = operator.run(account.tokens.clear(&account.key));
-            cleared.map_err(|error| CliError::Usage(error.to_string()))
+impl RunCommand<AuthContext> for Logout {
+    fn run(self, context: &AuthContext) -> CommandResult {
+        let operator = &context.operator;
+        let account = context.account(&self.server, self.user.as_deref())?;
+        let delete_tokens = || {
+            operator
+                .run(account.tokens.clear(&account.key))
+                .map_err(|error| CliError::Usage(error.to_string()))
         };
-        clear()?;
-        match &account.of_user {
-            Some(it) => {
-                match operator.run(it.credentials.remove(&it.server, &it.user)) {
+        delete_tokens()?;
+        match &account.user {
+            Some(user) => {
+                match operator.run(user.credentials.remove(&user.server_id, &user.name)) {
                     Ok(()) | Err(CredentialError::NoUserCredential) => {}
                     Err(error) => return Err(error.into()),
                 }
-                refresh_credentials(client)?;
+                context.refresh_credentials()?;
             }
-            None => reconnect_server(client, &self.server)?,
+            None => context.reconnect_server(&self.server)?,
         }
         // Deletes tokens that the sidecar renewed in the meantime.
-        clear()?;
-        print(&format!("{}: authorization removed", self.server))?;
-        Ok(ExitCode::SUCCESS)
+        delete_tokens()?;
+        print_result(&format!("{}: authorization removed", self.server))
     }
 }

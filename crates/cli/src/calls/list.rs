@@ -1,17 +1,21 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolCallEntry, route};
 
-use super::super::table::{table, user};
-use super::{CliError, Filter, tree};
+use super::{CallFilterOptions, tree};
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::JsonOption;
+use crate::table::{table, user};
 
-/// `pillion calls list`
+/// Lists the recorded calls, the newest first
 #[derive(Debug, Args)]
-pub(super) struct List {
+#[command(after_help = examples![
+    "pillion calls list --status error --limit 5",
+    "pillion calls list --tool calculator --from 2026-11-21T18:00:00Z --json",
+])]
+pub(crate) struct ListCalls {
     #[command(flatten)]
-    filter: Filter,
+    filter: CallFilterOptions,
     /// Maximum number of calls
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -21,38 +25,34 @@ pub(super) struct List {
     /// Shows calls below the call that made them
     #[arg(long, conflicts_with = "json")]
     tree: bool,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl List {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let mut query = self.filter.query();
+impl RunCommand<Client> for ListCalls {
+    fn run(self, client: &Client) -> CommandResult {
+        let mut query = self.filter.into_query();
         query.push(("limit", self.limit.to_string()));
         query.extend(self.after.map(|after| ("after", after)));
         let request = client.request(route::LIST_TOOL_CALLS, []);
         let response = request.query(query).send()?;
-        if self.json {
-            super::print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list = super::decode(&response)?;
-        let rows: Vec<_> = match self.tree {
-            true => tree::rows(&list.calls, row),
-            false => list.calls.iter().map(row).collect(),
-        };
-        let heads = [
-            "STARTED",
-            "STATUS",
-            "TOOL",
-            "USER",
-            "PRINCIPAL",
-            "TOOK",
-            "ID",
-        ];
-        super::print(&table(&heads, &rows))?;
-        Ok(ExitCode::SUCCESS)
+        self.output.print(&response, |list| {
+            let rows = if self.tree {
+                tree::rows(&list.calls, row)
+            } else {
+                list.calls.iter().map(row).collect()
+            };
+            let heads = [
+                "STARTED",
+                "STATUS",
+                "TOOL",
+                "USER",
+                "PRINCIPAL",
+                "TOOK",
+                "ID",
+            ];
+            table(heads, rows)
+        })
     }
 }
 

@@ -1,29 +1,26 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::route;
 
-use super::CliError;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::output::print_pretty;
+use crate::sidecar::decode;
 
-/// `pillion calls show`
+/// Shows one call with its arguments and its result, as JSON
 #[derive(Debug, Args)]
-pub(super) struct Show {
+#[command(after_help = examples!["pillion calls show 01a20126-6441-7502-8f83-e6cc45d24570"])]
+pub(crate) struct ShowCall {
     /// The call's ID
     id: String,
 }
 
-impl Show {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let request = client.request(route::SHOW_TOOL_CALL, [&self.id]);
-        let response = request
+impl RunCommand<Client> for ShowCall {
+    fn run(self, client: &Client) -> CommandResult {
+        let response = client
+            .request(route::SHOW_TOOL_CALL, [&self.id])
             .send()
             .map_err(|error| CliError::with_id(error, &self.id, "pillion calls list"))?;
-        let answer = super::decode(&response)?;
-        // A raw value would be printed on one line.
-        let call = serde_json::to_value(&answer.call).map_err(CliError::Answer)?;
-        let text = serde_json::to_string_pretty(&call).map_err(CliError::Answer)?;
-        super::print_json(&text)?;
-        Ok(ExitCode::SUCCESS)
+        print_pretty(&decode(&response)?.call)
     }
 }

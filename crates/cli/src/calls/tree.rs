@@ -12,27 +12,28 @@ pub(super) fn rows(
     calls: &[ToolCallEntry],
     row: impl Fn(&ToolCallEntry) -> [String; 7],
 ) -> Vec<[String; 7]> {
-    let known: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
-    let mut made: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
-    let mut outermost = Vec::new();
+    let listed_ids: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
+    let mut children: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
+    let mut roots = Vec::new();
     for call in calls {
-        match call.parent_id.as_deref().filter(|id| known.contains(id)) {
-            Some(parent) => made.entry(parent).or_default().push(call),
-            None => outermost.push(call),
+        let parent = call.parent_id.as_deref();
+        match parent.filter(|id| listed_ids.contains(id)) {
+            Some(parent) => children.entry(parent).or_default().push(call),
+            None => roots.push(call),
         }
     }
     let mut rows = Vec::with_capacity(calls.len());
-    // A stack: the next call is last.
-    let mut left: Vec<_> = outermost.into_iter().rev().map(|call| (0, call)).collect();
-    while let Some((depth, call)) = left.pop() {
-        let mut row = row(call);
+    // The next call is last.
+    let mut stack: Vec<_> = roots.into_iter().rev().map(|call| (0, call)).collect();
+    while let Some((depth, call)) = stack.pop() {
+        let mut cells = row(call);
         if depth > 0 {
-            row[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), row[TOOL_COLUMN]);
+            cells[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), cells[TOOL_COLUMN]);
         }
-        rows.push(row);
+        rows.push(cells);
         // The list is newest first, so the oldest call is on top of the stack.
-        let below = made.remove(call.id.as_str()).unwrap_or_default();
-        left.extend(below.into_iter().map(|call| (depth + 1, call)));
+        let made_by_call = children.remove(call.id.as_str()).unwrap_or_default();
+        stack.extend(made_by_call.into_iter().map(|child| (depth + 1, child)));
     }
     rows
 }

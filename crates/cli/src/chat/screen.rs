@@ -1,9 +1,10 @@
-use std::io::Write;
+use std::io::{stderr, stdout};
 
 use serde_json::Value;
 
-use super::super::event_stream::StreamedEvent;
-use super::{CliError, print_json, write};
+use crate::event_stream::StreamedEvent;
+use crate::output::{OutputError, eprint, print_json, write};
+use crate::table::truncate;
 use pillion_gateway::pins::{visible, visible_line};
 
 /// Maximum length of a line with a tool's arguments or result, in characters.
@@ -27,16 +28,11 @@ impl Screen {
         }
     }
 
-    /// Shows an event.
-    ///
-    /// # Errors
-    /// [`CliError`]: the event cannot be parsed or written.
-    pub(super) fn show(&mut self, event: &StreamedEvent) -> Result<(), CliError> {
-        let mut data: Value = serde_json::from_str(&event.data).map_err(CliError::Answer)?;
+    pub(super) fn show(&mut self, event: &StreamedEvent) -> Result<(), OutputError> {
         if self.json {
-            data["type"] = Value::from(event.kind.as_str());
-            return print_json(&data.to_string());
+            return print_json(&event.to_json());
         }
+        let data = &event.data;
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         match event.kind.as_str() {
             "chat" => self.has_text = false,
@@ -60,33 +56,22 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes text of the model.
-    fn write_text(&mut self, text: &str) -> Result<(), CliError> {
-        let text = remove_controls(text);
-        self.is_in_line = !text.ends_with('\n') && (self.is_in_line || !text.is_empty());
-        write(&text)
+    fn write_text(&mut self, text: &str) -> Result<(), OutputError> {
+        let safe_text = remove_controls(text);
+        self.is_in_line = !safe_text.ends_with('\n') && (self.is_in_line || !safe_text.is_empty());
+        write(stdout(), safe_text.as_bytes())
     }
 
     /// Writes a question to standard error, with invisible characters escaped.
-    ///
-    /// # Errors
-    /// [`CliError::Output`].
-    pub(super) fn prompt(&mut self, question: &str) -> Result<(), CliError> {
+    pub(super) fn prompt(&mut self, question: &str) -> Result<(), OutputError> {
         self.end_line()?;
-        let mut output = std::io::stderr().lock();
-        let written = output.write_all(visible(question).as_bytes());
-        written
-            .and_then(|()| output.flush())
-            .map_err(CliError::Output)
+        write(stderr(), visible(question).as_bytes())
     }
 
     /// Ends the current line of text, if there is one.
-    ///
-    /// # Errors
-    /// [`CliError::Output`].
-    pub(super) fn end_line(&mut self) -> Result<(), CliError> {
+    pub(super) fn end_line(&mut self) -> Result<(), OutputError> {
         if std::mem::take(&mut self.is_in_line) {
-            return write("\n");
+            return write(stdout(), b"\n");
         }
         Ok(())
     }
@@ -97,12 +82,8 @@ impl Screen {
         if self.json {
             return;
         }
-        let line = visible_line(line);
-        let mut short: String = line.chars().take(MAX_LINE_CHARS).collect();
-        if short.len() < line.len() {
-            short.push('…');
-        }
-        drop(writeln!(std::io::stderr(), "{short}"));
+        let shown = truncate(&visible_line(line), MAX_LINE_CHARS, "…");
+        eprint(&format!("{shown}\n"));
     }
 }
 

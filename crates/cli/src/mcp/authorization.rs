@@ -21,6 +21,8 @@ use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
 use super::prompt_duration::PromptDuration;
+use super::usage_error::McpUsageError;
+use crate::output::eprint;
 
 const REDIRECT_PATH: &str = "/callback";
 
@@ -37,24 +39,23 @@ pub(super) struct BrowserPrompt {
 }
 
 /// Applies `--oauth` and its related options.
-pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
-    let belonging = options.oauth_port.is_some()
+pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpUsageError> {
+    let has_oauth_options = options.oauth_port.is_some()
         || options.client_id.is_some()
         || options.client_secret_env.is_some()
         || options.client_metadata_url.is_some()
         || !options.scopes.is_empty();
     if !options.oauth {
-        return if belonging {
-            Err(McpCommandError::Misplaced {
+        if has_oauth_options {
+            return Err(McpUsageError::Misplaced {
                 options: "--oauth-port, --client-id, --client-secret-env, --client-metadata-url and --scope",
                 owner: "--oauth",
-            })
-        } else {
-            Ok(())
-        };
+            });
+        }
+        return Ok(());
     }
     if server.url().is_none() {
-        return Err(McpCommandError::Misplaced {
+        return Err(McpUsageError::Misplaced {
             options: "--oauth and its options",
             owner: "a server behind a URL; a command takes --env",
         });
@@ -74,7 +75,7 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
         oauth.client_secret = Some(credential::from_variable(variable)?);
     }
     if oauth.client_secret.is_some() && oauth.client_id.is_none() {
-        return Err(McpCommandError::Misplaced {
+        return Err(McpUsageError::Misplaced {
             options: "--client-secret-env",
             owner: "--client-id",
         });
@@ -83,9 +84,12 @@ pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), 
         oauth.client_metadata_url = Some(url.clone());
     }
     if !options.scopes.is_empty() {
-        let scopes = options.scopes.iter();
-        let scopes = scopes.flat_map(|scopes| scopes.split_whitespace());
-        oauth.scopes = scopes.map(str::to_owned).collect();
+        oauth.scopes = options
+            .scopes
+            .iter()
+            .flat_map(|scopes| scopes.split_whitespace())
+            .map(str::to_owned)
+            .collect();
     }
     server.authentication = Authentication::OAuth(oauth);
     Ok(())
@@ -99,17 +103,21 @@ impl BrowserPrompt {
         port: Option<u16>,
         progress: Arc<ProgressDisplay>,
     ) -> Result<Self, McpCommandError> {
-        let configured = oauth.redirect_uri.as_deref().filter(|_| port.is_none());
-        let configured = configured.and_then(|uri| Some((uri, local_redirect(uri)?)));
-        let port = configured
-            .as_ref()
-            .map_or(port.unwrap_or(0), |(_, (port, _))| *port);
-        let failed = |source| McpCommandError::Listen { port, source };
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let configured = match (port, &oauth.redirect_uri) {
+            (None, Some(uri)) => local_redirect(uri).map(|(port, path)| (uri, port, path)),
+            _ => None,
+        };
+        let port = match &configured {
+            Some((_, port, _)) => *port,
+            None => port.unwrap_or_default(),
+        };
+        let listen_error = |source| McpCommandError::Listen { port, source };
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            .await
+            .map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
         let (redirect_uri, path) = match configured {
-            Some((uri, (_, path))) => (uri.to_owned(), path),
+            Some((uri, _, path)) => (uri.clone(), path),
             None => (
                 format!("http://{address}{REDIRECT_PATH}"),
                 REDIRECT_PATH.to_owned(),
@@ -134,10 +142,11 @@ impl BrowserPrompt {
         &self,
         request: AuthorizationRequest,
     ) -> Result<AuthorizationResponse, PromptError> {
-        let _asking = self.time.begin();
+        let _timer = self.time.begin();
         self.progress.finish();
-        eprint_text(&question(&request));
-        let state = state(&request.url);
+        // A closed standard error is ignored: the page may already be open.
+        eprint(&question(&request));
+        let state = request_state(&request.url);
         let past_states = {
             let mut states = self.states.lock();
             let past = states.clone();
@@ -149,9 +158,9 @@ impl BrowserPrompt {
             state: &state,
             past_states: &past_states,
         };
-        let target = redirect::wait(&self.listener, &expected).await;
+        let redirect = redirect::wait(&self.listener, &expected).await;
         self.progress.begin();
-        let target = target.map_err(PromptError::Unavailable)?;
+        let target = redirect.map_err(PromptError::Unavailable)?;
         let origin = self.redirect_uri.strip_suffix(&self.path);
         let address = format!("{}{target}", origin.unwrap_or_default());
         Ok(AuthorizationResponse::from_redirect(&address)?)
@@ -193,33 +202,22 @@ fn question(request: &AuthorizationRequest) -> String {
 }
 
 /// Returns the `state` that the response must repeat.
-fn state(request: &Url) -> String {
-    let mut pairs = request.query_pairs();
-    let state = pairs.find_map(|(name, value)| (name == "state").then(|| value.into_owned()));
-    state.unwrap_or_default()
-}
-
-/// Ignores a closed standard error: the page may already be open.
-fn eprint_text(text: &str) {
-    use std::io::Write;
-    let mut output = std::io::stderr().lock();
-    drop(
-        output
-            .write_all(text.as_bytes())
-            .and_then(|()| output.flush()),
-    );
+fn request_state(url: &Url) -> String {
+    url.query_pairs()
+        .find_map(|(name, value)| (name == "state").then(|| value.into_owned()))
+        .unwrap_or_default()
 }
 
 /// Returns port and path of a loopback redirect URI.
 fn local_redirect(redirect_uri: &str) -> Option<(u16, String)> {
     let uri = Url::parse(redirect_uri).ok()?;
-    let is_here = uri.scheme() == "http"
+    let is_loopback = uri.scheme() == "http"
         && matches!(uri.host_str(), Some("127.0.0.1" | "localhost"))
         && uri.query().is_none()
         // The parsed path must equal the written path, because the authorization server compares
         // redirect URIs as strings.
         && redirect_uri.ends_with(uri.path());
-    is_here.then(|| Some((uri.port()?, uri.path().to_owned())))?
+    is_loopback.then(|| Some((uri.port()?, uri.path().to_owned())))?
 }
 
 #[cfg(test)]

@@ -6,26 +6,29 @@ use serde_json::value::RawValue;
 
 use super::content;
 use super::error::{self, McpCommandError};
-use super::offer::{Items, Kind};
+use super::offer::{OfferItems, OfferKind};
 use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
-use crate::arguments::Arguments;
-use crate::{print, print_diagnostic};
+use super::server::ServerConnection;
+use crate::arguments::CommandArguments;
+use crate::output::{print, print_diagnostic};
 
-/// `pillion mcp call`
+/// Calls a tool and prints its result
 #[derive(Debug, Args)]
 #[command(
+    after_help = examples![
+        "pillion mcp call http://127.0.0.1:8000/mcp roll dice=2d6",
+        "pillion mcp call echo message=hello -- npx -y @modelcontextprotocol/server-everything",
+    ],
     override_usage = "pillion mcp call [OPTIONS] URL NAME [KEY=VALUE... | JSON | - | @FILE]\n       pillion mcp call [OPTIONS] NAME [KEY=VALUE... | JSON | - | @FILE] -- COMMAND..."
 )]
-pub(super) struct Call {
+pub(super) struct CallServerTool {
     #[command(flatten)]
     positional: PositionalArguments,
 }
 
-/// The outcome of a call.
-struct Called {
+struct ToolCallOutcome {
     result: Box<RawValue>,
     is_error: bool,
     output_mismatch: Option<String>,
@@ -33,84 +36,74 @@ struct Called {
     available: Vec<String>,
 }
 
-impl Call {
-    pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
+impl CallServerTool {
+    pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let mut resolved = self.positional.resolve(options)?;
-        let name = resolved.next_word().ok_or(McpCommandError::Missing {
-            what: "the name of a tool",
-        })?;
-        let arguments = Arguments::read(resolved.words)?;
-        let server = Server::new(resolved.server, options).await?;
-        let called = server
+        let name = resolved.required_word("the name of a tool")?;
+        let arguments = CommandArguments::read(resolved.words)?;
+        let server = ServerConnection::new(resolved.server, options).await?;
+        let outcome = server
             .run_until_done(Box::pin(call(&server, &name, arguments)))
             .await?;
-        if let Some(mismatch) = &called.output_mismatch {
-            let mismatch = plain::one_line(mismatch);
+        if let Some(mismatch) = &outcome.output_mismatch {
             print_diagnostic(&format!(
-                "the structured content does not match the tool's output schema: {mismatch}"
+                "the structured content does not match the tool's output schema: {}",
+                plain::one_line(mismatch)
             ));
         }
         let text = if options.json {
-            called.result.get().to_owned()
+            outcome.result.get().to_owned()
         } else {
-            let result: Value = server.read(&called.result)?;
-            content::of_tool_result(&result)
+            let result: Value = server.read(&outcome.result)?;
+            content::tool_result_text(&result)
         };
-        if called.is_error && !options.json {
+        if outcome.is_error && !options.json {
             // Many servers respond to an unknown tool with a tool error.
-            let available = error::available(&called.available);
+            let available = error::available(&outcome.available);
             print_diagnostic(&format!("{} (tool_error){available}", text.trim_end()));
         } else if !text.is_empty() {
-            print(&text).map_err(McpCommandError::output)?;
+            print(&text)?;
         }
-        Ok(if called.is_error {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        })
+        Ok(ExitCode::from(u8::from(outcome.is_error)))
     }
 }
 
 async fn call(
-    server: &Server,
+    server: &ServerConnection,
     name: &str,
-    arguments: Arguments,
-) -> Result<Called, McpCommandError> {
+    arguments: CommandArguments,
+) -> Result<ToolCallOutcome, McpCommandError> {
     server.connect().await?;
     // The tool list provides the input and output schemas. A tool can be called even if the server
     // provides no list.
-    let tools = server.fail_if_unauthorized(Kind::Tools.list(server).await)?;
-    let tools = tools.unwrap_or_default();
-    let schema = schema_of(&tools, name);
-    let arguments = arguments.for_schema(&schema)?;
-    let arguments = &arguments;
-    let called = server.with_timeout(|options| async move {
-        server
-            .client
-            .call_tool_with(name, arguments, &options)
-            .await
-    });
-    let called = called
+    let tools = server
+        .fail_if_unauthorized(OfferKind::Tools.list(server).await)?
+        .unwrap_or_default();
+    let typed_arguments = arguments.for_schema(&input_schema(&tools, name))?;
+    let json = &typed_arguments;
+    let outcome = server
+        .with_timeout(
+            |options| async move { server.client.call_tool_with(name, json, &options).await },
+        )
         .await
-        .map_err(|error| error.with_known_names(name, Kind::Tools, &tools))?;
-    let result: Value = server.read(&called.result)?;
-    let names = tools.iter().map(|tool| Kind::Tools.id_of(tool));
-    let mut available: Vec<_> = names.collect();
+        .map_err(|error| error.with_known_names(name, OfferKind::Tools.ids(&tools)))?;
+    let result: Value = server.read(&outcome.result)?;
+    let mut available = OfferKind::Tools.ids(&tools);
     if available.iter().any(|known| known == name) {
         available.clear();
     }
-    Ok(Called {
+    Ok(ToolCallOutcome {
         available,
         is_error: result["isError"] == true,
-        result: called.result,
-        output_mismatch: called.output_mismatch,
+        result: outcome.result,
+        output_mismatch: outcome.output_mismatch,
     })
 }
 
-fn schema_of(tools: &Items, name: &str) -> Value {
-    let tools = tools
+fn input_schema(tools: &OfferItems, name: &str) -> Value {
+    tools
         .iter()
-        .map(|tool| serde_json::from_str::<Value>(tool.get()));
-    let tool = tools.flatten().find(|tool| tool["name"] == name);
-    tool.map_or(Value::Null, |mut tool| tool["inputSchema"].take())
+        .filter_map(|tool| serde_json::from_str::<Value>(tool.get()).ok())
+        .find(|tool| tool["name"] == name)
+        .map_or(Value::Null, |mut tool| tool["inputSchema"].take())
 }

@@ -3,8 +3,8 @@
 use pillion_mcp_client::{Endpoint, ServerConfig, StdioCommand};
 
 use super::credential;
-use super::error::McpCommandError;
 use super::options::Options;
+use super::usage_error::McpUsageError;
 
 /// The environment variables that the program inherits by default: those that programs need to
 /// start, the same as in the official SDKs. Other variables may be secrets.
@@ -18,11 +18,11 @@ pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
 }
 
 /// Applies `--env` and `--cwd`.
-pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
+pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpUsageError> {
     let Endpoint::Command(command) = &mut server.endpoint else {
         return match (options.env.is_empty(), &options.cwd) {
             (true, None) => Ok(()),
-            _ => Err(McpCommandError::Misplaced {
+            _ => Err(McpUsageError::Misplaced {
                 options: "--env and --cwd",
                 owner: "a server that is a command",
             }),

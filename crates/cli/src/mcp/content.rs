@@ -8,23 +8,24 @@ use super::plain;
 
 /// Returns a tool's result as text: its content, then its structured content unless the content
 /// repeats it. A result of an unknown form is shown as JSON.
-pub(super) fn of_tool_result(result: &Value) -> String {
+pub(super) fn tool_result_text(result: &Value) -> String {
     let blocks: Vec<_> = result["content"].as_array().into_iter().flatten().collect();
-    let structured = result
+    let structured_content = result
         .get("structuredContent")
         .filter(|value| !value.is_null());
-    if blocks.is_empty() && structured.is_none() && result.get("content").is_none() {
+    if blocks.is_empty() && structured_content.is_none() && result.get("content").is_none() {
         return pretty(result);
     }
-    let structured = structured.filter(|structured| match wrapped_value(structured) {
+    let structured = structured_content.filter(|structured| match wrapped_value(structured) {
         Some(value) => !blocks.iter().any(|block| contains_value(block, value)),
         None => true,
     });
     let repeats =
         |block: &&Value| structured.is_some_and(|structured| contains_value(block, structured));
-    let parts = blocks.iter().filter(|block| !repeats(block));
-    let parts = parts.map(|block| of_block(block));
-    parts
+    blocks
+        .iter()
+        .filter(|block| !repeats(block))
+        .map(|block| block_text(block))
         .chain(structured.map(pretty))
         .collect::<Vec<_>>()
         .join("\n")
@@ -44,7 +45,7 @@ fn contains_value(block: &Value, value: &Value) -> bool {
 }
 
 /// Returns a content block as text (MCP 2025-11-25, `ContentBlock`).
-pub(super) fn of_block(block: &Value) -> String {
+pub(super) fn block_text(block: &Value) -> String {
     let text = |key: &str| block[key].as_str().unwrap_or_default();
     let kind = text("type");
     match kind {
@@ -63,14 +64,14 @@ pub(super) fn of_block(block: &Value) -> String {
         "resource" => {
             let resource = &block["resource"];
             let uri = plain::one_line(resource["uri"].as_str().unwrap_or_default());
-            format!("[resource {uri}]\n{}", of_resource(resource))
+            format!("[resource {uri}]\n{}", resource_text(resource))
         }
         _ => plain::text(&block.to_string()),
     }
 }
 
 /// Returns the contents of a resource as text (`TextResourceContents`, `BlobResourceContents`).
-pub(super) fn of_resource(contents: &Value) -> String {
+pub(super) fn resource_text(contents: &Value) -> String {
     if let Some(text) = contents["text"].as_str() {
         return plain::text(text);
     }
@@ -89,7 +90,6 @@ pub(super) fn decode_bytes(contents: &Value) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(contents["blob"].as_str()?).ok()
 }
 
-/// Returns indented JSON.
 pub(super) fn pretty(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value);
     plain::text(&text.unwrap_or_default())
@@ -111,16 +111,16 @@ mod tests {
             "content": [{"type": "text", "text": "{\"a\":1}"}],
             "structuredContent": {"a": 1},
         });
-        assert_eq!(of_tool_result(&result), "{\n  \"a\": 1\n}");
+        assert_eq!(tool_result_text(&result), "{\n  \"a\": 1\n}");
         let result = json!({
             "content": [{"type": "text", "text": "one"}],
             "structuredContent": {"a": 1},
         });
-        assert_eq!(of_tool_result(&result), "one\n{\n  \"a\": 1\n}");
+        assert_eq!(tool_result_text(&result), "one\n{\n  \"a\": 1\n}");
         let result = json!({
             "content": [{"type": "text", "text": "3"}], "structuredContent": {"result": 3},
         });
-        assert_eq!(of_tool_result(&result), "3");
+        assert_eq!(tool_result_text(&result), "3");
     }
 
     #[test]
@@ -133,13 +133,13 @@ mod tests {
             {"type": "new", "n": 1},
         ]});
         assert_eq!(
-            of_tool_result(&result),
+            tool_result_text(&result),
             "[image image/png, 3 bytes]\n[resource file:///x x]\n[resource a://b]\nhi\n\
              [resource a://c]\n[x/y, 2 bytes]\n{\"type\":\"new\",\"n\":1}"
         );
-        assert_eq!(of_tool_result(&json!({"content": []})), "");
+        assert_eq!(tool_result_text(&json!({"content": []})), "");
         assert_eq!(
-            of_tool_result(&json!({"total": 15})),
+            tool_result_text(&json!({"total": 15})),
             "{\n  \"total\": 15\n}"
         );
     }

@@ -1,25 +1,25 @@
 //! Headers and credentials of the command line. Options name variables and files for secrets,
 //! because all users of the host can read the arguments of a process.
 
-use std::io::Read;
 use std::path::Path;
 
 use pillion_mcp_client::{Authentication, ServerConfig};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
-use super::error::McpCommandError;
 use super::options::Options;
+use super::usage_error::McpUsageError;
+use crate::input::read_secret;
 
 /// Maximum size of a token read from a file, in bytes.
 const MAX_TOKEN_BYTES: u64 = 64 * 1024;
 
-pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpCommandError> {
-    let has_none = options.headers.is_empty()
+pub(super) fn apply(server: &mut ServerConfig, options: &Options) -> Result<(), McpUsageError> {
+    let has_no_credential = options.headers.is_empty()
         && options.headers_env.is_empty()
         && options.bearer_env.is_none()
         && options.bearer_file.is_none();
-    if server.url().is_none() && !has_none {
-        return Err(McpCommandError::Misplaced {
+    if server.url().is_none() && !has_no_credential {
+        return Err(McpUsageError::Misplaced {
             options: "--header, --header-env, --bearer-env and --bearer-file",
             owner: "a server behind a URL; a command takes --env",
         });
@@ -51,35 +51,34 @@ fn pair<'a>(
     text: &'a str,
     option: &'static str,
     form: &'static str,
-) -> Result<(&'a str, &'a str), McpCommandError> {
+) -> Result<(&'a str, &'a str), McpUsageError> {
     let (name, value) = text
         .split_once(':')
-        .ok_or(McpCommandError::OptionForm { option, form })?;
+        .ok_or(McpUsageError::OptionForm { option, form })?;
     Ok((name.trim(), value.trim()))
 }
 
-pub(crate) fn from_variable(name: &str) -> Result<SecretString, McpCommandError> {
+/// Returns the value of an environment variable, which must not be empty.
+pub(crate) fn from_variable(name: &str) -> Result<SecretString, McpUsageError> {
     match std::env::var(name) {
         Ok(value) if !value.is_empty() => Ok(value.into()),
-        _ => Err(McpCommandError::Variable {
+        _ => Err(McpUsageError::Variable {
             name: name.to_owned(),
         }),
     }
 }
 
 /// Reads a credential from a file and trims white space.
-pub(crate) fn from_file(path: &Path) -> Result<SecretString, McpCommandError> {
-    let mut text = String::new();
-    let read = std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_TOKEN_BYTES).read_to_string(&mut text));
-    read.map_err(|source| McpCommandError::CredentialFile {
-        path: path.to_owned(),
-        source,
-    })?;
-    match text.trim() {
-        "" => Err(McpCommandError::EmptyCredential {
+pub(crate) fn from_file(path: &Path) -> Result<SecretString, McpUsageError> {
+    let token = std::fs::File::open(path)
+        .and_then(|file| read_secret(file, MAX_TOKEN_BYTES))
+        .map_err(|source| McpUsageError::CredentialFile {
             path: path.to_owned(),
-        }),
-        token => Ok(token.to_owned().into()),
+            source,
+        })?;
+    if token.expose_secret().is_empty() {
+        let path = path.to_owned();
+        return Err(McpUsageError::EmptyCredential { path });
     }
+    Ok(token)
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::plain;
-use super::terminal::{Cancelled, Conversation, Terminal};
+use super::terminal::{PromptCancelled, Terminal, UserConversation};
 use field::Field;
 
 /// Maximum number of fields in a form.
@@ -17,8 +17,9 @@ const MAX_FIELDS: usize = 64;
 /// Maximum number of attempts to enter a valid value for a field.
 const MAX_ATTEMPTS: usize = 5;
 
+/// The parameters of `elicitation/create`.
 #[derive(Deserialize)]
-struct Question {
+struct ElicitRequest {
     #[serde(default)]
     message: String,
     #[serde(default)]
@@ -26,62 +27,68 @@ struct Question {
     #[serde(default)]
     url: Option<String>,
     #[serde(rename = "requestedSchema", default)]
-    schema: Schema,
+    schema: FormSchema,
 }
 
 #[derive(Default, Deserialize)]
-struct Schema {
+struct FormSchema {
     #[serde(default)]
     properties: Map<String, Value>,
     #[serde(default)]
     required: Vec<String>,
 }
 
-/// The user's answer.
-enum Answer {
+/// How the user answered.
+enum UserAction {
     Accept(Option<Map<String, Value>>),
     Decline,
 }
 
 /// Asks the user and returns an `ElicitResult`.
-pub(super) async fn answer(terminal: &Terminal, server: &str, question: &RawValue) -> Value {
-    let Ok(question) = serde_json::from_str::<Question>(question.get()) else {
+pub(super) async fn elicit(terminal: &Terminal, server: &str, params: &RawValue) -> Value {
+    let Ok(request) = serde_json::from_str::<ElicitRequest>(params.get()) else {
         return json!({"action": "cancel"});
     };
     let mut user = terminal.start_conversation().await;
-    let message = plain::truncate(&plain::text(&question.message), 4000);
+    let message = plain::truncate(&plain::text(&request.message), 4000);
     user.write(&format!("\n{} asks:\n{message}\n", plain::one_line(server)));
-    let answer = if question.mode.as_deref() == Some("url") {
-        page(&mut user, question.url.as_deref().unwrap_or_default()).await
+    let action = if request.mode.as_deref() == Some("url") {
+        ask_to_open(&mut user, request.url.as_deref().unwrap_or_default()).await
     } else {
-        form(&mut user, &question.schema).await
+        ask_to_fill_in(&mut user, &request.schema).await
     };
-    match answer {
-        Ok(Answer::Accept(Some(content))) => json!({"action": "accept", "content": content}),
-        Ok(Answer::Accept(None)) => json!({"action": "accept"}),
-        Ok(Answer::Decline) => json!({"action": "decline"}),
-        Err(Cancelled) => json!({"action": "cancel"}),
+    match action {
+        Ok(UserAction::Accept(Some(content))) => json!({"action": "accept", "content": content}),
+        Ok(UserAction::Accept(None)) => json!({"action": "accept"}),
+        Ok(UserAction::Decline) => json!({"action": "decline"}),
+        Err(PromptCancelled) => json!({"action": "cancel"}),
     }
 }
 
 /// Asks the user to open a page. This program never opens a URL from a server.
-async fn page(user: &mut Conversation<'_>, url: &str) -> Result<Answer, Cancelled> {
+async fn ask_to_open(
+    user: &mut UserConversation<'_>,
+    url: &str,
+) -> Result<UserAction, PromptCancelled> {
     user.write(&format!(
         "The server asks you to open this page:\n  {}\n",
         plain::one_line(url)
     ));
     let consent = user.answer("Will you open it? [y/N] ").await?;
     Ok(if is_yes(&consent) {
-        Answer::Accept(None)
+        UserAction::Accept(None)
     } else {
-        Answer::Decline
+        UserAction::Decline
     })
 }
 
-async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Cancelled> {
+async fn ask_to_fill_in(
+    user: &mut UserConversation<'_>,
+    schema: &FormSchema,
+) -> Result<UserAction, PromptCancelled> {
     if schema.properties.len() > MAX_FIELDS {
         user.write(&format!("The form has more than {MAX_FIELDS} fields.\n"));
-        return Ok(Answer::Decline);
+        return Ok(UserAction::Decline);
     }
     if !schema.properties.is_empty() {
         user.write(
@@ -92,42 +99,39 @@ async fn form(user: &mut Conversation<'_>, schema: &Schema) -> Result<Answer, Ca
     let mut content = Map::new();
     for (name, property) in &schema.properties {
         let field = Field::new(name, property, schema.required.contains(name));
-        match ask(user, &field).await? {
-            ParsedInput::Value(value) => {
+        match ask_for_value(user, &field).await? {
+            Some(value) => {
                 content.insert(name.clone(), value);
             }
-            ParsedInput::Nothing if field.is_required => return Ok(Answer::Decline),
-            ParsedInput::Nothing => {}
+            None if field.is_required => return Ok(UserAction::Decline),
+            None => {}
         }
     }
     let consent = user.answer("Send the answer? [Y/n] ").await?;
     Ok(if consent.is_empty() || is_yes(&consent) {
-        Answer::Accept(Some(content))
+        UserAction::Accept(Some(content))
     } else {
-        Answer::Decline
+        UserAction::Decline
     })
 }
 
-enum ParsedInput {
-    Value(Value),
-    Nothing,
-}
-
-async fn ask(user: &mut Conversation<'_>, field: &Field<'_>) -> Result<ParsedInput, Cancelled> {
+/// Returns the value of a field; `None` if the user skips the field and it has no default.
+async fn ask_for_value(
+    user: &mut UserConversation<'_>,
+    field: &Field<'_>,
+) -> Result<Option<Value>, PromptCancelled> {
     let prompt = field.prompt();
     for _ in 0..MAX_ATTEMPTS {
         let answer = user.answer(&prompt).await?;
         if answer.is_empty() {
-            return Ok(field
-                .default()
-                .map_or(ParsedInput::Nothing, ParsedInput::Value));
+            return Ok(field.default());
         }
         match field.read(&answer) {
-            Ok(value) => return Ok(ParsedInput::Value(value)),
-            Err(why) => user.write(&format!("  {why}\n")),
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => user.write(&format!("  {error}\n")),
         }
     }
-    Err(Cancelled)
+    Err(PromptCancelled)
 }
 
 fn is_yes(answer: &str) -> bool {

@@ -1,67 +1,22 @@
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use pillion_core::tool::ErrorCode;
-use pillion_core::variable;
-use pillion_mcp_client::{McpError, McpErrorKind, OAuthError, ProbeStep, ServerConfigError};
+use pillion_mcp_client::{McpError, McpErrorKind, OAuthError, ProbeStep};
 use pillion_wire::Failure;
 use serde_json::{Value, json};
 
 use super::interrupt::StopSignal;
-use super::offer::{Items, Kind};
-use super::plain;
-use crate::CliError;
+use super::usage_error::McpUsageError;
+use super::{plain, steps};
 use crate::arguments::ArgumentsError;
-use pillion_config::ConfigError;
+use crate::output::OutputError;
 
 /// Why a command of `pillion mcp` failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum McpCommandError {
-    #[error("no server is given: pass its URL first, or --server NAME, or -- COMMAND at the end")]
-    NoServer,
-    #[error("two servers are given: pass only one of a URL, --server NAME and -- COMMAND")]
-    TwoServers,
-    #[error("'{word}' is not the URL of a server, such as http://127.0.0.1:8000/mcp")]
-    NotAUrl { word: String },
-    #[error(
-        "the configuration has no MCP server '{name}'; its servers: {}",
-        list(known)
-    )]
-    UnknownServer { name: String, known: Vec<String> },
-    #[error("--server needs a configuration file: set it with --config or PILLION_CONFIG")]
-    NoConfiguration,
     #[error(transparent)]
-    Configuration(#[from] ConfigError),
-    #[error(transparent)]
-    Server(#[from] ServerConfigError),
-    #[error("{option} must have the form {form}")]
-    OptionForm {
-        option: &'static str,
-        form: &'static str,
-    },
-    #[error("{options} can only be used with {owner}")]
-    Misplaced {
-        options: &'static str,
-        owner: &'static str,
-    },
-    #[error("{} is not set, or empty", variable::shown(name))]
-    Variable { name: String },
-    #[error("cannot read the credential in {}: {source}", path.display())]
-    CredentialFile {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("the credential in {} is empty", path.display())]
-    EmptyCredential { path: PathBuf },
-    #[error("{what} is missing")]
-    Missing { what: &'static str },
-    #[error("unexpected argument '{word}'")]
-    TooMany { word: String },
-    #[error("cannot list '{word}': expected tools, resources, templates or prompts")]
-    UnknownKind { word: String },
-    #[error(transparent)]
-    Arguments(#[from] ArgumentsError),
+    Usage(#[from] McpUsageError),
     #[error("{server_name}: {source}{}", hint(source, available))]
     Request {
         server_name: String,
@@ -88,67 +43,57 @@ pub(crate) enum McpCommandError {
     Listen { port: u16, source: std::io::Error },
     #[error("cannot listen for signals: {0}")]
     Signals(#[source] std::io::Error),
-    #[error("cannot write to standard output: {0}")]
-    Output(#[source] std::io::Error),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+impl From<ArgumentsError> for McpCommandError {
+    fn from(error: ArgumentsError) -> Self {
+        Self::Usage(error.into())
+    }
 }
 
 impl McpCommandError {
-    /// Converts an error of printing.
-    pub(super) fn output(error: CliError) -> Self {
-        match error {
-            CliError::Output(error) => Self::Output(error),
-            other => Self::Output(std::io::Error::other(other)),
-        }
-    }
-
     /// Returns whether the server responded with an error.
     pub(super) fn is_from_server(&self) -> bool {
         matches!(self, Self::Request { source, .. } if source.rpc_error().is_some())
     }
 
+    /// Adds the connection attempts, because connecting failed.
+    pub(super) fn with_steps(mut self, attempts: Vec<ProbeStep>) -> Self {
+        if let Self::Request { steps, .. } = &mut self {
+            *steps = attempts;
+        }
+        self
+    }
+
     /// Adds the names in the server's list, if the server rejected a name that is not in the list.
-    pub(super) fn with_known_names(mut self, name: &str, kind: Kind, items: &Items) -> Self {
+    pub(super) fn with_known_names(mut self, name: &str, names: Vec<String>) -> Self {
         let is_from_server = self.is_from_server();
         if let Self::Request { available, .. } = &mut self
             && is_from_server
+            && !names.iter().any(|known| known == name)
         {
-            let names: Vec<_> = items.iter().map(|item| kind.id_of(item)).collect();
-            if !names.iter().any(|known| known == name) {
-                *available = names;
-            }
+            *available = names;
         }
         self
     }
 
     pub(super) fn code(&self) -> ErrorCode {
         match self {
+            Self::Usage(error) => error.code(),
             Self::Request { available, .. } if !available.is_empty() => ErrorCode::NotFound,
             Self::Request { source, .. } => pillion_mcp_tools::error_code(source.class()),
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Cancelled,
             Self::Result { .. } | Self::Signals(_) | Self::Output(_) => ErrorCode::InternalError,
             Self::Listen { .. } => ErrorCode::Unavailable,
-            Self::UnknownServer { .. } => ErrorCode::NotFound,
-            Self::NoServer
-            | Self::TwoServers
-            | Self::NotAUrl { .. }
-            | Self::NoConfiguration
-            | Self::Configuration(_)
-            | Self::Server(_)
-            | Self::OptionForm { .. }
-            | Self::Misplaced { .. }
-            | Self::Variable { .. }
-            | Self::CredentialFile { .. }
-            | Self::EmptyCredential { .. }
-            | Self::Missing { .. }
-            | Self::TooMany { .. }
-            | Self::UnknownKind { .. }
-            | Self::Arguments(_) => ErrorCode::InvalidInput,
         }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
+            Self::Usage(_) => ExitCode::from(2),
             Self::Interrupted(signal) => ExitCode::from(signal.exit_code()),
             Self::Request { .. }
             | Self::TimedOut { .. }
@@ -156,22 +101,6 @@ impl McpCommandError {
             | Self::Listen { .. }
             | Self::Signals(_)
             | Self::Output(_) => ExitCode::FAILURE,
-            Self::UnknownServer { .. }
-            | Self::NoServer
-            | Self::TwoServers
-            | Self::NotAUrl { .. }
-            | Self::NoConfiguration
-            | Self::Configuration(_)
-            | Self::Server(_)
-            | Self::OptionForm { .. }
-            | Self::Misplaced { .. }
-            | Self::Variable { .. }
-            | Self::CredentialFile { .. }
-            | Self::EmptyCredential { .. }
-            | Self::Missing { .. }
-            | Self::TooMany { .. }
-            | Self::UnknownKind { .. }
-            | Self::Arguments(_) => ExitCode::from(2),
         }
     }
 
@@ -191,23 +120,23 @@ impl McpCommandError {
             ..
         } = self
         {
-            let mut detail = |key: &str, value: Value| {
+            let mut add = |key: &str, value: Value| {
                 failure.details.insert(key.to_owned(), value);
             };
             if let Some(error) = source.rpc_error() {
-                detail("rpc", json!(error));
+                add("rpc", json!(error));
             }
             if let Some(status) = source.http_status() {
-                detail("http_status", json!(status));
+                add("http_status", json!(status));
             }
             if let Some(after) = source.retry_after() {
-                detail("retry_after", json!(after.as_secs_f64()));
+                add("retry_after", json!(after.as_secs_f64()));
             }
             if !steps.is_empty() {
-                detail("steps", super::probe::steps_as_json(steps));
+                add("steps", steps::as_json(steps));
             }
             if !available.is_empty() {
-                detail("available", json!(available));
+                add("available", json!(available));
             }
         }
         json!(failure).to_string()
@@ -231,28 +160,14 @@ fn hint(error: &McpError, names: &[String]) -> String {
     }
 }
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() {
-        return "none".to_owned();
-    }
-    names.join(", ")
-}
-
 /// Returns the available names, for an error about an unknown name.
 pub(super) fn available(names: &[String]) -> String {
     const MAX_SHOWN_NAMES: usize = 20;
-    let shown: Vec<_> = names
-        .iter()
-        .take(MAX_SHOWN_NAMES)
-        .map(String::as_str)
-        .collect();
-    if shown.is_empty() {
-        return String::new();
+    match names {
+        [] => String::new(),
+        _ if names.len() > MAX_SHOWN_NAMES => {
+            format!("; available: {}, ...", names[..MAX_SHOWN_NAMES].join(", "))
+        }
+        _ => format!("; available: {}", names.join(", ")),
     }
-    let more = if names.len() > MAX_SHOWN_NAMES {
-        ", ..."
-    } else {
-        ""
-    };
-    format!("; available: {}{more}", shown.join(", "))
 }

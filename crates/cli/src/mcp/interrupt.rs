@@ -3,7 +3,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signals that stop a command.
-pub(super) struct StopSignals {
+pub(super) struct InterruptSignals {
     interrupt: Signal,
     terminate: Signal,
 }
@@ -15,7 +15,7 @@ pub(crate) enum StopSignal {
     Terminate,
 }
 
-impl StopSignals {
+impl InterruptSignals {
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,

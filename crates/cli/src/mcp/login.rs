@@ -5,24 +5,24 @@ use pillion_mcp_client::ServerConfig;
 use super::error::McpCommandError;
 use super::log;
 use super::options::Options;
-use super::server::Server;
+use super::server::ServerConnection;
 
 /// Connects to a server and lists its tools. If the server requires an authorization, asks the user
 /// for it and saves the tokens in the token store of `server`.
 pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<(), McpCommandError> {
-    log(false);
+    log::start(false);
     let options = Options {
         oauth: true,
         oauth_port: port,
         ..Options::default()
     };
-    let server = Server::new(server, &options).await?;
+    let server = ServerConnection::new(server, &options).await?;
     let work = async {
         server.connect().await?;
-        let listed = server
+        server
             .repeat_after_authorization(|| server.client.list_tools())
-            .await;
-        listed.map_err(|error| server.request_error(error, Vec::new()))?;
+            .await
+            .map_err(|error| server.request_error(error))?;
         Ok(())
     };
     server.run_until_done(Box::pin(work)).await

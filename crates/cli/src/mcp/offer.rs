@@ -4,11 +4,11 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::plain;
-use super::server::Server;
+use super::server::ServerConnection;
 
 /// A kind of items that a server can list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OfferKind {
     Tools,
     Resources,
     Templates,
@@ -16,9 +16,9 @@ pub(super) enum Kind {
 }
 
 /// The items of a list, each unchanged from the server.
-pub(super) type Items = Vec<Box<RawValue>>;
+pub(super) type OfferItems = Vec<Box<RawValue>>;
 
-impl Kind {
+impl OfferKind {
     pub(super) const ALL: [Self; 4] =
         [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
 
@@ -51,13 +51,13 @@ impl Kind {
             Self::Resources | Self::Templates => "resources",
             Self::Prompts => "prompts",
         };
-        match Hello::of(connection).capabilities {
+        match HandshakeResult::new(connection).capabilities {
             Some(capabilities) => capabilities.get(capability).is_some(),
             None => true,
         }
     }
 
-    pub(super) async fn list(self, server: &Server) -> Result<Items, McpError> {
+    pub(super) async fn list(self, server: &ServerConnection) -> Result<OfferItems, McpError> {
         let client = &server.client;
         let list = || async move {
             match self {
@@ -70,30 +70,36 @@ impl Kind {
         server.repeat_after_authorization(list).await
     }
 
-    /// Returns the item's name, URI or URI template, which identifies it in requests.
-    pub(super) fn id_of(self, item: &RawValue) -> String {
+    /// Returns each item's name, URI or URI template, which identifies the item in requests.
+    pub(super) fn ids(self, items: &OfferItems) -> Vec<String> {
+        items.iter().map(|item| self.id(item)).collect()
+    }
+
+    fn id(self, item: &RawValue) -> String {
         let key = match self {
             Self::Tools | Self::Prompts => "name",
             Self::Resources => "uri",
             Self::Templates => "uriTemplate",
         };
-        let item: Value = serde_json::from_str(item.get()).unwrap_or_default();
-        plain::one_line(item[key].as_str().unwrap_or("?"))
+        let json: Value = serde_json::from_str(item.get()).unwrap_or_default();
+        plain::one_line(json[key].as_str().unwrap_or("?"))
     }
 }
 
 /// The result of `initialize` or `server/discover`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Hello {
+pub(super) struct HandshakeResult {
     pub(super) capabilities: Option<Value>,
     pub(super) instructions: Option<String>,
 }
 
-impl Hello {
-    pub(super) fn of(connection: &ConnectionInfo) -> Self {
-        let hello = connection.server.as_ref();
-        let hello = hello.and_then(|hello| serde_json::from_str(hello.get()).ok());
-        hello.unwrap_or_default()
+impl HandshakeResult {
+    pub(super) fn new(connection: &ConnectionInfo) -> Self {
+        connection
+            .server
+            .as_ref()
+            .and_then(|result| serde_json::from_str(result.get()).ok())
+            .unwrap_or_default()
     }
 }

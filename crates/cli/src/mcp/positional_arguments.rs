@@ -1,8 +1,8 @@
 use clap::Args;
 use pillion_mcp_client::{MessageStyle, ServerConfig};
 
-use super::error::McpCommandError;
 use super::options::Options;
+use super::usage_error::McpUsageError;
 use super::{authorization, command, credential};
 use pillion_config::Config;
 
@@ -28,13 +28,13 @@ pub(super) struct ResolvedArguments {
 impl PositionalArguments {
     /// Removes and returns the first word, if `parse` accepts it.
     pub(super) fn take_first<T>(&mut self, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
-        let found = parse(self.words.first()?)?;
+        let first = parse(self.words.first()?)?;
         self.words.remove(0);
-        Some(found)
+        Some(first)
     }
 
     /// Finds the server: a configured server, a command, or the URL in the first word.
-    pub(super) fn resolve(self, options: &Options) -> Result<ResolvedArguments, McpCommandError> {
+    pub(super) fn resolve(self, options: &Options) -> Result<ResolvedArguments, McpUsageError> {
         self.resolve_before(0, options)
     }
 
@@ -43,7 +43,7 @@ impl PositionalArguments {
     pub(super) fn resolve_before_uri(
         self,
         options: &Options,
-    ) -> Result<ResolvedArguments, McpCommandError> {
+    ) -> Result<ResolvedArguments, McpUsageError> {
         self.resolve_before(1, options)
     }
 
@@ -51,13 +51,13 @@ impl PositionalArguments {
         self,
         uris: usize,
         options: &Options,
-    ) -> Result<ResolvedArguments, McpCommandError> {
+    ) -> Result<ResolvedArguments, McpUsageError> {
         let mut words = self.words;
-        let is_elsewhere = options.server.is_some() || !self.command.is_empty();
+        let has_named_server = options.server.is_some() || !self.command.is_empty();
         let begins_with_url = words.len() > uris && is_url(&words[0]);
         let is_named_twice = options.server.is_some() && !self.command.is_empty();
-        if is_named_twice || (is_elsewhere && begins_with_url) {
-            return Err(McpCommandError::TwoServers);
+        if is_named_twice || (has_named_server && begins_with_url) {
+            return Err(McpUsageError::TwoServers);
         }
         let mut command = self.command.into_iter();
         let mut server = match (&options.server, command.next()) {
@@ -88,10 +88,18 @@ impl ResolvedArguments {
         (!self.words.is_empty()).then(|| self.words.remove(0))
     }
 
-    pub(super) fn reject_extra_words(&self) -> Result<(), McpCommandError> {
+    pub(super) fn required_word(
+        &mut self,
+        argument: &'static str,
+    ) -> Result<String, McpUsageError> {
+        let missing = McpUsageError::Missing { argument };
+        self.next_word().ok_or(missing)
+    }
+
+    pub(super) fn reject_extra_words(&self) -> Result<(), McpUsageError> {
         match self.words.first() {
             None => Ok(()),
-            Some(word) => Err(McpCommandError::TooMany { word: word.clone() }),
+            Some(word) => Err(McpUsageError::TooMany { word: word.clone() }),
         }
     }
 }
@@ -100,25 +108,25 @@ fn is_url(word: &str) -> bool {
     word.contains("://")
 }
 
-fn at_url(words: &mut Vec<String>) -> Result<ServerConfig, McpCommandError> {
+fn at_url(words: &mut Vec<String>) -> Result<ServerConfig, McpUsageError> {
     if words.is_empty() {
-        return Err(McpCommandError::NoServer);
+        return Err(McpUsageError::NoServer);
     }
     let word = words.remove(0);
     if !is_url(&word) {
-        return Err(McpCommandError::NotAUrl { word });
+        return Err(McpUsageError::NotAUrl { word });
     }
     Ok(ServerConfig::new("server", &word)?)
 }
 
-fn configured(name: &str, options: &Options) -> Result<ServerConfig, McpCommandError> {
+fn configured(name: &str, options: &Options) -> Result<ServerConfig, McpUsageError> {
     let file = options.config.as_deref();
     match Config::load_server(file, std::env::vars_os(), name)? {
         Ok(section) => Ok(section.server),
-        Err(known) if known.is_empty() && file.is_none() => Err(McpCommandError::NoConfiguration),
+        Err(known) if known.is_empty() && file.is_none() => Err(McpUsageError::NoConfiguration),
         Err(known) => {
             let name = name.to_owned();
-            Err(McpCommandError::UnknownServer { name, known })
+            Err(McpUsageError::UnknownServer { name, known })
         }
     }
 }

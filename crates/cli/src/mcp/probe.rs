@@ -1,20 +1,21 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use pillion_mcp_client::{ConnectionInfo, McpError, ProbeStep};
+use pillion_mcp_client::{ConnectionInfo, McpError};
 use serde_json::{Value, json};
 
 use super::error::McpCommandError;
-use super::offer::{Hello, Items, Kind};
+use super::offer::{HandshakeResult, OfferItems, OfferKind};
 use super::options::Options;
-use super::plain;
 use super::positional_arguments::PositionalArguments;
-use super::server::Server;
-use crate::print;
+use super::server::ServerConnection;
+use super::{plain, steps};
+use crate::output::print;
 
-/// `pillion mcp probe`
+/// Detects the transport, the protocol revision and the capabilities of a server
 #[derive(Debug, Args)]
 #[command(
+    after_help = examples!["pillion mcp probe http://127.0.0.1:8000/mcp"],
     override_usage = "pillion mcp probe [OPTIONS] URL\n       pillion mcp probe [OPTIONS] -- COMMAND..."
 )]
 pub(super) struct Probe {
@@ -25,45 +26,38 @@ pub(super) struct Probe {
 /// The result of a probe.
 struct ProbeResult {
     connection: ConnectionInfo,
-    offers: Vec<(Kind, Result<Items, McpError>)>,
+    offers: Vec<(OfferKind, Result<OfferItems, McpError>)>,
 }
 
 impl Probe {
-    pub(super) async fn apply(self, options: &Options) -> Result<ExitCode, McpCommandError> {
+    pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         let resolved = self.positional.resolve(options)?;
         resolved.reject_extra_words()?;
-        let server = Server::new(resolved.server, options).await?;
+        let server = ServerConnection::new(resolved.server, options).await?;
         let outcome = server.run_until_done(Box::pin(probe(&server))).await;
-        let found = match outcome {
-            Ok(found) => found,
-            Err(error) => {
-                // The list of attempts is more helpful than the last error alone.
-                let steps = server.client.connection_steps();
-                if !options.json && !steps.is_empty() {
-                    print(&format_steps(&steps)).map_err(McpCommandError::output)?;
-                }
-                return Err(error);
+        if outcome.is_err() && !options.json {
+            // The list of attempts is more helpful than the last error alone.
+            let attempts = server.client.connection_steps();
+            if !attempts.is_empty() {
+                print(&steps::as_text(&attempts))?;
             }
-        };
-        let text = if options.json {
-            found.to_json().to_string()
+        }
+        let result = outcome?;
+        print(&if options.json {
+            result.to_json().to_string()
         } else {
-            found.to_text()
-        };
-        print(&text).map_err(McpCommandError::output)?;
+            result.to_text()
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn probe(server: &Server) -> Result<ProbeResult, McpCommandError> {
-    server.connect().await?;
-    let connection = server.client.connection().await;
-    let connection = connection.map_err(|source| server.request_error(source, Vec::new()))?;
+async fn probe(server: &ServerConnection) -> Result<ProbeResult, McpCommandError> {
+    let connection = server.connection().await?;
     let mut offers = Vec::new();
-    for kind in Kind::ALL {
+    for kind in OfferKind::ALL {
         if kind.is_offered(&connection) {
-            let items = kind.list(server).await;
-            let items = server.fail_if_unauthorized(items)?;
+            let items = server.fail_if_unauthorized(kind.list(server).await)?;
             offers.push((kind, items));
         }
     }
@@ -73,8 +67,8 @@ async fn probe(server: &Server) -> Result<ProbeResult, McpCommandError> {
 impl ProbeResult {
     fn to_text(&self) -> String {
         let connection = &self.connection;
-        let hello = Hello::of(connection);
-        let mut lines = vec![format_steps(&connection.steps), "Speaks".to_owned()];
+        let handshake = HandshakeResult::new(connection);
+        let mut lines = vec![steps::as_text(&connection.steps), "Speaks".to_owned()];
         let mut fact = |name: &str, value: &str| {
             if !value.is_empty() {
                 lines.push(format!("  {name:12}  {value}"));
@@ -90,31 +84,31 @@ impl ProbeResult {
             revision.map_or("none (no handshake)", |version| version.as_str()),
         );
         if let Some((name, version)) = connection.server_name() {
-            fact(
-                "server",
-                plain::one_line(&format!("{name} {version}")).trim_end(),
-            );
+            let server = plain::one_line(&format!("{name} {version}"));
+            fact("server", server.trim_end());
         }
-        let capabilities = hello.capabilities.as_ref().and_then(Value::as_object);
-        let names = capabilities
+        let capabilities = handshake.capabilities.as_ref().and_then(Value::as_object);
+        let names: Vec<_> = capabilities
             .into_iter()
-            .flat_map(|capabilities| capabilities.keys());
-        let names: Vec<_> = names.map(String::as_str).collect();
+            .flat_map(|capabilities| capabilities.keys())
+            .map(String::as_str)
+            .collect();
         fact("capabilities", &plain::one_line(&names.join(", ")));
-        let instructions = hello.instructions.unwrap_or_default();
-        fact(
-            "instructions",
-            &plain::truncate(&plain::one_line(&instructions), 300),
-        );
+        let instructions = plain::one_line(&handshake.instructions.unwrap_or_default());
+        fact("instructions", &plain::truncate(&instructions, 300));
         lines.push("Offers".to_owned());
-        lines.extend(self.offers.iter().map(|(kind, items)| offer(*kind, items)));
+        lines.extend(
+            self.offers
+                .iter()
+                .map(|(kind, items)| offer_line(*kind, items)),
+        );
         lines.join("\n")
     }
 
     fn to_json(&self) -> Value {
         let connection = &self.connection;
         let mut json = json!({
-            "steps": steps_as_json(&connection.steps),
+            "steps": steps::as_json(&connection.steps),
             "transport": transport(connection),
             "protocol_version": connection.protocol_version,
             "server": connection.server,
@@ -122,7 +116,7 @@ impl ProbeResult {
         let mut offers = json!({});
         for (kind, items) in &self.offers {
             offers[kind.key()] = match items {
-                Ok(items) => items.iter().map(|item| kind.id_of(item)).collect(),
+                Ok(items) => json!(kind.ids(items)),
                 Err(error) => {
                     json!({"error": error.to_string(), "error_code": pillion_mcp_tools::error_code(error.class())})
                 }
@@ -133,60 +127,28 @@ impl ProbeResult {
     }
 }
 
-fn format_steps(steps: &[ProbeStep]) -> String {
-    let mut lines = vec!["Tried".to_owned()];
-    lines.extend(steps.iter().map(|step| {
-        let outcome = match &step.outcome {
-            Ok(agreed) => agreed.clone(),
-            Err(error) => format!("failed: {error}"),
-        };
-        plain::truncate(
-            &plain::one_line(&format!("{}: {outcome}", step.attempt)),
-            300,
-        )
-    }));
-    lines.join("\n  ")
-}
-
-pub(super) fn steps_as_json(steps: &[ProbeStep]) -> Value {
-    let step = |step: &ProbeStep| match &step.outcome {
-        Ok(agreed) => json!({"attempt": step.attempt, "outcome": agreed}),
-        Err(error) => json!({"attempt": step.attempt, "error": error}),
-    };
-    steps.iter().map(step).collect()
-}
-
 fn transport(connection: &ConnectionInfo) -> Value {
     json!(connection.transport)
 }
 
 /// Returns the number and the names of the items.
-fn offer(kind: Kind, items: &Result<Items, McpError>) -> String {
+fn offer_line(kind: OfferKind, items: &Result<OfferItems, McpError>) -> String {
     const MAX_SHOWN_NAMES: usize = 50;
+    let name = kind.name();
     match items {
         Ok(items) => {
-            let names = items
-                .iter()
-                .take(MAX_SHOWN_NAMES)
-                .map(|item| kind.id_of(item));
-            let names: Vec<_> = names.collect();
-            let more = items.len().saturating_sub(MAX_SHOWN_NAMES);
-            let more = if more > 0 {
-                format!(" and {more} more")
-            } else {
-                String::new()
+            let mut names = kind.ids(items);
+            names.truncate(MAX_SHOWN_NAMES);
+            let more = match items.len() - names.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
             };
-            let line = format!(
-                "  {:>4} {:9}  {}{more}",
-                items.len(),
-                kind.name(),
-                names.join(", ")
-            );
+            let line = format!("  {:>4} {name:9}  {}{more}", items.len(), names.join(", "));
             line.trim_end().to_owned()
         }
         Err(error) => {
             let error = plain::one_line(&error.to_string());
-            format!("     ? {:9}  {error}", kind.name())
+            format!("     ? {name:9}  {error}")
         }
     }
 }

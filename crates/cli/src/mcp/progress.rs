@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pillion_mcp_client::ProgressNotification;
 
 use super::plain;
-use crate::print_diagnostic;
+use crate::output::print_diagnostic;
 
 /// Resolution of the progress bar: the protocol's progress values are arbitrary numbers.
 const BAR_RESOLUTION: u64 = 1000;
@@ -37,8 +37,7 @@ impl ProgressDisplay {
     }
 
     pub(super) fn show(&self, progress: &ProgressNotification) {
-        let message = progress.message.as_deref().unwrap_or_default();
-        let message = plain::summary(message, 200);
+        let message = plain::summary(progress.message.as_deref().unwrap_or_default(), 200);
         let total = progress.total.filter(|total| *total > 0.0);
         if self.as_lines {
             let done = match total {
@@ -55,7 +54,7 @@ impl ProgressDisplay {
                 bar.set_style(style);
             }
             bar.set_length(BAR_RESOLUTION);
-            bar.set_position(parts(progress.progress / total));
+            bar.set_position(bar_position(progress.progress / total));
         }
         bar.set_message(message);
     }
@@ -74,8 +73,8 @@ impl ProgressDisplay {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "clamped to 0..=1 first, and PARTS is small"
+    reason = "clamped to 0..=1 first, and BAR_RESOLUTION is small"
 )]
-fn parts(share: f64) -> u64 {
+fn bar_position(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * BAR_RESOLUTION as f64) as u64
 }

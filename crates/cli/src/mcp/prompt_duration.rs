@@ -6,10 +6,10 @@ use tokio::time::Instant;
 /// Measures the time that the user takes to answer questions, which does not count against the
 /// server's timeout.
 #[derive(Default)]
-pub(super) struct PromptDuration(Mutex<Spans>);
+pub(super) struct PromptDuration(Mutex<PromptSpans>);
 
 #[derive(Default)]
-struct Spans {
+struct PromptSpans {
     since: Option<Instant>,
     before: Duration,
 }

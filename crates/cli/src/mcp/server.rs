@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_mcp_client::{
-    Authentication, Callbacks, McpClient, McpError, McpErrorKind, Notification, OAuthGrant,
-    ProbeStep, RequestOptions, ServerConfig,
+    Authentication, Callbacks, ConnectionInfo, McpClient, McpError, McpErrorKind, Notification,
+    OAuthGrant, RequestOptions, ServerConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -14,19 +14,20 @@ use tokio::time::Instant;
 use super::authorization::BrowserPrompt;
 use super::elicitation;
 use super::error::McpCommandError;
-use super::interrupt::{StopSignal, StopSignals};
+use super::interrupt::{InterruptSignals, StopSignal};
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
 use super::prompt_duration::PromptDuration;
 use super::terminal::Terminal;
-use crate::print_diagnostic;
+use crate::output::print_diagnostic;
+use crate::typed;
 
 /// The client's timeout for requests whose timeout is tracked here; effectively unlimited.
 const NO_TIMEOUT: Duration = Duration::from_secs(7 * 86_400);
 
 /// The connection to the server that a command uses.
-pub(super) struct Server {
+pub(super) struct ServerConnection {
     pub(super) client: McpClient,
     /// Asks the user the server's questions, if there is a terminal.
     terminal: Option<Arc<Terminal>>,
@@ -35,11 +36,8 @@ pub(super) struct Server {
     progress: Arc<ProgressDisplay>,
 }
 
-impl Server {
+impl ServerConnection {
     /// Creates the client without connecting.
-    ///
-    /// # Errors
-    /// [`McpCommandError::Listen`]
     pub(super) async fn new(
         mut config: ServerConfig,
         options: &Options,
@@ -50,9 +48,9 @@ impl Server {
         let mut callbacks = Callbacks::new();
         if let Some(terminal) = &terminal {
             let (terminal, server) = (Arc::clone(terminal), config.display_url());
-            callbacks = callbacks.on_elicitation(move |question| {
+            callbacks = callbacks.on_elicitation(move |params| {
                 let (terminal, server) = (Arc::clone(&terminal), server.clone());
-                async move { Ok(elicitation::answer(&terminal, &server, &question).await) }
+                async move { Ok(elicitation::elicit(&terminal, &server, &params).await) }
             });
         }
         let browser = match &config.authentication {
@@ -89,19 +87,19 @@ impl Server {
     ) -> Result<T, McpCommandError> {
         /// Time to send the cancellation of an abandoned request.
         const CANCEL_TIMEOUT: Duration = Duration::from_millis(500);
-        let mut signals = StopSignals::listen().map_err(McpCommandError::Signals)?;
+        let mut signals = InterruptSignals::listen().map_err(McpCommandError::Signals)?;
         let outcome = tokio::select! {
             outcome = work => outcome,
-            signal = self.stopped(&mut signals) => Err(McpCommandError::Interrupted(signal)),
+            signal = self.stop_signal(&mut signals) => Err(McpCommandError::Interrupted(signal)),
         };
         self.progress.finish();
-        let gave_up = match &outcome {
+        let is_abandoned = match &outcome {
             Err(McpCommandError::Interrupted(_) | McpCommandError::TimedOut { .. }) => true,
             Err(McpCommandError::Request { source, .. }) => source.is_timeout(),
             _ => false,
         };
         let disconnect = async {
-            if gave_up {
+            if is_abandoned {
                 tokio::time::sleep(CANCEL_TIMEOUT).await;
             }
             self.client.disconnect().await;
@@ -114,14 +112,12 @@ impl Server {
     }
 
     /// Waits for a signal that does not answer a question.
-    async fn stopped(&self, signals: &mut StopSignals) -> StopSignal {
+    async fn stop_signal(&self, signals: &mut InterruptSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
-            let terminal = self
-                .terminal
-                .as_ref()
-                .filter(|_| signal == StopSignal::Interrupt);
-            if !terminal.is_some_and(|terminal| terminal.interrupt()) {
+            let answers_question = signal == StopSignal::Interrupt
+                && (self.terminal.as_ref()).is_some_and(|terminal| terminal.interrupt());
+            if !answers_question {
                 return signal;
             }
         }
@@ -129,13 +125,21 @@ impl Server {
 
     /// Connects to the server, so that connection errors are reported as such.
     pub(super) async fn connect(&self) -> Result<(), McpCommandError> {
-        let connected = self
-            .repeat_after_authorization(|| self.client.connect())
-            .await;
-        connected.map_err(|source| {
-            let steps = self.client.connection_steps();
-            self.request_error(source, steps)
-        })
+        self.repeat_after_authorization(|| self.client.connect())
+            .await
+            .map_err(|source| {
+                let steps = self.client.connection_steps();
+                self.request_error(source).with_steps(steps)
+            })
+    }
+
+    /// Connects to the server, and returns what the server declares.
+    pub(super) async fn connection(&self) -> Result<ConnectionInfo, McpCommandError> {
+        self.connect().await?;
+        self.client
+            .connection()
+            .await
+            .map_err(|source| self.request_error(source))
     }
 
     /// Sends a request and shows its progress.
@@ -144,10 +148,10 @@ impl Server {
         method: &str,
         params: &P,
     ) -> Result<Box<RawValue>, McpCommandError> {
-        let result = self.with_timeout(|options| async move {
+        self.with_timeout(|options| async move {
             self.client.request_with(method, params, &options).await
-        });
-        result.await
+        })
+        .await
     }
 
     /// Runs `send` with progress display and timeout. The time that the user takes to answer
@@ -169,7 +173,7 @@ impl Server {
         self.progress.begin();
         let outcome = tokio::select! {
             outcome = send(options) => {
-                outcome.map_err(|source| self.request_error(source, Vec::new()))
+                outcome.map_err(|source| self.request_error(source))
             }
             () = self.wait_for_timeout(timeout) => Err(McpCommandError::TimedOut {
                 server_name: self.server_name(),
@@ -187,12 +191,12 @@ impl Server {
         if !self.can_prompt_user() {
             return std::future::pending().await;
         }
-        let begun = Instant::now();
-        let before = self.prompt_duration();
+        let started_at = Instant::now();
+        let prompted_before = self.prompt_duration();
         loop {
-            let asking = self.prompt_duration().saturating_sub(before);
-            let left = (timeout + asking).saturating_sub(begun.elapsed());
-            if left.is_zero() && !self.times().any(PromptDuration::is_prompting) {
+            let prompted = self.prompt_duration().saturating_sub(prompted_before);
+            let left = (timeout + prompted).saturating_sub(started_at.elapsed());
+            if left.is_zero() && !self.prompt_durations().any(PromptDuration::is_prompting) {
                 return;
             }
             tokio::time::sleep(left.max(POLL_INTERVAL)).await;
@@ -201,17 +205,16 @@ impl Server {
 
     /// Returns whether the user may be asked something.
     fn can_prompt_user(&self) -> bool {
-        self.times().next().is_some()
+        self.prompt_durations().next().is_some()
     }
 
     fn prompt_duration(&self) -> Duration {
-        self.times().map(PromptDuration::total).sum()
+        self.prompt_durations().map(PromptDuration::total).sum()
     }
 
-    fn times(&self) -> impl Iterator<Item = &PromptDuration> {
-        let terminal = self.terminal.as_ref().map(|terminal| terminal.time());
-        let browser = self.browser.as_ref().map(|browser| browser.time());
-        terminal.into_iter().chain(browser)
+    fn prompt_durations(&self) -> impl Iterator<Item = &PromptDuration> {
+        let terminal = self.terminal.iter().map(|terminal| terminal.time());
+        terminal.chain(self.browser.iter().map(|browser| browser.time()))
     }
 
     /// Runs a read-only attempt, and repeats it at once if it timed out while the user was asked
@@ -227,12 +230,12 @@ impl Server {
             return attempt().await;
         };
         loop {
-            let before = browser.time().total();
+            let prompted_before = browser.time().total();
             let outcome = attempt().await;
-            let ran_out = outcome
+            let is_timeout = outcome
                 .as_ref()
                 .is_err_and(|error| matches!(error.kind(), McpErrorKind::Timeout { .. }));
-            if !ran_out || browser.time().total() == before {
+            if !is_timeout || browser.time().total() == prompted_before {
                 return outcome;
             }
         }
@@ -246,18 +249,17 @@ impl Server {
     ) -> Result<Result<T, McpError>, McpCommandError> {
         match outcome {
             Err(error) if matches!(error.kind(), McpErrorKind::Authorization(_)) => {
-                Err(self.request_error(error, Vec::new()))
+                Err(self.request_error(error))
             }
             outcome => Ok(outcome),
         }
     }
 
-    /// Returns the error of a request, with the connection attempts if connecting failed.
-    pub(super) fn request_error(&self, source: McpError, steps: Vec<ProbeStep>) -> McpCommandError {
+    pub(super) fn request_error(&self, source: McpError) -> McpCommandError {
         McpCommandError::Request {
             server_name: self.server_name(),
             source: Box::new(source),
-            steps,
+            steps: Vec::new(),
             available: Vec::new(),
         }
     }
@@ -286,10 +288,8 @@ fn print_notification(notification: &Notification) {
     let line = match (notification.method.as_str(), params.get("data")) {
         ("notifications/message", Some(data)) => {
             let level = params["level"].as_str().unwrap_or("info");
-            let data = data
-                .as_str()
-                .map_or_else(|| data.to_string(), str::to_owned);
-            format!("log message of the server ({level}): {data}")
+            let text = typed::text(data);
+            format!("log message of the server ({level}): {text}")
         }
         (method, _) => format!("the server sent {method}"),
     };

@@ -1,4 +1,4 @@
-use std::io::{BufRead, Write};
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -6,9 +6,10 @@ use tokio::sync::{Mutex, Notify, mpsc};
 
 use super::progress::ProgressDisplay;
 use super::prompt_duration::{PromptDuration, PromptTimer};
+use crate::output::eprint;
 
 /// Maximum length of an answer, in bytes.
-const MAX_LINE_LEN: u64 = 64 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024;
 
 /// The terminal at which a server's questions are asked.
 pub(super) struct Terminal {
@@ -21,15 +22,15 @@ pub(super) struct Terminal {
 }
 
 /// Exclusive access to the user until dropped.
-pub(super) struct Conversation<'a> {
+pub(super) struct UserConversation<'a> {
     terminal: &'a Terminal,
-    _asking: PromptTimer<'a>,
+    _timer: PromptTimer<'a>,
     lines: tokio::sync::MutexGuard<'a, Option<mpsc::Receiver<String>>>,
 }
 
 /// The user pressed Ctrl-C, or the input ended.
 #[derive(Debug)]
-pub(super) struct Cancelled;
+pub(super) struct PromptCancelled;
 
 impl Terminal {
     pub(super) fn new(progress: Arc<ProgressDisplay>) -> Self {
@@ -42,14 +43,14 @@ impl Terminal {
     }
 
     /// Waits for other conversations to end and starts one.
-    pub(super) async fn start_conversation(&self) -> Conversation<'_> {
+    pub(super) async fn start_conversation(&self) -> UserConversation<'_> {
         let lines = self.conversation.lock().await;
         self.progress.finish();
         // Discards a Ctrl-C that came after the last question was answered.
         let _ = self.interrupted.notified().now_or_never();
-        Conversation {
+        UserConversation {
             terminal: self,
-            _asking: self.time.begin(),
+            _timer: self.time.begin(),
             lines,
         }
     }
@@ -69,38 +70,33 @@ impl Terminal {
     }
 }
 
-impl Conversation<'_> {
+impl UserConversation<'_> {
     /// Writes to standard error. Errors are ignored: a closed terminal is detected when the answer
     /// is read.
     pub(super) fn write(&self, text: &str) {
-        let mut output = std::io::stderr().lock();
-        drop(
-            output
-                .write_all(text.as_bytes())
-                .and_then(|()| output.flush()),
-        );
+        eprint(text);
     }
 
     /// Asks for a line and returns it, trimmed.
     ///
     /// # Errors
-    /// [`Cancelled`] by Ctrl-C or Ctrl-D.
-    pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, Cancelled> {
+    /// [`PromptCancelled`] by Ctrl-C or Ctrl-D.
+    pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, PromptCancelled> {
         self.write(prompt);
         let lines = self.lines.get_or_insert_with(read_lines);
         let line = tokio::select! {
             line = lines.recv() => line,
             () = self.terminal.interrupted.notified() => None,
         };
-        let Some(line) = line else {
+        if line.is_none() {
             self.write("\n");
-            return Err(Cancelled);
-        };
-        Ok(line.trim().to_owned())
+        }
+        line.map(|line| line.trim().to_owned())
+            .ok_or(PromptCancelled)
     }
 }
 
-impl Drop for Conversation<'_> {
+impl Drop for UserConversation<'_> {
     fn drop(&mut self) {
         self.terminal.progress.begin();
     }
@@ -114,7 +110,7 @@ fn read_lines() -> mpsc::Receiver<String> {
         let mut input = std::io::stdin().lock();
         loop {
             let mut line = String::new();
-            let read = std::io::Read::take(&mut input, MAX_LINE_LEN).read_line(&mut line);
+            let read = input.by_ref().take(MAX_LINE_BYTES).read_line(&mut line);
             if !matches!(read, Ok(1..)) || sender.blocking_send(line).is_err() {
                 return;
             }

@@ -1,19 +1,24 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Response;
 use pillion_wire::{ServerEntry, ServerResponse, route};
 use serde_json::{Map, Value, json};
 
-use super::super::{CliError, decode, print, print_json};
-use super::Context;
 use super::server_options::ServerOptions;
 use super::show::summary_line;
+use super::{ServerArgument, ServersContext};
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::output::{print_pretty, print_result};
+use crate::sidecar::decode;
 use pillion_sidecar::servers::{How, ServerError};
 
-/// `pillion servers add`
+/// Adds a server
 #[derive(Debug, Args)]
-pub(super) struct Add {
+#[command(after_help = examples![
+    "pillion servers add weather --url https://mcp.example.com/mcp --bearer-env WEATHER_TOKEN",
+    "pillion servers add notes --config /etc/pillion/pillion.toml --command npx -- -y notes-server",
+])]
+pub(super) struct AddServer {
     /// The server's name, 1 to 100 characters
     name: String,
     #[command(flatten)]
@@ -23,9 +28,13 @@ pub(super) struct Add {
     disabled: bool,
 }
 
-/// `pillion servers update`
+/// Changes a server; settings that are not given stay unchanged
 #[derive(Debug, Args)]
-pub(super) struct Update {
+#[command(after_help = examples![
+    "pillion servers update weather --timeout-ms 5000",
+    "pillion servers update weather --rate-limit per_minute=10,per_day=500",
+])]
+pub(super) struct UpdateServer {
     /// The server's name or ID
     #[arg(value_name = "SERVER")]
     server: String,
@@ -36,8 +45,8 @@ pub(super) struct Update {
     options: ServerOptions,
 }
 
-impl Add {
-    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+impl RunCommand<ServersContext> for AddServer {
+    fn run(self, context: &ServersContext) -> CommandResult {
         let is_program = self.options.command.is_some();
         let mut keys = self.options.keys()?;
         keys.insert("name".to_owned(), json!(self.name));
@@ -46,7 +55,7 @@ impl Add {
         }
         if !is_program {
             let request = context.client.request(route::ADD_SERVER, []);
-            return print_answer(context, &request.send_json(&keys)?);
+            return print_response(context, &request.send_json(&keys)?);
         }
         let operator = context.operator()?;
         operator.check_name(&self.name)?;
@@ -57,8 +66,8 @@ impl Add {
     }
 }
 
-impl Update {
-    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+impl RunCommand<ServersContext> for UpdateServer {
+    fn run(self, context: &ServersContext) -> CommandResult {
         let mut keys = self.options.keys()?;
         if let Some(name) = self.name {
             keys.insert("name".to_owned(), json!(name));
@@ -72,68 +81,80 @@ impl Update {
     }
 }
 
-/// `pillion servers enable` and `disable`
-pub(super) fn enable(context: &Context, name: &str, enabled: bool) -> Result<ExitCode, CliError> {
+/// `pillion servers enable`
+pub(super) fn enable(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    set_enabled(argument, context, true)
+}
+
+/// `pillion servers disable`
+pub(super) fn disable(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    set_enabled(argument, context, false)
+}
+
+fn set_enabled(
+    argument: &ServerArgument,
+    context: &ServersContext,
+    enabled: bool,
+) -> CommandResult {
     let keys = Map::from_iter([("enabled".to_owned(), json!(enabled))]);
-    change(context, name, keys)
+    change(context, &argument.name, keys)
 }
 
 /// Changes a server: through the sidecar, or on the store directly if the server is or becomes a
 /// program.
-fn change(context: &Context, name: &str, keys: Map<String, Value>) -> Result<ExitCode, CliError> {
+fn change(context: &ServersContext, name: &str, keys: Map<String, Value>) -> CommandResult {
     // Servers that are programs can be changed even if no sidecar is running.
-    let found = match context.find_added(name) {
-        Ok(found) => Some(found),
+    let current = match context.find_added(name) {
+        Ok(server) => Some(server),
         Err(CliError::Client(error)) if error.is_not_running() => None,
         Err(error) => return Err(error),
     };
-    let is_program = found.as_ref().is_none_or(|found| found.command.is_some());
-    let is_of_store = found.as_ref().is_none_or(|found| found.origin == "store");
-    if !is_of_store || !(is_program || keys.contains_key("command")) {
-        let id = found.map_or_else(|| name.to_owned(), |found| found.id);
+    let is_program = current
+        .as_ref()
+        .is_none_or(|server| server.command.is_some());
+    let is_in_store = current
+        .as_ref()
+        .is_none_or(|server| server.origin == "store");
+    if !is_in_store || !(is_program || keys.contains_key("command")) {
+        let id = current.map_or_else(|| name.to_owned(), |server| server.id);
         let request = context.client.request(route::CHANGE_SERVER, [&id]);
-        return print_answer(context, &request.send_json(&keys)?);
+        return print_response(context, &request.send_json(&keys)?);
     }
     let operator = context.operator()?;
     if let Some(name) = keys.get("name").and_then(Value::as_str) {
         operator.check_name(name)?;
     }
     let catalog = operator.catalog()?;
-    let record = operator.run(async {
+    let changed = operator.run(async {
         let store = &catalog.store;
         let record = match store.server(name).await? {
-            Some(record) => Some(record),
-            None => store.server_named(name).await?,
+            Some(record) => record,
+            None => store
+                .server_named(name)
+                .await?
+                .ok_or(ServerError::NotFound)?,
         };
-        let record = record.ok_or(ServerError::NotFound)?;
         catalog.change(&record, keys, How::Patch).await
     })?;
     drop(catalog);
     drop(operator);
-    let server = context.refresh(&record.id)?;
-    print_server(context, server.as_ref(), &record.name)
+    let server = context.refresh(&changed.id)?;
+    print_server(context, server.as_ref(), &changed.name)
 }
 
-/// Shows the sidecar's response.
-fn print_answer(
-    context: &Context,
-    response: &Response<ServerResponse>,
-) -> Result<ExitCode, CliError> {
-    let answer = decode(response)?;
-    print_server(context, Some(&answer.server), "")
+/// Prints the changed server.
+fn print_response(context: &ServersContext, response: &Response<ServerResponse>) -> CommandResult {
+    print_server(context, Some(&decode(response)?.server), "")
 }
 
 fn print_server(
-    context: &Context,
+    context: &ServersContext,
     server: Option<&ServerEntry>,
     name: &str,
-) -> Result<ExitCode, CliError> {
+) -> CommandResult {
     match server {
-        Some(server) if context.json => {
-            print_json(&serde_json::to_string_pretty(server).map_err(CliError::Answer)?)?;
-        }
-        Some(server) => print(&summary_line(server))?,
-        None => print(&format!("{name}: stored"))?,
+        Some(server) if context.output.json => print_pretty(server),
+        Some(server) => print_result(&summary_line(server)),
+        None => print_result(&format!("{name}: stored")),
     }
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,50 +1,42 @@
-use std::io::Read;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use pillion_wire::route;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-use super::super::mcp::credential::from_file;
-use super::super::table::table;
-use super::super::{CliError, decode, print, print_json};
-use super::Context;
+use super::ServersContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::input::read_secret;
+use crate::mcp::credential::from_file;
+use crate::output::{print_json, print_result};
+use crate::sidecar::decode;
+use crate::table::table;
 use pillion_gateway::pins::visible_line;
 
 /// Maximum size of a secret read from standard input, in bytes.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
 
-/// `pillion servers credentials`
-#[derive(Debug, Args)]
-pub(super) struct Credentials {
-    #[command(subcommand)]
-    command: Command,
+commands! {
+    /// Manages the credentials of users for a server with credential = per_user or user_or_shared
+    #[command(after_help = examples!["pillion servers credentials list weather"])]
+    pub(super) enum CredentialsCommand: ServersContext {
+        Set(SetCredential),
+        List(ListCredentials),
+        Remove(RemoveCredential),
+    }
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Sets a user's credential to a secret from standard input or a file, replacing the previous
-    /// one
-    Set(Set),
-    /// Lists the users who have a credential
-    List {
-        /// The server's name or ID
-        server: String,
-    },
-    /// Removes a user's credential
-    Remove {
-        /// The server's name or ID
-        server: String,
-        /// The user
-        #[arg(long, value_name = "NAME")]
-        user: String,
-    },
-}
-
+/// Sets a user's credential to a secret from standard input or a file, replacing the previous
+/// one
 #[derive(Debug, Args)]
-struct Set {
+#[command(after_help = examples![
+    "pillion servers credentials set weather --user alice < token",
+    "pillion servers credentials set weather --user bob --type basic --username bob --file password",
+])]
+pub(super) struct SetCredential {
     /// The server's name or ID
     server: String,
     /// The user, as named in calls
@@ -64,92 +56,94 @@ struct Set {
     file: Option<PathBuf>,
 }
 
-impl Credentials {
-    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
-        match self.command {
-            Command::Set(set) => set.apply(context),
-            Command::List { server } => list(context, &server),
-            Command::Remove { server, user } => {
-                let server = context.find(&server)?;
-                let credential = [server.id.as_str(), &user];
-                let client = &context.client;
-                client
-                    .request(route::REMOVE_SERVER_CREDENTIAL, credential)
-                    .send()?;
-                done(context, &server.name, &user, "removed")
-            }
-        }
-    }
+/// Lists the users who have a credential
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion servers credentials list weather"])]
+pub(super) struct ListCredentials {
+    /// The server's name or ID
+    server: String,
 }
 
-impl Set {
-    fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+/// Removes a user's credential
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion servers credentials remove weather --user alice"])]
+pub(super) struct RemoveCredential {
+    /// The server's name or ID
+    server: String,
+    /// The user
+    #[arg(long, value_name = "NAME")]
+    user: String,
+}
+
+impl RunCommand<ServersContext> for SetCredential {
+    fn run(self, context: &ServersContext) -> CommandResult {
         let server = context.find(&self.server)?;
         let secret = match &self.file {
-            Some(path) => from_file(path).map_err(CliError::Mcp)?,
+            Some(path) => from_file(path)?,
             None => from_input()?,
         };
-        let secret = secret.expose_secret();
+        let value = secret.expose_secret();
         let mut authentication = match self.kind.as_str() {
-            "api-key" => json!({"type": "api-key", "key": secret}),
-            "basic" => json!({"type": "basic", "password": secret}),
-            _ => json!({"type": "bearer", "token": secret}),
+            "api-key" => json!({"type": "api-key", "key": value}),
+            "basic" => json!({"type": "basic", "password": value}),
+            _ => json!({"type": "bearer", "token": value}),
         };
         for (key, value) in [("header", self.header), ("username", self.username)] {
             if let Some(value) = value {
                 authentication[key] = Value::String(value);
             }
         }
-        let credential = [server.id.as_str(), &self.user];
-        let request = context
+        let response = context
             .client
-            .request(route::SET_SERVER_CREDENTIAL, credential);
-        let response = request.send_json(&json!({ "authentication": authentication }))?;
-        let answer = decode(&response)?;
-        done(context, &server.name, &answer.credential.user, "set")
+            .request(route::SET_SERVER_CREDENTIAL, [&server.id, &self.user])
+            .send_json(&json!({ "authentication": authentication }))?;
+        let user = decode(&response)?.credential.user;
+        print_change(context, &server.name, &user, "set")
     }
 }
 
-fn list(context: &Context, server: &str) -> Result<ExitCode, CliError> {
-    let server = context.find(server)?;
-    let client = &context.client;
-    let request = client.request(route::LIST_SERVER_CREDENTIALS, [&server.id]);
-    let response = request.send()?;
-    if context.json {
-        print_json(&response.text())?;
+impl RunCommand<ServersContext> for ListCredentials {
+    fn run(self, context: &ServersContext) -> CommandResult {
+        let server = context.find(&self.server)?;
+        let client = &context.client;
+        let request = client.request(route::LIST_SERVER_CREDENTIALS, [&server.id]);
+        context.output.print(&request.send()?, |list| {
+            let rows = list.credentials.into_iter();
+            table(
+                ["USER", "CREDENTIAL", "SET"],
+                rows.map(|entry| [entry.user, entry.authentication, entry.set_at]),
+            )
+        })
+    }
+}
+
+impl RunCommand<ServersContext> for RemoveCredential {
+    fn run(self, context: &ServersContext) -> CommandResult {
+        let server = context.find(&self.server)?;
+        context
+            .client
+            .request(route::REMOVE_SERVER_CREDENTIAL, [&server.id, &self.user])
+            .send()?;
+        print_change(context, &server.name, &self.user, "removed")
+    }
+}
+
+fn print_change(context: &ServersContext, server: &str, user: &str, change: &str) -> CommandResult {
+    if context.output.json {
+        print_json(&json!({"server": server, "user": user, "done": change}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let list = decode(&response)?;
-    let rows: Vec<_> = list
-        .credentials
-        .into_iter()
-        .map(|entry| [entry.user, entry.authentication, entry.set_at])
-        .collect();
-    print(&table(&["USER", "CREDENTIAL", "SET"], &rows))?;
-    Ok(ExitCode::SUCCESS)
+    let line = format!("{server}: the credential of {user} is {change}");
+    print_result(&visible_line(&line))
 }
 
-fn done(context: &Context, server: &str, user: &str, what: &str) -> Result<ExitCode, CliError> {
-    if context.json {
-        print_json(&json!({"server": server, "user": user, "done": what}).to_string())?;
-    } else {
-        let line = format!("{server}: the credential of {user} is {what}");
-        print(&visible_line(&line))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Reads standard input and trims white space.
 fn from_input() -> Result<SecretString, CliError> {
-    let mut text = String::new();
-    let read = std::io::stdin()
-        .take(MAX_SECRET_BYTES)
-        .read_to_string(&mut text);
-    read.map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
-    match text.trim() {
-        "" => Err(CliError::Usage(
+    let secret = read_secret(std::io::stdin().lock(), MAX_SECRET_BYTES)
+        .map_err(|error| CliError::Usage(format!("cannot read standard input: {error}")))?;
+    if secret.expose_secret().is_empty() {
+        return Err(CliError::Usage(
             "no secret is given: pass it on standard input or with --file".to_owned(),
-        )),
-        secret => Ok(secret.to_owned().into()),
+        ));
     }
+    Ok(secret)
 }

@@ -1,25 +1,25 @@
-use std::process::ExitCode;
-
+use clap::Args;
 use pillion_wire::{ServerEntry, route};
 
-use super::super::table::table;
-use super::super::{CliError, decode, print, print_json};
-use super::Context;
+use super::ServersContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::table::{first_line, table};
 
-/// `pillion servers list`
-pub(super) fn apply(context: &Context) -> Result<ExitCode, CliError> {
-    let response = context.client.request(route::LIST_SERVERS, []).send()?;
-    if context.json {
-        print_json(&response.text())?;
-        return Ok(ExitCode::SUCCESS);
+/// Lists the servers and their status
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion servers list", "pillion servers list --json"])]
+pub(super) struct ListServers;
+
+impl RunCommand<ServersContext> for ListServers {
+    fn run(self, context: &ServersContext) -> CommandResult {
+        let response = context.client.request(route::LIST_SERVERS, []).send()?;
+        context.output.print(&response, |list| {
+            let heads = [
+                "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "ORIGIN", "ADDRESS", "ERROR",
+            ];
+            table(heads, list.servers.iter().map(row))
+        })
     }
-    let list = decode(&response)?;
-    let rows: Vec<_> = list.servers.iter().map(row).collect();
-    let heads = [
-        "NAME", "STATUS", "TOOLS", "CALLS", "FAILED", "ORIGIN", "ADDRESS", "ERROR",
-    ];
-    print(&table(&heads, &rows))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn row(server: &ServerEntry) -> [String; 8] {
@@ -28,7 +28,6 @@ fn row(server: &ServerEntry) -> [String; 8] {
     } else {
         "disabled".to_owned()
     };
-    let error = server.error.as_deref().unwrap_or_default();
     [
         server.name.clone(),
         status,
@@ -36,13 +35,15 @@ fn row(server: &ServerEntry) -> [String; 8] {
         server.calls.total.to_string(),
         server.calls.failed.to_string(),
         server.origin.clone(),
-        address_of(server),
-        error.lines().next().unwrap_or_default().to_owned(),
+        address(server),
+        first_line(server.error.as_deref().unwrap_or_default()),
     ]
 }
 
 /// Returns the server's URL or program.
-pub(super) fn address_of(server: &ServerEntry) -> String {
-    let command = server.command.as_ref().map(|it| format!("program {it}"));
-    command.or_else(|| server.url.clone()).unwrap_or_default()
+pub(super) fn address(server: &ServerEntry) -> String {
+    match &server.command {
+        Some(program) => format!("program {program}"),
+        None => server.url.clone().unwrap_or_default(),
+    }
 }

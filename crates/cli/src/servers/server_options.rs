@@ -5,7 +5,7 @@ use clap::Args;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
-use super::super::CliError;
+use super::super::error::CliError;
 use super::super::mcp::credential::{from_file, from_variable};
 
 /// The options that describe a server.
@@ -142,9 +142,8 @@ impl ServerOptions {
                 return Ok(self.no_authentication.then(|| json!({"type": "none"})));
             }
         };
-        let token = token.map_err(CliError::Mcp)?;
         Ok(Some(
-            json!({"type": "bearer", "token": token.expose_secret()}),
+            json!({"type": "bearer", "token": token?.expose_secret()}),
         ))
     }
 
@@ -156,7 +155,7 @@ impl ServerOptions {
         }
         for header in &self.headers_env {
             let (name, variable) = pair(header, ':', "--header-env NAME:VARIABLE")?;
-            let value = from_variable(&variable).map_err(CliError::Mcp)?;
+            let value = from_variable(&variable)?;
             headers.insert(name, value.expose_secret().into());
         }
         Ok((!headers.is_empty()).then(|| headers.into()))
@@ -169,7 +168,7 @@ impl ServerOptions {
             variables.insert(name, value.into());
         }
         for name in &self.env_from {
-            let value = from_variable(name).map_err(CliError::Mcp)?;
+            let value = from_variable(name)?;
             variables.insert(name.clone(), value.expose_secret().into());
         }
         Ok((!variables.is_empty()).then(|| variables.into()))

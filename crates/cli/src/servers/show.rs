@@ -1,86 +1,78 @@
-use std::process::ExitCode;
-
 use pillion_wire::{ServerEntry, ServerRateLimit};
 
-use super::super::{CliError, print, print_json};
-use super::Context;
-use super::list::address_of;
+use super::list::address;
+use super::{ServerArgument, ServersContext};
+use crate::dispatch::CommandResult;
+use crate::output::{print_pretty, print_result};
+use crate::table::or_dash;
 use pillion_gateway::pins::visible_line;
 
 /// `pillion servers show`
-pub(super) fn apply(context: &Context, name: &str) -> Result<ExitCode, CliError> {
-    let server = context.find(name)?;
-    if context.json {
-        print_json(&serde_json::to_string_pretty(&server).map_err(CliError::Answer)?)?;
-        return Ok(ExitCode::SUCCESS);
+pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    let server = context.find(&argument.name)?;
+    if context.output.json {
+        return print_pretty(&server);
     }
-    let none = || "-".to_owned();
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(none);
-    let policy = |text: &Option<String>| text.clone().unwrap_or_else(|| "default".to_owned());
-    let headers = if server.headers.is_empty() {
-        none()
-    } else {
-        server.headers.join(", ")
-    };
-    let lines = [
+    let policy = |text: Option<&str>| text.unwrap_or("default").to_owned();
+    let headers = (!server.headers.is_empty()).then(|| server.headers.join(", "));
+    let max_concurrent = server.max_concurrent.map(|max| max.to_string());
+    let protocol = server.protocol_version.as_deref().unwrap_or("newest");
+    let facts = [
         ("name", server.name.clone()),
         ("id", server.id.clone()),
-        ("description", text(&server.description)),
+        ("description", or_dash(server.description.as_deref())),
         ("origin", server.origin.clone()),
-        ("address", address_of(&server)),
+        ("address", address(&server)),
         ("transport", server.transport.clone()),
         ("handshake", server.handshake.clone()),
-        (
-            "protocol",
-            server
-                .protocol_version
-                .clone()
-                .unwrap_or_else(|| "newest".to_owned()),
-        ),
+        ("protocol", protocol.to_owned()),
         ("authentication", server.authentication.kind.clone()),
         ("credential", server.credential.clone()),
-        ("headers", headers),
+        ("headers", or_dash(headers)),
         ("timeout", format!("{} ms", server.timeout)),
         ("retry attempts", server.retry_attempts.to_string()),
         ("tool prefix", server.tool_prefix.clone()),
-        ("approval", policy(&server.require_approval)),
-        ("pin", policy(&server.pin)),
-        ("new tools", policy(&server.new_tools)),
-        ("rate limit", server.rate_limit.map_or_else(none, limit)),
+        ("approval", policy(server.require_approval.as_deref())),
+        ("pin", policy(server.pin.as_deref())),
+        ("new tools", policy(server.new_tools.as_deref())),
         (
-            "max concurrent",
-            policy(&server.max_concurrent.map(|limit| limit.to_string())),
+            "rate limit",
+            or_dash(server.rate_limit.map(rate_limit_text)),
         ),
+        ("max concurrent", policy(max_concurrent.as_deref())),
         ("enabled", server.enabled.to_string()),
         ("status", server.status.clone()),
-        ("error", text(&server.error)),
+        ("error", or_dash(server.error.as_deref())),
         ("tools", server.tool_count.to_string()),
         (
             "calls",
             format!("{}, {} failed", server.calls.total, server.calls.failed),
         ),
-        ("last connected", text(&server.last_connected_at)),
-        ("created", text(&server.created_at)),
-        ("updated", text(&server.updated_at)),
+        (
+            "last connected",
+            or_dash(server.last_connected_at.as_deref()),
+        ),
+        ("created", or_dash(server.created_at.as_deref())),
+        ("updated", or_dash(server.updated_at.as_deref())),
     ];
-    let lines: Vec<_> = lines
+    let lines: Vec<_> = facts
         .into_iter()
         .map(|(name, value)| format!("{name:<15} {}", visible_line(&value)))
         .collect();
-    print(&lines.join("\n"))?;
-    Ok(ExitCode::SUCCESS)
+    print_result(&lines.join("\n"))
 }
 
-/// Returns a rate limit as text.
-fn limit(limit: ServerRateLimit) -> String {
+fn rate_limit_text(limit: ServerRateLimit) -> String {
     let windows = [
         (limit.per_minute, "minute"),
         (limit.per_hour, "hour"),
         (limit.per_day, "day"),
     ];
-    let windows = windows.into_iter();
-    let words = windows.filter_map(|(calls, window)| Some(format!("{} per {window}", calls?)));
-    words.collect::<Vec<_>>().join(", ")
+    let limits: Vec<_> = windows
+        .into_iter()
+        .filter_map(|(calls, window)| Some(format!("{} per {window}", calls?)))
+        .collect();
+    limits.join(", ")
 }
 
 /// Returns a one-line summary of a server.
@@ -91,5 +83,5 @@ pub(super) fn summary_line(server: &ServerEntry) -> String {
         "disabled"
     };
     let name = visible_line(&server.name);
-    format!("{name}: {state}, {}, id {}", address_of(server), server.id)
+    format!("{name}: {state}, {}, id {}", address(server), server.id)
 }

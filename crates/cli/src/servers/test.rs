@@ -3,14 +3,21 @@ use std::process::ExitCode;
 use clap::Args;
 use pillion_wire::route;
 
-use super::super::{CliError, decode, print, print_diagnostic, print_json};
-use super::Context;
+use super::ServersContext;
 use super::server_options::ServerOptions;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::output::{print, print_body, print_diagnostic};
+use crate::sidecar::decode;
 use pillion_gateway::pins::visible_line;
 
-/// `pillion servers test`
+/// Tests a server, which need not be added, by listing its tools
 #[derive(Debug, Args)]
-pub(super) struct Test {
+#[command(after_help = examples![
+    "pillion servers test weather",
+    "pillion servers test --url https://mcp.example.com/mcp",
+])]
+pub(super) struct TestServer {
     /// The server's name or ID; to test a server that is not added, give its options instead
     #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
     server: Option<String>,
@@ -18,8 +25,8 @@ pub(super) struct Test {
     options: ServerOptions,
 }
 
-impl Test {
-    pub(super) fn apply(self, context: &Context) -> Result<ExitCode, CliError> {
+impl RunCommand<ServersContext> for TestServer {
+    fn run(self, context: &ServersContext) -> CommandResult {
         let client = &context.client;
         let response = match self.server {
             Some(name) => {
@@ -37,11 +44,10 @@ impl Test {
             }
         };
         let trial = decode(&response)?;
-        if context.json {
-            print_json(&response.text())?;
+        if context.output.json {
+            print_body(&response)?;
         } else if trial.reachable {
-            let server = trial.server.unwrap_or_else(|| "the server".to_owned());
-            let server = visible_line(&server);
+            let server = visible_line(trial.server.as_deref().unwrap_or("the server"));
             let (tools, ms) = (trial.tools.len(), trial.duration_ms);
             print(&format!("{server} listed {tools} tools in {ms} ms"))?;
             for tool in &trial.tools {
@@ -50,10 +56,6 @@ impl Test {
         } else {
             print_diagnostic(&trial.error.unwrap_or_default());
         }
-        Ok(if trial.reachable {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        Ok(ExitCode::from(u8::from(!trial.reachable)))
     }
 }

@@ -1,19 +1,23 @@
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use pillion_core::store::{AccessToken, Timestamp};
 use serde_json::json;
 
-use super::{CliError, Operator, print};
-use pillion_gateway::access::{AllowedTools, BadToolPattern, NewToken, Scope, TokenList, Users};
+use super::TokensContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::duration::DAY;
+use crate::error::CliError;
+use crate::output::{print, print_diagnostic};
+use pillion_gateway::access::{AllowedTools, NewToken, Scope, TokenList, Users};
 
-/// One day.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// `pillion tokens create`
+/// Creates a token and prints it; it cannot be shown again
 #[derive(Debug, Args)]
-pub(super) struct Create {
+#[command(after_help = examples![
+    "pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml",
+    "pillion tokens create bot --scope execute --tools 'get_time,far_*' --config /etc/pillion/pillion.toml",
+])]
+pub(super) struct CreateToken {
     /// The token's name, unique among all tokens, including revoked ones
     #[arg(value_parser = name)]
     name: String,
@@ -30,40 +34,31 @@ pub(super) struct Create {
     any_user: bool,
     /// The only tools that the token may use, separated by commas: names, or prefixes of names
     /// followed by '*', as in 'get_time,far_*' [default: every tool]
-    #[arg(long, value_name = "TOOLS", value_parser = tools)]
+    #[arg(long, value_name = "TOOLS", value_parser = AllowedTools::listed)]
     tools: Option<AllowedTools>,
     /// The number of days until the token expires [default: never]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     expires_days: Option<u32>,
 }
 
-fn name(text: &str) -> Result<String, String> {
-    let is_good = (1..=100).contains(&text.chars().count())
+fn name(text: &str) -> Result<String, &'static str> {
+    let is_valid = (1..=100).contains(&text.chars().count())
         && !text.contains(|c: char| c.is_whitespace() || c.is_control());
-    is_good
+    is_valid
         .then(|| text.to_owned())
-        .ok_or_else(|| "a name must have 1 to 100 characters and no white space".to_owned())
+        .ok_or("a name must have 1 to 100 characters and no white space")
 }
 
-fn tools(text: &str) -> Result<AllowedTools, BadToolPattern> {
-    AllowedTools::listed(text)
-}
-
-fn user(text: &str) -> Result<String, String> {
-    let is_good = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
-    is_good
+fn user(text: &str) -> Result<String, &'static str> {
+    let is_valid = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
+    is_valid
         .then(|| text.to_owned())
-        .ok_or_else(|| "a user name must have 1 to 256 bytes".to_owned())
+        .ok_or("a user name must have 1 to 256 bytes")
 }
 
-impl Create {
-    /// Creates the token. `is_named`: a configuration file was given.
-    pub(super) fn apply(
-        self,
-        operator: &Operator,
-        is_named: bool,
-        as_json: bool,
-    ) -> Result<ExitCode, CliError> {
+impl RunCommand<TokensContext> for CreateToken {
+    fn run(self, context: &TokensContext) -> CommandResult {
+        let operator = &context.operator;
         let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
         // Uses this shell's environment, which may lack the sidecar's variables.
         let tcp = &operator.config.tcp;
@@ -94,32 +89,29 @@ impl Create {
             last_used_at: None,
             revoked_at: None,
         };
-        let inserted = operator.run(operator.store().insert_access_token(&token));
-        inserted.map_err(|error| {
-            if error.is_conflict() {
-                CliError::Usage(format!("a token named '{}' already exists", token.name))
-            } else {
-                CliError::Tokens(error)
-            }
-        })?;
-        if as_json {
-            print(
-                &json!({"name": token.name, "scope": scope.as_str(), "token": new.expose()})
-                    .to_string(),
-            )?;
+        operator
+            .run(operator.store().insert_access_token(&token))
+            .map_err(|error| {
+                if error.is_conflict() {
+                    CliError::Usage(format!("a token named '{}' already exists", token.name))
+                } else {
+                    CliError::Tokens(error)
+                }
+            })?;
+        let value = new.expose();
+        if context.json {
+            let json = json!({"name": token.name, "scope": scope.as_str(), "token": value});
+            print(&json.to_string())?;
         } else {
-            print(new.expose())?;
+            print(value)?;
         }
         if !operator.config.tcp.tokens_store {
-            super::super::print_diagnostic(match is_named {
-                true => {
-                    "with this configuration, the sidecar does not accept stored tokens: set \
-                    tcp.tokens_store = true"
-                }
-                false => {
-                    "the sidecar accepts stored tokens only if its configuration has \
-                    tcp.tokens_store = true; pass the configuration with --config"
-                }
+            print_diagnostic(if context.has_config_file {
+                "with this configuration, the sidecar does not accept stored tokens: set \
+                tcp.tokens_store = true"
+            } else {
+                "the sidecar accepts stored tokens only if its configuration has \
+                tcp.tokens_store = true; pass the configuration with --config"
             });
         }
         Ok(ExitCode::SUCCESS)

@@ -1,54 +1,58 @@
-use std::process::ExitCode;
-
+use clap::Args;
 use pillion_core::store::{AccessToken, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::super::table::table;
-use super::{CliError, Operator, print};
+use super::TokensContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::output::print_result;
+use crate::table::{or_dash, table};
 use pillion_gateway::timestamp::format_timestamp;
 
-/// `pillion tokens list`
-pub(super) fn apply(operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {
-    let tokens = operator.run(operator.store().access_tokens());
-    let tokens = tokens.map_err(CliError::Tokens)?;
-    if as_json {
-        let tokens: Vec<_> = tokens
-            .iter()
-            .map(|token| {
-                json!({
-                    "name": token.name, "scopes": token.scopes, "status": status(token),
-                    "createdAt": format_timestamp(token.created_at),
-                    "expiresAt": token.expires_at.map(format_timestamp),
-                    "lastUsedAt": token.last_used_at.map(format_timestamp),
-                    "revokedAt": token.revoked_at.map(format_timestamp),
-                })
-            })
-            .collect();
-        print(&json!({"tokens": tokens}).to_string())?;
-        return Ok(ExitCode::SUCCESS);
+/// Lists the tokens, without their values
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion tokens list --config /etc/pillion/pillion.toml"])]
+pub(super) struct ListTokens;
+
+impl RunCommand<TokensContext> for ListTokens {
+    fn run(self, context: &TokensContext) -> CommandResult {
+        let operator = &context.operator;
+        let tokens = operator
+            .run(operator.store().access_tokens())
+            .map_err(CliError::Tokens)?;
+        if context.json {
+            let entries: Vec<_> = tokens.iter().map(as_json).collect();
+            return print_result(&json!({ "tokens": entries }).to_string());
+        }
+        let heads = ["NAME", "SCOPE", "STATUS", "CREATED", "EXPIRES", "LAST USED"];
+        print_result(&table(heads, tokens.iter().map(row)))
     }
-    let or_none = |time: Option<Timestamp>| time.map_or_else(|| "-".to_owned(), format_timestamp);
-    let rows: Vec<_> = tokens
-        .iter()
-        .map(|token| {
-            [
-                token.name.clone(),
-                token.scopes.join(" "),
-                status(token).to_owned(),
-                format_timestamp(token.created_at),
-                or_none(token.expires_at),
-                or_none(token.last_used_at),
-            ]
-        })
-        .collect();
-    let heads = ["NAME", "SCOPE", "STATUS", "CREATED", "EXPIRES", "LAST USED"];
-    print(&table(&heads, &rows))?;
-    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(token: &AccessToken) -> Value {
+    json!({
+        "name": token.name, "scopes": token.scopes, "status": status(token),
+        "createdAt": format_timestamp(token.created_at),
+        "expiresAt": token.expires_at.map(format_timestamp),
+        "lastUsedAt": token.last_used_at.map(format_timestamp),
+        "revokedAt": token.revoked_at.map(format_timestamp),
+    })
+}
+
+fn row(token: &AccessToken) -> [String; 6] {
+    [
+        token.name.clone(),
+        token.scopes.join(" "),
+        status(token).to_owned(),
+        format_timestamp(token.created_at),
+        or_dash(token.expires_at.map(format_timestamp)),
+        or_dash(token.last_used_at.map(format_timestamp)),
+    ]
 }
 
 fn status(token: &AccessToken) -> &'static str {
-    let is_over = token.expires_at.is_some_and(|at| at <= Timestamp::now());
-    match (token.revoked_at, is_over) {
+    let is_expired = token.expires_at.is_some_and(|at| at <= Timestamp::now());
+    match (token.revoked_at, is_expired) {
         (Some(_), _) => "revoked",
         (None, true) => "expired",
         (None, false) => "valid",

@@ -1,30 +1,37 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_core::store::Timestamp;
 use serde_json::json;
 
-use super::{CliError, Operator, print};
+use super::TokensContext;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::output::print_result;
 
-/// `pillion tokens revoke`
+/// Revokes a token at once
 #[derive(Debug, Args)]
-pub(super) struct Revoke {
+#[command(after_help = examples!["pillion tokens revoke ci --config /etc/pillion/pillion.toml"])]
+pub(super) struct RevokeToken {
     /// The token's name
     name: String,
 }
 
-impl Revoke {
-    pub(super) fn apply(self, operator: &Operator, as_json: bool) -> Result<ExitCode, CliError> {
+impl RunCommand<TokensContext> for RevokeToken {
+    fn run(self, context: &TokensContext) -> CommandResult {
+        let operator = &context.operator;
         let store = operator.store();
-        let revoked = operator.run(store.revoke_access_token(&self.name, Timestamp::now()));
-        revoked.map_err(|error| match error.is_not_found() {
-            true => CliError::NoToken(self.name.clone()),
-            false => CliError::Tokens(error),
-        })?;
-        print(&match as_json {
-            true => json!({"name": self.name, "status": "revoked"}).to_string(),
-            false => format!("{}: revoked", self.name),
-        })?;
-        Ok(ExitCode::SUCCESS)
+        operator
+            .run(store.revoke_access_token(&self.name, Timestamp::now()))
+            .map_err(|error| {
+                if error.is_not_found() {
+                    CliError::UnknownToken(self.name.clone())
+                } else {
+                    CliError::Tokens(error)
+                }
+            })?;
+        print_result(&if context.json {
+            json!({"name": self.name, "status": "revoked"}).to_string()
+        } else {
+            format!("{}: revoked", self.name)
+        })
     }
 }

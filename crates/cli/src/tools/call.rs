@@ -8,13 +8,22 @@ use pillion_core::tool::ErrorCode;
 use pillion_wire::{ExecuteResponse, Failure, ToolResponse, UnavailableServer, route};
 use serde_json::{Map, Value, json};
 
-use super::super::{CliError, print_diagnostic};
-use crate::arguments::Arguments;
+use super::warn_about_unavailable_servers;
+use crate::arguments::CommandArguments;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::{JsonOption, print, print_body, print_diagnostic};
+use crate::sidecar::{caller_for, decode};
 use pillion_gateway::pins::visible;
 
-/// `pillion tools call`
+/// Calls a tool and prints its result
 #[derive(Debug, Args)]
-pub(super) struct Call {
+#[command(after_help = examples![
+    "pillion tools call calculator expression='6 * 7'",
+    "pillion tools call calculator '{\"expression\": \"6 * 7\"}'",
+    "pillion tools call cancel_order '{\"number\": 8}' --user ada --wait 120",
+    "pillion tools call calculator - < arguments.json",
+])]
+pub(super) struct CallTool {
     /// The tool's name or an alias of it
     name: String,
     /// The arguments: KEY=VALUE pairs, a JSON object, `-` to read the object from standard input, or
@@ -35,70 +44,68 @@ pub(super) struct Call {
     /// sidecar's approvals.max_wait_ms (300 s by default)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     wait: Option<u32>,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl Call {
+impl CallTool {
     /// Returns how long the command may wait in addition to the timeout.
-    pub(super) fn waiting(&self) -> Duration {
+    pub(super) fn approval_wait(&self) -> Duration {
         Duration::from_secs(self.wait.unwrap_or_default().into())
     }
+}
 
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let wait = self.wait.map(|_| self.waiting());
-        let arguments = Arguments::read(self.arguments)?;
-        let mut caller = Caller::default();
-        if let Some(user) = self.user {
-            caller = caller.user(user);
-        }
+impl RunCommand<Client> for CallTool {
+    fn run(self, client: &Client) -> CommandResult {
+        let approval_wait = self.wait.map(|_| self.approval_wait());
+        let words = CommandArguments::read(self.arguments)?;
+        let mut caller = caller_for(self.user.as_deref());
         if let Some(channel) = self.channel {
             caller = caller.channel(channel);
         }
         if let Some(key) = self.idempotency_key {
             caller = caller.idempotency_key(key);
         }
-        if let Some(wait) = wait {
+        if let Some(wait) = approval_wait {
             caller = caller.wait_for_approval(wait);
         }
-        let schema = match arguments.needs_schema() {
-            true => schema_of(client, &self.name, &caller),
-            false => Value::Null,
+        let schema = if words.needs_schema() {
+            parameter_types(client, &self.name, &caller)
+        } else {
+            Value::Null
         };
-        let arguments = arguments.for_schema(&schema)?;
-        let request = client
+        let arguments = words.for_schema(&schema)?;
+        let response = client
             .request(route::EXECUTE_TOOL, [&self.name])
             .tools([self.name.as_str()])
-            .caller(&caller);
-        let response = request.send_bytes(arguments.get().as_bytes())?;
-        let answer = super::decode(&response)?;
-        let is_success = answer.is_success();
-        if self.json {
-            super::print_json(&response.text())?;
+            .caller(&caller)
+            .send_bytes(arguments.get().as_bytes())?;
+        let outcome = decode(&response)?;
+        let is_success = outcome.is_success();
+        if self.output.json {
+            print_body(&response)?;
         }
-        match answer {
+        match outcome {
             ExecuteResponse::Executed(execution) if is_success => {
-                if !self.json {
-                    let text = execution.result.text;
+                if !self.output.json {
+                    let mut text = execution.result.text;
                     // Output to a program is not escaped.
-                    let is_seen = std::io::stdout().is_terminal();
-                    super::print(&match is_seen {
-                        true => visible(&text.replace("\r\n", "\n")),
-                        false => text,
-                    })?;
+                    if std::io::stdout().is_terminal() {
+                        text = visible(&text.replace("\r\n", "\n"));
+                    }
+                    print(&text)?;
                 }
                 return Ok(ExitCode::SUCCESS);
             }
             ExecuteResponse::Executed(execution) => {
-                let outcome = execution.result;
-                let error = outcome.error.as_deref().unwrap_or("unknown error");
-                let code = outcome.error_code.as_deref().unwrap_or("internal_error");
+                let result = execution.result;
+                let error = result.error.as_deref().unwrap_or("unknown error");
+                let code = result.error_code.as_deref().unwrap_or("internal_error");
                 print_diagnostic(&format!("{error} ({code})"));
                 // A denial names its approval, too.
-                let id = outcome.metadata.get("approval_id");
+                let approval_id = result.metadata.get("approval_id");
                 if code == ErrorCode::ApprovalRequired.as_str()
-                    && let Some(id) = id.and_then(|id| id.as_str())
+                    && let Some(id) = approval_id.and_then(Value::as_str)
                 {
                     print_diagnostic(&format!(
                         "approve the call with `pillion approvals approve {id}` and repeat this \
@@ -107,10 +114,10 @@ impl Call {
                 }
             }
             ExecuteResponse::NotFound(failure) => {
-                print_diagnostic(&refusal(&failure));
+                print_diagnostic(&failure_text(&failure));
                 // An `unavailable` error already names the servers.
                 if failure.error_code != ErrorCode::Unavailable.as_str() {
-                    super::warn_of_unavailable(&unavailable_servers(&failure));
+                    warn_about_unavailable_servers(&unavailable_servers(&failure));
                 }
             }
         }
@@ -120,10 +127,10 @@ impl Call {
 
 /// Returns the types of the tool's parameters as a schema; null if they cannot be read: then the
 /// call fails too, with the reason.
-fn schema_of(client: &Client, name: &str, caller: &Caller) -> Value {
+fn parameter_types(client: &Client, name: &str, caller: &Caller) -> Value {
     let request = client.request(route::SHOW_TOOL, [name]).caller(caller);
-    let answer = request.send().and_then(|response| response.decode()).ok();
-    let Some(ToolResponse { tool, .. }) = answer else {
+    let response = request.send().and_then(|response| response.decode());
+    let Ok(ToolResponse { tool, .. }) = response else {
         return Value::Null;
     };
     let properties = tool.parameters.into_iter().map(|parameter| {
@@ -139,17 +146,18 @@ fn schema_of(client: &Client, name: &str, caller: &Caller) -> Value {
 /// Returns the unavailable servers that may have the tool.
 fn unavailable_servers(failure: &Failure) -> Vec<UnavailableServer> {
     let servers = failure.details.get("unavailable_servers").cloned();
-    let servers = servers.map(serde_json::from_value);
-    servers.and_then(Result::ok).unwrap_or_default()
+    servers
+        .and_then(|servers| serde_json::from_value(servers).ok())
+        .unwrap_or_default()
 }
 
-fn refusal(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     let available = failure.details.get("available_tools");
     let names: Vec<_> = available
-        .and_then(|names| names.as_array())
+        .and_then(Value::as_array)
         .into_iter()
         .flatten()
-        .filter_map(|name| name.as_str())
+        .filter_map(Value::as_str)
         .collect();
     let mut text = format!("{} ({})", failure.error, failure.error_code);
     if !names.is_empty() {

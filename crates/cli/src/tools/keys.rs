@@ -1,58 +1,37 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolKeyEntry, route};
 
+use crate::dispatch::CommandResult;
+use crate::output::{JsonOption, print_result};
 use crate::providers::key_from_input;
 use crate::table::table;
-use crate::{CliError, decode, print, print_json};
 
-/// `pillion tools keys`
+/// The tool of `pillion tools set-key` and `remove-key`.
 #[derive(Debug, Args)]
-pub(super) struct Keys {
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
-}
-
-/// `pillion tools set-key` and `remove-key`
-#[derive(Debug, Args)]
-pub(super) struct Named {
+pub(super) struct ToolKeyTarget {
     /// The tool's name
     name: String,
 }
 
-impl Keys {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let response = client.request(route::LIST_TOOL_KEYS, []).send()?;
-        if self.json {
-            print_json(&response.text())?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let list = decode(&response)?;
-        let row = |entry: &ToolKeyEntry| {
-            let ToolKeyEntry { tool, service, key } = entry.clone();
-            [tool, service, key]
-        };
-        let rows: Vec<_> = list.tools.iter().map(row).collect();
-        print(&table(&["TOOL", "SERVICE", "KEY"], &rows))?;
-        Ok(ExitCode::SUCCESS)
-    }
+pub(super) fn list_keys(output: &JsonOption, client: &Client) -> CommandResult {
+    let response = client.request(route::LIST_TOOL_KEYS, []).send()?;
+    output.print(&response, |list| {
+        let row = |ToolKeyEntry { tool, service, key }| [tool, service, key];
+        table(["TOOL", "SERVICE", "KEY"], list.tools.into_iter().map(row))
+    })
 }
 
-impl Named {
-    pub(super) fn set(self, client: &Client) -> Result<ExitCode, CliError> {
+impl ToolKeyTarget {
+    pub(super) fn set_key(&self, client: &Client) -> CommandResult {
         let request = client.request(route::SET_TOOL_KEY, [&self.name]);
         request.send_bytes(&key_from_input()?)?;
-        print(&format!("stored the key of {} in the vault", self.name))?;
-        Ok(ExitCode::SUCCESS)
+        print_result(&format!("stored the key of {} in the vault", self.name))
     }
 
-    pub(super) fn remove(self, client: &Client) -> Result<ExitCode, CliError> {
+    pub(super) fn remove_key(&self, client: &Client) -> CommandResult {
         let request = client.request(route::REMOVE_TOOL_KEY, [&self.name]);
         request.send()?;
-        print(&format!("removed the key of {} from the vault", self.name))?;
-        Ok(ExitCode::SUCCESS)
+        print_result(&format!("removed the key of {} from the vault", self.name))
     }
 }

@@ -5,30 +5,37 @@ use clap::Args;
 use pillion_client::Client;
 use pillion_wire::{ToolList, ToolSummary, route};
 
-use super::super::{CliError, print_diagnostic};
+use super::{warn_about_invalid_tools, warn_about_unavailable_servers};
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::{JsonOption, print, print_body, print_diagnostic};
+use crate::sidecar::decode;
+use crate::table::{first_line, truncate};
 use pillion_gateway::pins::visible_line;
 
-/// `pillion tools list`
+/// Lists the tools
 #[derive(Debug, Args)]
-pub(super) struct List {
+#[command(after_help = examples![
+    "pillion tools list",
+    "pillion tools list --category math --json",
+])]
+pub(super) struct ListTools {
     /// Only the tools of this category
     #[arg(long)]
     category: Option<String>,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl List {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let category = self.category.as_deref().map(|name| ("category", name));
+impl RunCommand<Client> for ListTools {
+    fn run(self, client: &Client) -> CommandResult {
+        let category = self.category.as_ref().map(|name| ("category", name));
         let request = client.request(route::LIST_TOOLS, []);
         let response = request.query(category).send()?;
-        let list = super::decode(&response)?;
-        if self.json {
-            super::print_json(&response.text())?;
+        let list = decode(&response)?;
+        if self.output.json {
+            print_body(&response)?;
         } else if !list.tools.is_empty() {
-            super::print(&table(&list, stdout().is_terminal()))?;
+            print(&table(&list, stdout().is_terminal()))?;
         }
         if list.tools.is_empty() {
             print_diagnostic(&match &self.category {
@@ -36,8 +43,8 @@ impl List {
                 None => "there are no tools".to_owned(),
             });
         }
-        super::warn_of_unavailable(&list.unavailable_servers);
-        super::warn_of_faulty(&list.invalid_tools);
+        warn_about_unavailable_servers(&list.unavailable_servers);
+        warn_about_invalid_tools(&list.invalid_tools);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -47,29 +54,24 @@ const MAX_DESCRIPTION_CHARS: usize = 100;
 
 /// Returns one line per tool: the name and the first line of the description, which is truncated on
 /// a terminal.
-fn table(list: &ToolList, is_seen: bool) -> String {
-    let width = list.tools.iter().map(|tool| tool.name.len()).max();
-    let width = width.unwrap_or_default();
+fn table(list: &ToolList, on_terminal: bool) -> String {
+    let lengths = list.tools.iter().map(|tool| tool.name.len());
+    let width = lengths.max().unwrap_or_default();
     let line = |tool: &ToolSummary| {
-        let description = tool.description.lines().next().unwrap_or_default();
-        let description = match is_seen {
-            true => truncate(description),
-            false => description.to_owned(),
-        };
+        let mut description = first_line(&tool.description);
+        if on_terminal {
+            description = shorten(&description);
+        }
         visible_line(&format!("{:width$}  {description}", tool.name))
     };
     list.tools.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn truncate(description: &str) -> String {
-    match description.chars().count() > MAX_DESCRIPTION_CHARS {
-        true => description
-            .chars()
-            .take(MAX_DESCRIPTION_CHARS - 1)
-            .chain(['…'])
-            .collect(),
-        false => description.to_owned(),
+fn shorten(description: &str) -> String {
+    if description.chars().count() <= MAX_DESCRIPTION_CHARS {
+        return description.to_owned();
     }
+    truncate(description, MAX_DESCRIPTION_CHARS - 1, "…")
 }
 
 #[cfg(test)]
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_long_description_is_truncated() {
-        assert_eq!(truncate(&"ü".repeat(100)), "ü".repeat(100));
-        assert_eq!(truncate(&"ü".repeat(101)), format!("{}…", "ü".repeat(99)));
+        assert_eq!(shorten(&"ü".repeat(100)), "ü".repeat(100));
+        assert_eq!(shorten(&"ü".repeat(101)), format!("{}…", "ü".repeat(99)));
     }
 }

@@ -1,27 +1,27 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use pillion_client::Client;
 use pillion_wire::route;
 
-use super::super::CliError;
+use super::warn_about_unavailable_servers;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::print_pretty;
 
-/// `pillion tools schemas`
+/// Prints the tools' schemas in OpenAI's format, as JSON
 #[derive(Debug, Args)]
-pub(super) struct Schemas {
+#[command(after_help = examples!["pillion tools schemas", "pillion tools schemas --category math"])]
+pub(super) struct ToolSchemas {
     /// Only the tools of this category
     #[arg(long)]
     category: Option<String>,
 }
 
-impl Schemas {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
+impl RunCommand<Client> for ToolSchemas {
+    fn run(self, client: &Client) -> CommandResult {
         let request = client.request(route::LIST_SCHEMAS, []);
-        let request = request.query(self.category.map(|category| ("category", category)));
-        let list = request.send()?.decode()?;
-        let schemas = serde_json::to_string_pretty(&list.schemas).map_err(CliError::Answer)?;
-        super::print_json(&schemas)?;
-        super::warn_of_unavailable(&list.unavailable_servers);
-        Ok(ExitCode::SUCCESS)
+        let category = self.category.map(|name| ("category", name));
+        let list = request.query(category).send()?.decode()?;
+        let exit_code = print_pretty(&list.schemas)?;
+        warn_about_unavailable_servers(&list.unavailable_servers);
+        Ok(exit_code)
     }
 }

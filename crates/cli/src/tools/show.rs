@@ -1,65 +1,60 @@
-use std::process::ExitCode;
-
 use clap::Args;
-use pillion_client::{Caller, Client};
+use pillion_client::Client;
 use pillion_wire::{Parameter, ToolSummary, route};
 
-use super::super::CliError;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::output::JsonOption;
+use crate::sidecar::caller_for;
 use pillion_gateway::pins::visible_line;
 
-/// `pillion tools show`
+/// Shows one tool with its parameters
 #[derive(Debug, Args)]
-pub(super) struct Show {
+#[command(after_help = examples![
+    "pillion tools show calculator",
+    "pillion tools show calculator --json",
+])]
+pub(super) struct ShowTool {
     /// The tool's name, or an alias of it
     #[arg(value_name = "NAME")]
     name: String,
     /// Includes the tools that are listed for this user
     #[arg(long)]
     user: Option<String>,
-    /// Prints the sidecar's response as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: JsonOption,
 }
 
-impl Show {
-    pub(super) fn apply(self, client: &Client) -> Result<ExitCode, CliError> {
-        let caller = self
-            .user
-            .map_or_else(Caller::default, |user| Caller::default().user(user));
+impl RunCommand<Client> for ShowTool {
+    fn run(self, client: &Client) -> CommandResult {
+        let caller = caller_for(self.user.as_deref());
         let request = client.request(route::SHOW_TOOL, [&self.name]);
         let response = request.caller(&caller).send()?;
-        let answer = super::decode(&response)?;
-        if self.json {
-            super::print_json(&response.text())?;
-        } else {
-            super::print(&text_of(&answer.tool))?;
-        }
-        Ok(ExitCode::SUCCESS)
+        self.output
+            .print(&response, |response| as_text(&response.tool))
     }
 }
 
 /// Returns the tool's origin and description, and one line per parameter.
-fn text_of(tool: &ToolSummary) -> String {
-    let with_label = |label: &String| {
+fn as_text(tool: &ToolSummary) -> String {
+    let server = tool.server_label.as_ref().map(|label| {
         let url = tool.server_url.as_deref().unwrap_or_default();
         format!("{label} ({url})")
-    };
-    let server = tool.server_label.as_ref().map(with_label);
-    let lines = [
+    });
+    let facts = [
         ("name", Some(tool.name.clone())),
         ("category", Some(tool.category.clone())),
         ("server", server),
         ("named there", tool.server_tool.clone()),
         ("description", Some(tool.description.clone())),
     ];
-    let lines = lines.into_iter();
-    let lines = lines.filter_map(|(name, value)| Some(line(name, &value?)));
-    let parameters = tool
-        .parameters
-        .iter()
-        .map(|it| line("parameter", &signature(it)));
-    let warnings = tool.warnings.iter().map(|it| line("hidden", it));
-    let lines: Vec<_> = lines.chain(parameters).chain(warnings).collect();
+    let parameters = tool.parameters.iter();
+    let warnings = tool.warnings.iter();
+    let lines: Vec<_> = facts
+        .into_iter()
+        .filter_map(|(name, value)| Some(line(name, &value?)))
+        .chain(parameters.map(|parameter| line("parameter", &signature(parameter))))
+        .chain(warnings.map(|warning| line("hidden", warning)))
+        .collect();
     lines.join("\n")
 }
 

@@ -2,7 +2,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,19 +9,27 @@ use pillion_store::{MasterKey, Vault, VaultError};
 use pillion_wire::route;
 use secrecy::ExposeSecret;
 
-use super::super::operator::Operator;
-use super::super::{CliError, SocketOption, print};
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::operator::OperatorStore;
+use crate::output::print_result;
+use crate::sidecar::SocketOption;
 use pillion_config::Config;
 use pillion_gateway::credentials::{CredentialError, next_key_file};
 use pillion_sidecar::servers::ServerError;
 
-/// `pillion vault rotate`
+/// Replaces the vault's key: generates a new key and encrypts every stored credential with it
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(after_help = concat!(
+    "\
 Replaces the key in vault.key_file (KEYFILE). During the rotation, the new key is in KEYFILE.new;
 if the rotation is interrupted, run this command again to complete it. The old key stays in
-KEYFILE.old, or KEYFILE.old-2 and so on if that file exists: older backups of the store need it.")]
-pub(crate) struct Rotate {
+KEYFILE.old, or KEYFILE.old-2 and so on if that file exists: older backups of the store need it.
+
+",
+    examples!["pillion vault rotate --config /etc/pillion/pillion.toml"]
+))]
+pub(crate) struct RotateKey {
     #[command(flatten)]
     socket: SocketOption,
     /// The sidecar's configuration file
@@ -30,8 +37,8 @@ pub(crate) struct Rotate {
     config: Option<PathBuf>,
 }
 
-impl Rotate {
-    pub(super) fn apply(self) -> Result<ExitCode, CliError> {
+impl RunCommand<()> for RotateKey {
+    fn run(self, (): &()) -> CommandResult {
         let config = Config::load(self.config.as_deref(), std::env::vars_os())?;
         let file = config.vault.key_file.ok_or(ServerError::NoKeyFile)?;
         let next = next_key_file(&file);
@@ -46,27 +53,26 @@ impl Rotate {
             Err(error) => return Err(error.into()),
         }
         let old = replace_key_file(&file, &next).map_err(|error| file_error(&file, &error))?;
-        print(&format!(
+        print_result(&format!(
             "{} has the new key; older backups need {}",
             file.display(),
             old.display()
-        ))?;
-        Ok(ExitCode::SUCCESS)
+        ))
     }
 }
 
 /// Re-encrypts the secrets of a store that no other process has open.
 fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), CliError> {
-    let operator = Operator::open(config)?;
-    let key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
-    let (key, next) = (key(file)?, key(next)?);
+    let operator = OperatorStore::open(config)?;
+    let read_key = |path| MasterKey::from_file(path).map_err(ServerError::NextKey);
+    let (key, next_key) = (read_key(file)?, read_key(next)?);
     operator
         .run(async {
             let store = || operator.store() as _;
             match Vault::open(store(), key).await {
-                Ok(vault) => vault.rotate(next).await.map(drop),
+                Ok(vault) => vault.rotate(next_key).await.map(drop),
                 // A previous rotation was interrupted after this step.
-                Err(VaultError::WrongKey { .. }) => Vault::open(store(), next).await.map(drop),
+                Err(VaultError::WrongKey { .. }) => Vault::open(store(), next_key).await.map(drop),
                 Err(error) => Err(error),
             }
         })
@@ -78,22 +84,22 @@ fn rotate_store(config: Option<&Path>, file: &Path, next: &Path) -> Result<(), C
 /// of the key file.
 fn generate_next_key(file: &Path, next: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut new = match options.write(true).create_new(true).mode(0o600).open(next) {
-        Ok(new) => new,
+    let mut key_file = match options.write(true).create_new(true).mode(0o600).open(next) {
+        Ok(key_file) => key_file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
         Err(error) => return Err(error),
     };
-    let made = (|| {
+    let written = (|| {
         let owner = fs::metadata(file)?;
-        std::os::unix::fs::fchown(&new, Some(owner.uid()), Some(owner.gid()))?;
+        std::os::unix::fs::fchown(&key_file, Some(owner.uid()), Some(owner.gid()))?;
         let key = MasterKey::generate();
-        writeln!(new, "{}", key.to_base64().expose_secret())?;
-        new.sync_all()
+        writeln!(key_file, "{}", key.to_base64().expose_secret())?;
+        key_file.sync_all()
     })();
-    if made.is_err() {
+    if written.is_err() {
         drop(fs::remove_file(next));
     }
-    made
+    written
 }
 
 /// Replaces the key file atomically and returns the path of the old key.

@@ -38,16 +38,16 @@ pub(super) async fn wait(
     listener: &TcpListener,
     expected: &ExpectedRedirect<'_>,
 ) -> io::Result<String> {
-    let mut visits = FuturesUnordered::new();
+    let mut connections = FuturesUnordered::new();
     loop {
         tokio::select! {
-            accepted = listener.accept(), if visits.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) => visits.push(visit(stream, expected)),
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => connections.push(serve_connection(stream, expected)),
                 // An aborted connection does not affect the next one.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(error),
             },
-            Some(answer) = visits.next() => if let Some(target) = answer {
+            Some(redirect) = connections.next() => if let Some(target) = redirect {
                 return Ok(target);
             },
         }
@@ -55,23 +55,26 @@ pub(super) async fn wait(
 }
 
 /// Serves one connection. Returns path and query if the request is the response.
-async fn visit(mut stream: TcpStream, expected: &ExpectedRedirect<'_>) -> Option<String> {
-    let head = timeout(IO_TIMEOUT, head(&mut stream)).await.ok()?.ok()?;
-    let (reply, answer) = match target(&head) {
+async fn serve_connection(
+    mut stream: TcpStream,
+    expected: &ExpectedRedirect<'_>,
+) -> Option<String> {
+    let request = read_head(&mut stream);
+    let head = timeout(IO_TIMEOUT, request).await.ok()?.ok()?;
+    let ((status, text), redirect) = match target(&head) {
         Err(status) => ((status, "This is not a page of Pillion."), None),
         Ok(target) => {
-            let (reply, is_answer) = evaluate_request(target, expected);
-            (reply, is_answer.then(|| target.to_owned()))
+            let (response, ends_wait) = evaluate_request(target, expected);
+            (response, ends_wait.then(|| target.to_owned()))
         }
     };
-    let (status, text) = reply;
     // Ignores a failure to send the page: the response was received.
     let _ = timeout(IO_TIMEOUT, async {
         stream.write_all(page(status, text).as_bytes()).await?;
         stream.shutdown().await
     })
     .await;
-    answer
+    redirect
 }
 
 /// Returns the HTTP status and text for a request, and whether the request ends the wait (RFC 6749
@@ -116,7 +119,7 @@ fn evaluate_request(
 }
 
 /// Reads the request line and headers, up to the maximum size.
-async fn head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+async fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut bytes = [0; 4096];
     loop {
@@ -144,8 +147,8 @@ fn target(head: &[u8]) -> Result<&str, &'static str> {
             "431 Request Header Fields Too Large"
         });
     }
-    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let line = std::str::from_utf8(line).map_err(|_| BAD)?;
+    let bytes = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let line = std::str::from_utf8(bytes).map_err(|_| BAD)?;
     let words: Vec<_> = line.splitn(4, ' ').collect();
     match words[..] {
         [method, target, version] if version.starts_with("HTTP/1.") && target.starts_with('/') => {
@@ -223,19 +226,19 @@ mod tests {
             ("/favicon.ico", "404", false),
             ("/?code=c&state=s+t", "404", false),
         ] {
-            let ((found, _), is_answer) = evaluate_request(target, &expected);
-            assert!(found.starts_with(status), "{target}: {found}");
-            assert_eq!(is_answer, ends, "{target}");
+            let ((returned, _), ends_wait) = evaluate_request(target, &expected);
+            assert!(returned.starts_with(status), "{target}: {returned}");
+            assert_eq!(ends_wait, ends, "{target}");
         }
     }
 
     /// Sends these bytes to `address` and returns the response, as far as it arrives.
     async fn send_bytes(stream: &mut TcpStream, bytes: &[u8]) -> String {
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         // The server may close the connection while a too large request is sent.
         let _ = stream.write_all(bytes).await;
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8(answer).unwrap()
+        let _ = stream.read_to_end(&mut response).await;
+        String::from_utf8(response).unwrap()
     }
 
     #[tokio::test]
@@ -258,18 +261,17 @@ mod tests {
                 (b"\x16\x03\x01\r\n\r\n", "400"),
                 (b"HEAD /callback?code=c&state=s+t HTTP/1.1\r\n\r\n", "405"),
             ] {
-                let answer = send_bytes(&mut connect().await, bytes).await;
-                assert!(
-                    answer.starts_with(&format!("HTTP/1.1 {status} ")),
-                    "{answer}"
-                );
+                let response = send_bytes(&mut connect().await, bytes).await;
+                let start = format!("HTTP/1.1 {status} ");
+                assert!(response.starts_with(&start), "{response}");
             }
             send_bytes(&mut connect().await, &[b'a'; 10 * MAX_HEAD_BYTES]).await;
             early.write_all(b"GET /callback?code=c&st").await.unwrap();
-            let answer = send_bytes(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
-            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-            assert!(answer.contains("You can close this window."), "{answer}");
-            assert!(!answer.contains("s+t"), "{answer}");
+            let response = send_bytes(&mut early, b"ate=s+t HTTP/1.1\r\n\r\n").await;
+            assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+            let text = "You can close this window.";
+            assert!(response.contains(text), "{response}");
+            assert!(!response.contains("s+t"), "{response}");
         };
         let (target, ()) = tokio::join!(wait(&listener, &EXPECTED), browser);
         assert_eq!(target.unwrap(), "/callback?code=c&state=s+t");

@@ -17,7 +17,7 @@ pub(super) struct Field<'a> {
 impl<'a> Field<'a> {
     pub(super) fn new(name: &'a str, property: &'a Value, is_required: bool) -> Self {
         let takes_several = property["type"] == "array";
-        let chosen_from = if takes_several {
+        let value_schema = if takes_several {
             &property["items"]
         } else {
             property
@@ -26,7 +26,7 @@ impl<'a> Field<'a> {
             name,
             property,
             is_required,
-            choices: choices(chosen_from),
+            choices: choices(value_schema),
             takes_several,
         }
     }
@@ -53,23 +53,23 @@ impl<'a> Field<'a> {
                 plain::summary(label, 100)
             ));
         }
-        let form = match (self.choices.is_empty(), self.takes_several) {
+        let format = match (self.choices.is_empty(), self.takes_several) {
             (true, false) => self.property["type"].as_str().unwrap_or("text"),
             (true, true) => "several, separated by commas",
             (false, false) => "one of these numbers or values",
             (false, true) => "any of these, separated by commas",
         };
-        let needed = if self.is_required { "" } else { ", optional" };
+        let optional = if self.is_required { "" } else { ", optional" };
         let default = self.default().map_or_else(String::new, |value| {
-            let parts = value
-                .as_array()
-                .map(|parts| parts.iter().map(label).collect());
-            let parts: Vec<_> = parts.unwrap_or_else(|| vec![label(&value)]);
-            format!(" [{}]", plain::summary(&parts.join(", "), 100))
+            let text = match &value {
+                Value::Array(parts) => parts.iter().map(typed::text).collect::<Vec<_>>().join(", "),
+                value => typed::text(value),
+            };
+            format!(" [{}]", plain::summary(&text, 100))
         });
         prompt.push_str(&format!(
-            "  {}{needed}{default}: ",
-            plain::summary(form, 40)
+            "  {}{optional}{default}: ",
+            plain::summary(format, 40)
         ));
         prompt
     }
@@ -80,13 +80,12 @@ impl<'a> Field<'a> {
     /// Why the answer is invalid.
     pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
         let value = if self.takes_several {
-            let parts = answer.split(',').map(str::trim);
-            let parts = parts.filter(|part| !part.is_empty());
-            Value::Array(
-                parts
-                    .map(|part| self.parse_value(part))
-                    .collect::<Result<_, _>>()?,
-            )
+            answer
+                .split(',')
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+                .map(|part| self.parse_value(part))
+                .collect::<Result<_, _>>()?
         } else {
             self.parse_value(answer)?
         };
@@ -106,20 +105,22 @@ impl<'a> Field<'a> {
             } else {
                 self.property
             };
-            let answer = match (schema["type"].as_str(), answer) {
+            let text = match (schema["type"].as_str(), answer) {
                 (Some("boolean"), "y" | "yes") => "true",
                 (Some("boolean"), "n" | "no") => "false",
                 (_, answer) => answer,
             };
-            return typed::value(answer, schema, schema).map_err(|kinds| format!("not {kinds}"));
+            return typed::value(text, schema, schema).map_err(|types| format!("not {types}"));
         }
         let by_name = |(value, label): &&(Value, String)| value == answer || label == answer;
-        let by_place = || {
+        let by_number = || {
             let index: usize = answer.parse().ok()?;
             self.choices.get(index.checked_sub(1)?)
         };
-        let found = self.choices.iter().find(by_name).or_else(by_place);
-        found
+        self.choices
+            .iter()
+            .find(by_name)
+            .or_else(by_number)
             .map(|(value, _)| value.clone())
             .ok_or_else(|| "not one of the choices".to_owned())
     }
@@ -129,30 +130,29 @@ impl<'a> Field<'a> {
 /// and `title`.
 fn choices(schema: &Value) -> Vec<(Value, String)> {
     if let Some(values) = schema["enum"].as_array() {
-        let names = |index: usize| schema["enumNames"][index].as_str().map(str::to_owned);
-        let values = values.iter().enumerate();
+        let name = |index: usize| schema["enumNames"][index].as_str().map(str::to_owned);
         return values
-            .map(|(index, value)| (value.clone(), names(index).unwrap_or_else(|| label(value))))
+            .iter()
+            .enumerate()
+            .map(|(index, value)| {
+                (
+                    value.clone(),
+                    name(index).unwrap_or_else(|| typed::text(value)),
+                )
+            })
             .collect();
     }
-    let titled = schema["oneOf"]
+    schema["oneOf"]
         .as_array()
-        .or_else(|| schema["anyOf"].as_array());
-    let titled = titled.into_iter().flatten();
-    titled
+        .or_else(|| schema["anyOf"].as_array())
+        .into_iter()
+        .flatten()
         .filter_map(|choice| {
             let value = choice.get("const")?;
             let title = choice["title"].as_str().map(str::to_owned);
-            Some((value.clone(), title.unwrap_or_else(|| label(value))))
+            Some((value.clone(), title.unwrap_or_else(|| typed::text(value))))
         })
         .collect()
-}
-
-/// Returns a string without quotation marks, and any other value as JSON.
-fn label(value: &Value) -> String {
-    value
-        .as_str()
-        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -1,0 +1,98 @@
+//! What commands write to standard output and standard error.
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use pillion_client::Response;
+use pillion_gateway::pins::{visible, visible_json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::dispatch::CommandResult;
+use super::sidecar::decode;
+
+/// Standard output cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output: {0}")]
+pub(crate) struct OutputError(#[source] io::Error);
+
+/// The option for JSON output.
+#[derive(Debug, Args)]
+pub(crate) struct JsonOption {
+    /// Prints the sidecar's response as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl JsonOption {
+    /// Prints a response of the sidecar: unchanged with `--json`, else as text.
+    pub(crate) fn print<T: DeserializeOwned>(
+        &self,
+        response: &Response<T>,
+        as_text: impl FnOnce(T) -> String,
+    ) -> CommandResult {
+        if self.json {
+            return print_body(response);
+        }
+        print_result(&as_text(decode(response)?))
+    }
+}
+
+/// Prints the result of a successful command.
+pub(crate) fn print_result(text: &str) -> CommandResult {
+    print(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the unchanged response of the sidecar as the result of a successful command.
+pub(crate) fn print_body<T>(response: &Response<T>) -> CommandResult {
+    print_json(&response.text())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the result of a successful command as indented JSON.
+pub(crate) fn print_pretty(value: &impl Serialize) -> CommandResult {
+    // A raw value would be printed on one line.
+    let value = serde_json::to_value(value)?;
+    print_json(&serde_json::to_string_pretty(&value)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints JSON from an untrusted source, with invisible characters escaped; the JSON value stays
+/// the same.
+pub(crate) fn print_json(json: &str) -> Result<(), OutputError> {
+    print(&visible_json(json))
+}
+
+/// Writes the text and a line break to standard output.
+pub(crate) fn print(text: &str) -> Result<(), OutputError> {
+    print_bytes(format!("{text}\n").as_bytes())
+}
+
+/// Writes bytes to standard output. Succeeds if the reader closed the pipe, as in
+/// `pillion tools list | head -1`.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), OutputError> {
+    match write(io::stdout(), bytes) {
+        Err(OutputError(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// Writes bytes and flushes the output.
+pub(crate) fn write(mut output: impl Write, bytes: &[u8]) -> Result<(), OutputError> {
+    let written = output.write_all(bytes).and_then(|()| output.flush());
+    written.map_err(OutputError)
+}
+
+/// Writes text to standard error, without a line break. A failure to write is ignored.
+pub(crate) fn eprint(text: &str) {
+    drop(write(io::stderr(), text.as_bytes()));
+}
+
+/// Prints an error or a warning. A further line of the text that looks like another diagnostic is
+/// indented: the text may come from a server. A failure to write to standard error is ignored.
+pub(crate) fn print_diagnostic(diagnostic: &str) {
+    let text = visible(diagnostic).replace("\npillion:", "\n  pillion:");
+    eprint(&format!("pillion: {text}\n"));
+}
