@@ -47,14 +47,6 @@ fn start(timeout_ms: u32) -> (McpServer, Daemon) {
     (server, daemon)
 }
 
-/// Starts a server and a daemon that has listed the server's tools.
-fn start(timeout_ms: u32) -> (McpServer, Daemon) {
-    let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, timeout_ms), &[]);
-    discover(&daemon);
-    (server, daemon)
-}
-
 #[test]
 fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let (server, mut daemon) = start(5_000);
