@@ -72,13 +72,30 @@ pub use turn::{
 use pillion_core::tool::{ToolCall, ToolDefinition, ToolResult};
 use serde_json::Value;
 
+use anthropic::Anthropic;
+use google::Google;
 use node::Node;
+use openai_chat::OpenAiChat;
+use openai_responses::OpenAiResponses;
 
 /// Runs the examples in the book.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/reference/models-and-tools.md")]
 #[doc = include_str!("../../../docs/reference/provider-formats.md")]
 struct ProviderGuideDoctests;
+
+impl Provider {
+    /// Returns the provider's API. No other code distinguishes all providers.
+    #[must_use]
+    pub fn api(self) -> &'static dyn ProviderApi {
+        match self {
+            Self::OpenAiChat => &OpenAiChat,
+            Self::OpenAiResponses => &OpenAiResponses,
+            Self::Anthropic => &Anthropic,
+            Self::Google => &Google,
+        }
+    }
+}
 
 /// Whether `strict` is present in the format of [`Provider::OpenAiChat`]. For the other formats,
 /// see [`format_tool`].

@@ -1,12 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ProviderApi;
-use crate::anthropic::Anthropic;
-use crate::google::Google;
-use crate::openai_chat::OpenAiChat;
-use crate::openai_responses::OpenAiResponses;
-
 /// The API of a model provider. Compatible servers (vLLM, Ollama and GWDG's Chat AI are compatible
 /// with `OpenAiChat`) have the same format.
 ///
@@ -43,17 +37,6 @@ impl Provider {
         Self::Anthropic,
         Self::Google,
     ];
-
-    /// Returns the provider's API. No other code distinguishes all providers.
-    #[must_use]
-    pub fn api(self) -> &'static dyn ProviderApi {
-        match self {
-            Self::OpenAiChat => &OpenAiChat,
-            Self::OpenAiResponses => &OpenAiResponses,
-            Self::Anthropic => &Anthropic,
-            Self::Google => &Google,
-        }
-    }
 
     /// Returns the name, which [`FromStr`] accepts.
     #[must_use]

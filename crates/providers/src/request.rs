@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-use crate::{ModelError, ModelErrorKind, ModelTurn, ProviderApi, format_tools};
+use crate::{ModelError, ModelErrorKind, ModelTurn, StrictFlag, ToolFormat};
 
 /// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
 const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
@@ -81,9 +81,11 @@ pub(crate) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl I
 }
 
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
-pub(crate) fn tools_of(turn: &ModelTurn<'_>, api: &impl ProviderApi) -> Option<Vec<Value>> {
-    let tools = turn.tools.iter().map(AsRef::as_ref);
-    (!turn.tools.is_empty()).then(|| format_tools(api.provider(), tools))
+pub(crate) fn tools_of(turn: &ModelTurn<'_>, format: &impl ToolFormat) -> Option<Vec<Value>> {
+    let count = turn.tools.len();
+    let tools = turn.tools.iter();
+    let tools = tools.map(|tool| format.format_tool(tool, StrictFlag::WhenTrue, count));
+    (count > 0).then(|| tools.collect())
 }
 
 /// Removes members about tools from a request without tools, because the providers reject them.
