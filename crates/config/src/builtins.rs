@@ -15,17 +15,9 @@ use serde::{Deserialize, Deserializer, de};
 use toml::{Table, Value};
 use url::Url;
 
-use super::servers::{self, ServerEntryError, Variables};
+use super::entry::{self, EntryError, Variables};
+use super::network_tools::{DEFAULT_TIMEOUT, NAMES};
 use super::{KeyPath, ToolSection};
-
-/// Default timeout of the tools in [`NAMES`].
-pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Default cache TTL of the tools in [`NAMES`]; their cached results are public.
-pub(super) const CACHE_TTL: Duration = Duration::from_secs(300);
-
-/// The built-in tools that call a service over the network.
-pub(super) const NAMES: [&str; 2] = ["get_weather", "web_search"];
 
 /// Settings of the built-in tools that have their own. `Debug` shows no API key.
 #[derive(Debug, Clone)]
@@ -116,11 +108,11 @@ impl TimeKeys {
     const TOOL: &'static str = "get_time";
     const NAMES: [&'static str; 1] = ["timezone"];
 
-    fn resolve(self) -> Result<Option<String>, ServerEntryError> {
+    fn resolve(self) -> Result<Option<String>, EntryError> {
         let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
-            Err(unknown) => Err(ServerEntryError {
+            Err(unknown) => Err(EntryError {
                 key: tool_path(Self::TOOL).join_name("timezone"),
                 message: unknown.to_string(),
             }),
@@ -169,7 +161,7 @@ pub(super) struct BuiltinKeys {
 }
 
 /// Removes the tools' own keys from `[tools]`; the keys that every tool has remain.
-pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, ServerEntryError> {
+pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
         weather: take_from(config, weather, &WeatherKeys::NAMES)?,
@@ -182,7 +174,7 @@ fn take_from<T: de::DeserializeOwned>(
     config: &mut Table,
     tool: &str,
     names: &[&str],
-) -> Result<T, ServerEntryError> {
+) -> Result<T, EntryError> {
     let section = config.get_mut("tools").and_then(Value::as_table_mut);
     let section = section.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
     let mut own = Table::new();
@@ -193,7 +185,7 @@ fn take_from<T: de::DeserializeOwned>(
             }
         }
     }
-    servers::read(own, &tool_path(tool))
+    entry::read(own, &tool_path(tool))
 }
 
 /// Returns the keys that a tool has in addition to those of every tool.
@@ -219,7 +211,7 @@ impl BuiltinKeys {
         tools: &BTreeMap<String, ToolSection>,
         variables: &Variables,
         has_vault: bool,
-    ) -> Result<BuiltinTools, ServerEntryError> {
+    ) -> Result<BuiltinTools, EntryError> {
         let sources = KeySources {
             variables,
             has_vault,
@@ -243,7 +235,7 @@ impl WeatherKeys {
         self,
         timeout: Duration,
         sources: &KeySources<'_>,
-    ) -> Result<Option<WeatherSettings>, ServerEntryError> {
+    ) -> Result<Option<WeatherSettings>, EntryError> {
         let secrets = Secrets {
             tool: NAMES[0],
             path: tool_path(NAMES[0]),
@@ -288,7 +280,7 @@ impl SearchKeys {
         self,
         timeout: Duration,
         sources: &KeySources<'_>,
-    ) -> Result<Option<SearchSettings>, ServerEntryError> {
+    ) -> Result<Option<SearchSettings>, EntryError> {
         let secrets = Secrets {
             tool: NAMES[1],
             path: tool_path(NAMES[1]),
@@ -364,22 +356,18 @@ impl Secrets<'_> {
     }
 
     /// Returns the API key from the variable that `api_key_env` names, if it is set.
-    fn named(&self) -> Result<Option<SecretString>, ServerEntryError> {
+    fn named(&self) -> Result<Option<SecretString>, EntryError> {
         let Some(name) = &self.named else {
             return Ok(None);
         };
         let path = self.path.join_name("api_key_env");
-        let key = servers::variable_value(Some(name.clone()), &path, self.sources.variables)?;
+        let key = entry::variable_value(Some(name.clone()), &path, self.sources.variables)?;
         Ok(Some(key.into()))
     }
 
     /// Returns the API key from `api_key_env`, else from the variable `usual`, else an empty key if
     /// there is a vault that may have it.
-    fn require_key(
-        &self,
-        service: &'static str,
-        usual: &str,
-    ) -> Result<SecretString, ServerEntryError> {
+    fn require_key(&self, service: &'static str, usual: &str) -> Result<SecretString, EntryError> {
         let key = match self.named()? {
             Some(key) => Some(key),
             None => self.variable(usual),
@@ -411,15 +399,15 @@ impl Secrets<'_> {
         variable_text(self.sources.variables, name).map(SecretString::from)
     }
 
-    fn missing_provider_fault(&self) -> ServerEntryError {
+    fn missing_provider_fault(&self) -> EntryError {
         self.fault_at(
             "api_key_env",
             "set provider to the service that the key belongs to",
         )
     }
 
-    fn fault_at(&self, key: &str, message: &str) -> ServerEntryError {
-        ServerEntryError {
+    fn fault_at(&self, key: &str, message: &str) -> EntryError {
+        EntryError {
             key: self.path.join_name(key),
             message: message.to_owned(),
         }

@@ -6,7 +6,7 @@ use pillion_http_tools::{HttpTool, HttpToolEntry, HttpToolError, OpenApiEntry};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-use super::servers::{ServerEntryError, Variables, fault, fill_from_variables, read};
+use super::entry::{EntryError, Variables, fault, fill_from_variables, read};
 use super::{ConfigFile, Key, KeyPath};
 
 /// The tools that the configuration declares: `[[composed_tools]]`, `[[http_tools]]` and the
@@ -43,10 +43,7 @@ impl DeclaredTools {
 
     /// Removes the declared tools from the configuration and reads them, together with their
     /// OpenAPI documents.
-    pub(super) fn take(
-        config: &mut Table,
-        variables: &Variables,
-    ) -> Result<Self, ServerEntryError> {
+    pub(super) fn take(config: &mut Table, variables: &Variables) -> Result<Self, EntryError> {
         let [composed, http, openapi] = Self::KEYS;
         let mut taken = Self::default();
         let mut names = pillion_builtins::all()
@@ -86,7 +83,7 @@ impl DeclaredTools {
 }
 
 /// Removes an array of tables and returns its tables, each with its path.
-fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, ServerEntryError> {
+fn entries(config: &mut Table, key: &str) -> Result<Vec<(KeyPath, Table)>, EntryError> {
     let path = KeyPath::from_names([key]);
     let entries = match config.remove(key) {
         None => return Ok(Vec::new()),
@@ -113,7 +110,7 @@ fn read_filled<T: DeserializeOwned>(
     mut entry: Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<T, ServerEntryError> {
+) -> Result<T, EntryError> {
     let of_environment = match entry.get("headers_env") {
         Some(Value::Table(names)) => names.keys().cloned().map(Value::String).collect(),
         _ => Vec::new(),
@@ -129,11 +126,7 @@ fn read_filled<T: DeserializeOwned>(
     read(entry, path)
 }
 
-fn claim(
-    names: &mut Vec<ToolName>,
-    name: &ToolName,
-    path: &KeyPath,
-) -> Result<(), ServerEntryError> {
+fn claim(names: &mut Vec<ToolName>, name: &ToolName, path: &KeyPath) -> Result<(), EntryError> {
     if names.contains(name) {
         let message = format!("the tool name '{name}' is used twice");
         return Err(fault(path.join_name("name"), message));
@@ -142,7 +135,7 @@ fn claim(
     Ok(())
 }
 
-fn http_fault(path: &KeyPath, error: HttpToolError) -> ServerEntryError {
+fn http_fault(path: &KeyPath, error: HttpToolError) -> EntryError {
     let path = match error.key {
         "" => path.clone(),
         key => path.join_name(key),

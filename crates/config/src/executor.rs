@@ -8,7 +8,8 @@ use pillion_core::executor::{
 };
 use serde::Deserialize;
 
-use super::{CacheScopeName, builtins, millis};
+use super::network_tools::{CACHE_TTL, DEFAULT_TIMEOUT, NAMES};
+use super::{CacheScopeName, millis};
 
 /// `[executor]`: limits of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -152,12 +153,12 @@ impl ExecutorSection {
         config.rate_limits.default = self.rate_limit.into();
         let timeouts = &mut config.tool_timeouts;
         timeouts.insert("calculator".to_owned(), calculator::DEFAULT_TIMEOUT);
-        for name in builtins::NAMES {
-            let (ttl, scope) = (builtins::CACHE_TTL, CacheScope::Public);
+        for name in NAMES {
+            let (ttl, scope) = (CACHE_TTL, CacheScope::Public);
             let tools = &mut config.cache.tools;
             tools.insert(name.to_owned(), CacheRule { ttl, scope });
             let timeouts = &mut config.tool_timeouts;
-            timeouts.insert(name.to_owned(), builtins::DEFAULT_TIMEOUT);
+            timeouts.insert(name.to_owned(), DEFAULT_TIMEOUT);
         }
         for (name, tool) in tools {
             tool.set(&mut config.tool_timeouts, name, tool.timeout);

@@ -26,6 +26,7 @@ mod call_log;
 mod chat;
 mod credential;
 mod declared_tools;
+mod entry;
 mod environment;
 mod error;
 mod error_messages;
@@ -45,6 +46,7 @@ mod millis;
 mod models;
 mod models_file;
 mod native;
+mod network_tools;
 mod offered_tools;
 mod providers;
 #[cfg(test)]

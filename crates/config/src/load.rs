@@ -5,9 +5,10 @@ use pillion_egress::Proxies;
 use toml::Table;
 
 use super::builtins;
+use super::entry::EntryError;
 use super::environment::{self, Origins};
 use super::models_file::ModelsFile;
-use super::servers::{self, EntryFilter, ServerEntries, ServerEntryError};
+use super::servers::{self, EntryFilter, ServerEntries};
 use super::{
     Config, ConfigError, ConfigFile, DeclaredTools, Key, KeyPath, McpServerSection, error_messages,
     locate, strict_value, variable_names,
@@ -154,7 +155,7 @@ fn read(
         .into_iter()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     let named = named.collect();
-    let blamed = |fault: ServerEntryError| blame.on(fault.key, &fault.message);
+    let blamed = |fault: EntryError| blame.on(fault.key, &fault.message);
     let taken = servers::take(&mut table, &named, filter).map_err(blamed)?;
     let declared = match filter {
         EntryFilter::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 use url::{Host, Url};
 
-use super::servers::{ServerEntryError, Variables, fault, variable_value};
+use super::entry::{EntryError, Variables, fault, variable_value};
 use super::{KeyPath, McpServerSection, ModelSection, PinPolicy, ProviderSection};
 
 /// `native` of an entry of `[[mcp_servers]]`: how language model providers reach the server when
@@ -22,7 +22,7 @@ pub struct NativeSection {
 }
 
 impl NativeSection {
-    pub(super) fn check_url(&self, path: &KeyPath) -> Result<(), ServerEntryError> {
+    pub(super) fn check_url(&self, path: &KeyPath) -> Result<(), EntryError> {
         if self.url.as_ref().is_none_or(is_public) {
             return Ok(());
         }
@@ -36,7 +36,7 @@ pub(super) fn fill_token(
     settings: &mut Table,
     path: &KeyPath,
     variables: &Variables,
-) -> Result<(), ServerEntryError> {
+) -> Result<(), EntryError> {
     const KEY: &str = "token_env";
     if let Some(Value::Table(native)) = settings.get_mut("native")
         && let Some(name) = native.remove(KEY)

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use pillion_core::tool::{ToolName, ToolOrigin};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
-use super::builtins;
+use super::network_tools;
 
 /// `mcp.tools`: the tools that are offered to MCP clients; every tool by default.
 ///
@@ -34,7 +34,7 @@ static BUILT_IN: LazyLock<Vec<String>> = LazyLock::new(|| {
     let names = tools
         .iter()
         .map(|tool| tool.definition().name().to_string());
-    let others = builtins::NAMES
+    let others = network_tools::NAMES
         .iter()
         .chain(&["search_memory", "remember", "forget"]);
     names.chain(others.map(|name| (*name).to_owned())).collect()

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Config, ConfigError, builtins};
+use super::{Config, ConfigError, builtins, network_tools};
 
 /// Prefix of all variables of Pillion.
 const PREFIX: &str = "PILLION_";
@@ -100,7 +100,7 @@ fn starts(name: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_key_of_tool(key: &str) -> bool {
-    let known = builtins::NAMES.iter().chain(&["get_time"]);
+    let known = network_tools::NAMES.iter().chain(&["get_time"]);
     let mut extra = known.flat_map(|tool| builtins::extra_keys(tool));
     extra.any(|extra| *extra == key) || is_known(["tools", "x", key])
 }

@@ -5,7 +5,7 @@ use pillion_core::variable;
 use pillion_mcp_client::Endpoint;
 use pillion_providers::Provider;
 
-use super::{Config, IncompleteFile, Key, KeyPath, builtins};
+use super::{Config, IncompleteFile, Key, KeyPath, network_tools};
 
 /// Maximum edit distance at which an unknown tool name counts as a typo of a known one.
 const MAX_TYPO_DISTANCE: usize = 1;
@@ -131,7 +131,7 @@ impl Config {
         let http = http.map(|tool| pillion_core::tool::Tool::definition(&**tool));
         let known = built_in.chain(composed).chain(http);
         let mut known: Vec<_> = known.map(|tool| tool.name().to_string()).collect();
-        known.extend(builtins::NAMES.map(str::to_owned));
+        known.extend(network_tools::NAMES.map(str::to_owned));
         let is_known = |name: &str| known.iter().any(|known| known == name);
         let is_known_in_any_case =
             |name: &String| known.iter().any(|known| known.eq_ignore_ascii_case(name));

@@ -1,0 +1,12 @@
+//! The built-in tools that call a service over the network.
+
+use std::time::Duration;
+
+/// Default timeout of the tools in [`NAMES`].
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Default cache TTL of the tools in [`NAMES`]; their cached results are public.
+pub(super) const CACHE_TTL: Duration = Duration::from_secs(300);
+
+/// The built-in tools that call a service over the network.
+pub(super) const NAMES: [&str; 2] = ["get_weather", "web_search"];
