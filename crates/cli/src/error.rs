@@ -5,6 +5,7 @@ use pillion_client::ClientError;
 use pillion_core::store::StoreError;
 
 use super::arguments::ArgumentsError;
+use super::input::InputError;
 use super::mcp::{McpCommandError, McpUsageError};
 use super::operator::OperatorError;
 use super::output::OutputError;
@@ -28,8 +29,8 @@ pub(super) enum CliError {
     Runtime(#[source] io::Error),
     #[error("{0} ({code}){hint}", code = .0.code(), hint = hint(.0))]
     Client(#[from] ClientError),
-    #[error("cannot read standard input: {0}")]
-    Input(#[source] io::Error),
+    #[error(transparent)]
+    Input(#[from] InputError),
     #[error(transparent)]
     Output(#[from] OutputError),
     #[error("the sidecar's response is not the expected JSON: {0}")]
@@ -105,6 +106,7 @@ impl CliError {
         let is_invalid_input = match self {
             Self::Mcp(error) => return error.exit_code(),
             Self::Config(_) | Self::Usage(_) | Self::Arguments(_) => true,
+            Self::Input(error) => matches!(error, InputError::TooLarge),
             Self::Bridge(error) => error.is_bad_request(),
             // Users, groups and tokens that the configuration names are part of the configuration.
             Self::Daemon(error) => {

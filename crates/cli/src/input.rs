@@ -5,34 +5,35 @@ use std::io::{BufRead, Error, ErrorKind, Read, Result, stdin};
 use secrecy::SecretString;
 use zeroize::Zeroizing;
 
-use super::error::CliError;
-
 /// Maximum size of the input, in bytes; a sidecar accepts less.
 const MAX_INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Why standard input cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    #[error("cannot read standard input: {0}")]
+    Read(#[source] Error),
+    #[error("standard input is larger than {MAX_INPUT_BYTES} bytes")]
+    TooLarge,
+}
+
+impl From<Error> for InputError {
+    fn from(error: Error) -> Self {
+        match error.kind() {
+            ErrorKind::FileTooLarge => Self::TooLarge,
+            _ => Self::Read(error),
+        }
+    }
+}
+
 /// Reads all of standard input.
-///
-/// # Errors
-/// [`CliError::Input`]; [`CliError::Usage`] for more than 64 MiB.
-pub(super) fn read_all() -> std::result::Result<Vec<u8>, CliError> {
-    convert_error(read_all_from(stdin().lock()))
+pub(super) fn read_all() -> std::result::Result<Vec<u8>, InputError> {
+    Ok(read_all_from(stdin().lock())?)
 }
 
 /// Reads a line of standard input, without its line break; `None` at the end of the input.
-///
-/// # Errors
-/// The same as [`read_all`], and [`CliError::Input`] for a line that is not UTF-8.
-pub(super) fn read_line() -> std::result::Result<Option<String>, CliError> {
-    convert_error(read_line_from(stdin().lock()))
-}
-
-fn convert_error<T>(read: Result<T>) -> std::result::Result<T, CliError> {
-    read.map_err(|error| match error.kind() {
-        ErrorKind::FileTooLarge => CliError::Usage(format!(
-            "standard input is larger than {MAX_INPUT_BYTES} bytes"
-        )),
-        _ => CliError::Input(error),
-    })
+pub(super) fn read_line() -> std::result::Result<Option<String>, InputError> {
+    Ok(read_line_from(stdin().lock())?)
 }
 
 /// Reads a source to its end.

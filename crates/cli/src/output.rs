@@ -1,5 +1,7 @@
 //! What commands write to standard output and standard error.
 
+mod error;
+
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -11,11 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::dispatch::CommandResult;
 use super::sidecar::decode;
-
-/// Standard output cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write to standard output: {0}")]
-pub(crate) struct OutputError(#[source] io::Error);
+pub(crate) use error::OutputError;
 
 /// The option for JSON output.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use super::dispatch::CommandResult;
 use super::error::CliError;
-use super::input::read_secret;
+use super::input::{InputError, read_secret};
 use super::output::{JsonOption, print_result};
 use super::table::table;
 
@@ -67,7 +67,7 @@ impl ProviderKeyTarget {
 /// Returns the request body with the key from standard input. The key is not an argument, because
 /// all processes of the host can read command lines.
 pub(super) fn key_from_input() -> Result<Zeroizing<Vec<u8>>, CliError> {
-    let secret = read_secret(std::io::stdin().lock(), MAX_KEY_BYTES).map_err(CliError::Input)?;
+    let secret = read_secret(std::io::stdin().lock(), MAX_KEY_BYTES).map_err(InputError::from)?;
     let key = secret.expose_secret().to_owned();
     Ok(serde_json::to_vec(&ProviderKeyInput { key }).map(Zeroizing::new)?)
 }
