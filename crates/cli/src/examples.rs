@@ -68,8 +68,8 @@ mod tests {
         each(&super::super::command(), "", &mut |names, command| {
             let about = command.get_about().map(ToString::to_string);
             assert!(about.is_some_and(|about| !about.contains('\n')), "{names}");
-            let help = command.get_after_help().map(ToString::to_string);
-            let help = help.unwrap_or_default();
+            let after_help = command.get_after_help().map(ToString::to_string);
+            let help = after_help.unwrap_or_default();
             assert!(help.contains("Examples:"), "{names}: no example");
             assert!(help.contains("Exit codes:"), "{names}: no exit codes");
         });

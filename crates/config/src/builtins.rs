@@ -175,8 +175,8 @@ fn take_from<T: de::DeserializeOwned>(
     tool: &str,
     names: &[&str],
 ) -> Result<T, EntryError> {
-    let section = config.get_mut("tools").and_then(Value::as_table_mut);
-    let section = section.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
+    let tools = config.get_mut("tools").and_then(Value::as_table_mut);
+    let section = tools.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
     let mut own = Table::new();
     if let Some(section) = section {
         for name in names {
@@ -423,8 +423,7 @@ fn variable_text(variables: &Variables, name: &str) -> Option<String> {
 impl<'de> Deserialize<'de> for ServiceUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let url = Url::parse(&text).ok();
-        let url = url.filter(|url| {
+        let url = Url::parse(&text).ok().filter(|url| {
             let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
             let is_bare = url.query().is_none() && url.fragment().is_none();
             is_http && is_bare && url.username().is_empty() && url.password().is_none()

@@ -30,8 +30,8 @@ impl DeclaredTools {
     pub(super) fn documents_named(config: &Table) -> Vec<&Value> {
         let [.., openapi] = Self::KEYS;
         let entries = config.get(openapi).and_then(Value::as_array);
-        let entries = entries.into_iter().flatten();
-        entries.filter_map(|entry| entry.get("document")).collect()
+        let tables = entries.into_iter().flatten();
+        tables.filter_map(|entry| entry.get("document")).collect()
     }
 
     /// Removes the declared tools from the configuration without reading them.
@@ -60,8 +60,8 @@ impl DeclaredTools {
             let entry: OpenApiEntry = read_filled(entry, &path, variables)?;
             let document = ConfigFile::read(&entry.document)
                 .map_err(|error| fault(path.join_name("document"), error.to_string()))?;
-            let tools = entry.tools(document.text());
-            let tools = tools.map_err(|error| http_fault(&path, error))?;
+            let read = entry.tools(document.text());
+            let tools = read.map_err(|error| http_fault(&path, error))?;
             taken.documents.push(document);
             for tool in tools {
                 claim(&mut names, tool.definition().name(), &path)?;
@@ -117,8 +117,8 @@ fn read_filled<T: DeserializeOwned>(
     };
     fill_from_variables(&mut entry, path, variables)?;
     if !of_environment.is_empty() {
-        let secret = entry.entry("secret_headers");
-        let secret = secret.or_insert_with(|| Value::Array(Vec::new()));
+        let member = entry.entry("secret_headers");
+        let secret = member.or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(names) = secret {
             names.extend(of_environment);
         }

@@ -39,7 +39,7 @@ pub(super) fn overlay(
                 continue;
             }
         };
-        for setting in Setting::of(&variable) {
+        for setting in Setting::for_variable(&variable) {
             let order = (setting.precedence, variable.clone(), setting.key.clone());
             named.insert(order, (setting, value.clone()));
         }
@@ -117,7 +117,7 @@ struct Setting {
 
 impl Setting {
     /// Returns the settings that a variable sets.
-    fn of(variable: &str) -> Vec<Self> {
+    fn for_variable(variable: &str) -> Vec<Self> {
         match variable {
             // The maximum for all tools together: no source may have fewer slots than that.
             "MCP_MAX_CONCURRENT_TOOLS" => ["max_concurrent", "max_concurrent_total"]

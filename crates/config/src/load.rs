@@ -83,15 +83,15 @@ impl Config {
         file: Option<&ConfigFile>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<PathBuf> {
-        let table = file.and_then(|file| file.text().parse::<Table>().ok());
-        let mut table = table.unwrap_or_default();
+        let parsed = file.and_then(|file| file.text().parse::<Table>().ok());
+        let mut table = parsed.unwrap_or_default();
         // Ignores an error: the variables before the invalid one are applied.
         drop(environment::overlay(&mut table, variables));
         let documents = DeclaredTools::documents_named(&table);
         let tokens = table.get("tcp").and_then(|tcp| tcp.get("tokens_file"));
-        let named = documents.into_iter().chain(tokens);
-        let named = named.filter_map(|path| Some(path.as_str()?.into()));
-        named
+        let values = documents.into_iter().chain(tokens);
+        let paths = values.filter_map(|path| Some(path.as_str()?.into()));
+        paths
             .chain(file.and_then(|file| ModelsFile::named(&table, file.path())))
             .collect()
     }
@@ -153,8 +153,8 @@ fn read(
     };
     let named = variables
         .into_iter()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-    let named = named.collect();
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .collect();
     let blamed = |fault: EntryError| blame.on(fault.key, &fault.message);
     let taken = servers::take(&mut table, &named, filter).map_err(blamed)?;
     let declared = match filter {
@@ -250,13 +250,12 @@ const NAMES: [[&str; 2]; 9] = [
 
 /// Returns the first of the [`NAMES`] that is blank.
 fn blank_key(table: &Table) -> Option<KeyPath> {
-    let mut names = NAMES.into_iter();
-    let names = names.find(|[section, key]| {
+    let blank = NAMES.into_iter().find(|[section, key]| {
         let value = table.get(*section).and_then(|section| section.get(*key));
         let text = value.and_then(toml::Value::as_str);
         text.is_some_and(|text| text.trim().is_empty())
     });
-    names.map(KeyPath::from_names)
+    blank.map(KeyPath::from_names)
 }
 
 pub(super) fn parse(source: &ConfigText<'_>) -> Result<Table, ConfigError> {

@@ -172,8 +172,8 @@ impl McpServerSection {
             return prefix.clone();
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let label = self.label().chars();
-        let label: String = label.map(|c| if legal(c) { c } else { '_' }).collect();
+        let letters = self.label().chars();
+        let label: String = letters.map(|c| if legal(c) { c } else { '_' }).collect();
         let starts_well = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         format!("{}{label}_", if starts_well { "" } else { "_" })
     }

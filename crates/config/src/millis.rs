@@ -9,12 +9,12 @@ pub(super) const MAX_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Reads whole milliseconds, at least one.
 pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    deserializer.deserialize_u64(Millis { least: 1 })
+    deserializer.deserialize_u64(Millis { min: 1 })
 }
 
 /// Reads whole milliseconds; zero is allowed.
 pub(super) fn any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    deserializer.deserialize_u64(Millis { least: 0 })
+    deserializer.deserialize_u64(Millis { min: 0 })
 }
 
 /// Reads whole milliseconds, at least one, for an optional key.
@@ -32,18 +32,18 @@ pub(super) fn optional_millis<'de, D: Deserializer<'de>>(
 }
 
 struct Millis {
-    least: u64,
+    min: u64,
 }
 
 impl Visitor<'_> for Millis {
     type Value = Duration;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "whole milliseconds from {} to {MAX_MS}", self.least)
+        write!(f, "whole milliseconds from {} to {MAX_MS}", self.min)
     }
 
     fn visit_u64<E: Error>(self, millis: u64) -> Result<Duration, E> {
-        if (self.least..=MAX_MS).contains(&millis) {
+        if (self.min..=MAX_MS).contains(&millis) {
             Ok(Duration::from_millis(millis))
         } else {
             Err(E::invalid_value(Unexpected::Unsigned(millis), &self))

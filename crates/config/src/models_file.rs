@@ -44,18 +44,18 @@ impl ModelsFile {
             Some(Value::String(path)) if !path.is_empty() => resolve_path(blame.source.name, &path),
             Some(_) => return Err(key_error(KEY, "expected the path of a file")),
         };
-        let file = ConfigFile::read(&path).and_then(|file| {
+        let read = ConfigFile::read(&path).and_then(|file| {
             file.check_not_blank()?;
             Ok(file)
         });
-        let file = file.map_err(|error| key_error(KEY, &error.to_string()))?;
-        let mut file = Self {
+        let file = read.map_err(|error| key_error(KEY, &error.to_string()))?;
+        let mut models_file = Self {
             file,
             before: [0; 2],
         };
         let mut table = parse(&ConfigText {
-            name: &file.file.path().display().to_string(),
-            text: file.file.text(),
+            name: &models_file.file.path().display().to_string(),
+            text: models_file.file.text(),
         })?;
         for (list_index, list) in LISTS.into_iter().enumerate() {
             let there = config
@@ -64,20 +64,19 @@ impl ModelsFile {
             let Value::Array(there) = there else {
                 return Err(key_error(list, "expected an array of tables"));
             };
-            file.before[list_index] = there.len();
+            models_file.before[list_index] = there.len();
             match table.remove(list) {
                 None => {}
                 Some(Value::Array(more)) => there.extend(more),
                 Some(_) => {
-                    return Err(
-                        file.key_error(list, &format!("expected an array of tables: [[{list}]]"))
-                    );
+                    return Err(models_file
+                        .key_error(list, &format!("expected an array of tables: [[{list}]]")));
                 }
             }
         }
         match table.keys().next() {
-            None => Ok(Some(file)),
-            Some(key) => Err(file.key_error(
+            None => Ok(Some(models_file)),
+            Some(key) => Err(models_file.key_error(
                 key,
                 "only [[providers]] and [[models]] are allowed in this file",
             )),
@@ -137,8 +136,8 @@ mod tests {
     fn message(main: &str, models: &str) -> String {
         let (directory, config) = load(main, models);
         let message = config.unwrap_err().to_string();
-        let beside = format!("{}/", directory.path().display());
-        message.replace(&beside, "")
+        let parent = format!("{}/", directory.path().display());
+        message.replace(&parent, "")
     }
 
     #[test]
@@ -160,8 +159,8 @@ mod tests {
         let main = "[[models]]\nid = 'a'\n";
         for (models, expected) in [
             (
-                "[[models]]\nid = 'b'\ncolour = 1\n",
-                "models.toml:3: models[0].colour: unknown field",
+                "[[models]]\nid = 'b'\ncolor = 1\n",
+                "models.toml:3: models[0].color: unknown field",
             ),
             (
                 "\n[[models]]\nid = 'a'\n",
@@ -193,8 +192,8 @@ mod tests {
 
     #[test]
     fn h2_a_missing_models_file_is_an_error() {
-        let error = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
-        let error = error.unwrap_err().to_string();
+        let read = Config::parse("models_file = '/nowhere/models.toml'", "pillion.toml");
+        let error = read.unwrap_err().to_string();
         assert!(
             error.starts_with(
                 "pillion.toml:1: models_file: cannot read /nowhere/models.toml: No such file"

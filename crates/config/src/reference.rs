@@ -68,8 +68,8 @@ impl Schema {
         let mut paths = Vec::new();
         let mut open = vec![(String::new(), &self.0)];
         while let Some((path, table)) = open.pop() {
-            let keys = table["properties"].as_object().into_iter().flatten();
-            let keys = keys.map(|(key, property)| (key.as_str(), property));
+            let properties = table["properties"].as_object().into_iter().flatten();
+            let keys = properties.map(|(key, property)| (key.as_str(), property));
             let entries = table
                 .get("additionalProperties")
                 .filter(|entry| entry.is_object());
@@ -93,9 +93,9 @@ impl Schema {
         for (key, property) in table["properties"].as_object().unwrap() {
             let path = format!("{prefix}{key}");
             let kind = self.type_of(property);
-            let description = property["description"].as_str();
-            let description = description.unwrap_or_else(|| panic!("{path} has no description"));
-            let description = description.replace('\n', " ");
+            let text = property["description"].as_str();
+            let lines = text.unwrap_or_else(|| panic!("{path} has no description"));
+            let description = lines.replace('\n', " ");
             let (meaning, default) = match description.split_once(" Default: ") {
                 Some((meaning, default)) => (meaning, default.trim_end_matches('.').to_owned()),
                 None if required.is_some_and(|keys| keys.iter().any(|it| it == key)) => {
@@ -178,7 +178,7 @@ fn no_table_can_be_an_array() {
     assert!(tables.len() > 20, "{tables:?}");
     let sections = tables.iter().map(|path| (String::new(), path.as_str()));
     let server = "[[mcp_servers]]\nlabel = \"a\"\nurl = \"https://example.com/mcp\"\n";
-    let of_server = [
+    let server_keys = [
         "egress",
         "limits",
         "authentication",
@@ -186,7 +186,7 @@ fn no_table_can_be_an_array() {
         "headers",
         "native",
     ];
-    let of_server = of_server.map(|key| (server.to_owned(), key));
+    let of_server = server_keys.map(|key| (server.to_owned(), key));
     for (start, path) in sections.chain(of_server) {
         for array in ["[]", "[[]]", "[{}]", "[1]", "['a', 'b', 'c']"] {
             let text = format!("{start}{path} = {array}\n");

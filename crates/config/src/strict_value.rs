@@ -16,8 +16,8 @@ impl<'de> Deserializer<'de> for StrictValue {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
             Value::Table(table) => {
-                let entries = table.into_iter();
-                let entries = entries.map(|(key, value)| (key, Self(value)));
+                let members = table.into_iter();
+                let entries = members.map(|(key, value)| (key, Self(value)));
                 visitor.visit_map(&mut MapDeserializer::new(entries))
             }
             Value::Array(values) => {

@@ -52,8 +52,8 @@ impl fmt::Debug for CollectorUrl {
 impl<'de> Deserialize<'de> for CollectorUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let url = Url::parse(&text).ok();
-        let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let parsed = Url::parse(&text).ok();
+        let url = parsed.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
         url.map(Self)
             .ok_or_else(|| D::Error::custom("expected an http:// or https:// URL"))
     }

@@ -199,9 +199,9 @@ impl ConfigFile {
             let lost: Vec<_> = end.rev().take_while(|line| *line != last).collect();
             // Without the last line, the previous text shows nothing.
             let is_known = lost.len() < previous.text.lines().count();
-            let kept: HashSet<_> = self.text.lines().map(str::trim).collect();
+            let current: HashSet<_> = self.text.lines().map(str::trim).collect();
             let mut settings = lost.into_iter().filter(|line| !has_no_setting(line));
-            let is_lost = settings.any(|line| !kept.contains(line.trim()));
+            let is_lost = settings.any(|line| !current.contains(line.trim()));
             Some(is_known && is_lost)
         };
         self.check([(has_lost_lines() == Some(true), IncompleteFile::LostLines)])

@@ -123,42 +123,40 @@ impl Config {
     /// Warns about a setting that names almost a known tool: its limits, approval policy or
     /// permission would silently have no effect.
     fn warn_about_tools(&self, warn: &mut impl FnMut(KeyPath, String)) {
-        let built_in = pillion_builtins::all();
-        let built_in = built_in.iter().map(|tool| tool.definition());
-        let composed = self.declared.composed.iter();
-        let composed = composed.map(|composition| composition.definition());
-        let http = self.declared.http.iter();
-        let http = http.map(|tool| pillion_core::tool::Tool::definition(&**tool));
-        let known = built_in.chain(composed).chain(http);
-        let mut known: Vec<_> = known.map(|tool| tool.name().to_string()).collect();
+        let builtins = pillion_builtins::all();
+        let built_in = builtins.iter().map(|tool| tool.definition());
+        let compositions = self.declared.composed.iter();
+        let composed = compositions.map(|composition| composition.definition());
+        let http_tools = self.declared.http.iter();
+        let http = http_tools.map(|tool| pillion_core::tool::Tool::definition(&**tool));
+        let definitions = built_in.chain(composed).chain(http);
+        let mut known: Vec<_> = definitions.map(|tool| tool.name().to_string()).collect();
         known.extend(network_tools::NAMES.map(str::to_owned));
         let is_known = |name: &str| known.iter().any(|known| known == name);
         let is_known_in_any_case =
             |name: &String| known.iter().any(|known| known.eq_ignore_ascii_case(name));
-        let sections = self
+        let checked = self
             .tools
             .iter()
             .filter(|(name, section)| !section.in_any_case || !is_known_in_any_case(name));
-        let sections = sections.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
+        let sections = checked.map(|(name, _)| (KeyPath::from_names(["tools", name]), name));
         let trusted = self.approvals.trusted_tools.iter();
         let trusted =
             trusted.map(|name| (KeyPath::from_names(["approvals", "trusted_tools"]), name));
         let models = self.models.iter().enumerate().flat_map(|(index, model)| {
-            let key = entry("models", index).join_name("tools");
-            let key = key.join_name("enabled_tools");
+            let tools = entry("models", index).join_name("tools");
+            let key = tools.join_name("enabled_tools");
             let enabled = model.config.tools.enabled_tools.iter();
             enabled.map(move |name| (key.clone(), name))
         });
-        let composed = self.declared.composed.iter().enumerate();
-        let composed = composed.flat_map(|(index, composition)| {
+        let compositions = self.declared.composed.iter().enumerate();
+        let steps = compositions.flat_map(|(index, composition)| {
             let key = entry("composed_tools", index).join_name("steps");
             let called = composition.called_tools().into_iter();
             called.map(move |name| (key.clone(), name))
         });
-        let named = sections.chain(trusted).chain(models);
-        let named = named
-            .map(|(key, name)| (key, name.as_str()))
-            .chain(composed);
+        let texts = sections.chain(trusted).chain(models);
+        let named = texts.map(|(key, name)| (key, name.as_str())).chain(steps);
         for (key, name) in named.filter(|(_, name)| !is_known(name)) {
             let lower = name.to_ascii_lowercase();
             let distance =

@@ -188,8 +188,8 @@ fn max_concurrent(text: &str) -> Result<Value, &'static str> {
     if text == "default" {
         return Ok(Value::Null);
     }
-    let number: Result<NonZeroUsize, _> = text.parse();
-    let number = number.map_err(|_| "expected a number of 1 or more, or default")?;
+    let parsed: Result<NonZeroUsize, _> = text.parse();
+    let number = parsed.map_err(|_| "expected a number of 1 or more, or default")?;
     Ok(number.get().into())
 }
 

@@ -27,8 +27,7 @@ fn example() -> Table {
         None if line.starts_with("# ") && line.contains("_env = \"") => &line[2..],
         None => line,
     });
-    let lines: Vec<_> = lines.collect();
-    lines.join("\n").parse().unwrap()
+    lines.collect::<Vec<_>>().join("\n").parse().unwrap()
 }
 
 /// Replaces the value at the place with this number, from 0; returns whether there is one.

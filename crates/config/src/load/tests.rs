@@ -521,7 +521,7 @@ fn a_text_that_looks_like_an_unfinished_write_does_not_replace_another() {
         assert!(check(text, before).is_err() && check(text, unended).is_err());
     }
     for changed in [before, &before.replace("# 1", "# 2")] {
-        // Whoever changes only the first line may have removed the others.
+        // A change of only the first line may have removed the others.
         for end in 5..unended.len() {
             for before in [before, unended] {
                 let error = check(&changed[..end], before).unwrap_err().to_string();
@@ -864,8 +864,8 @@ fn a_missing_or_doubled_character_never_removes_a_restriction_silently() {
     };
     let expected = restrictions(&with_variables(text, &[]).unwrap());
     let mut accepted = 0;
-    for (place, letter) in text.char_indices() {
-        let (before, after) = (&text[..place], &text[place + letter.len_utf8()..]);
+    for (start, letter) in text.char_indices() {
+        let (before, after) = (&text[..start], &text[start + letter.len_utf8()..]);
         for changed in [
             format!("{before}{after}"),
             format!("{before}{letter}{letter}{after}"),
