@@ -12,7 +12,7 @@ use http::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use crate::ending::{self, Ending};
-use crate::failure::{ProviderFailure, of_status};
+use crate::failure::{ProviderFailure, kind_for_status};
 use crate::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
@@ -81,8 +81,8 @@ impl ProviderApi for Anthropic {
         if extra.contains_key("mcp_servers") && !names_connector {
             betas.push(MCP_BETA);
         }
-        let value = HeaderValue::from_str(&betas.join(",")).ok();
-        let value = value.filter(|value| !value.is_empty());
+        let joined = HeaderValue::from_str(&betas.join(",")).ok();
+        let value = joined.filter(|value| !value.is_empty());
         HeaderMap::from_iter(value.map(|value| (HeaderName::from_static("anthropic-beta"), value)))
     }
 
@@ -100,8 +100,8 @@ impl ProviderApi for Anthropic {
         put(&mut body, "system", turn.conversation.system.clone());
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
         put(&mut body, "tools", tools_of(turn, self));
-        let choice = options.tool_choice.as_ref();
-        let choice = choice.map(|choice| self.tool_choice(choice));
+        let requested = options.tool_choice.as_ref();
+        let choice = requested.map(|choice| self.tool_choice(choice));
         put(&mut body, "tool_choice", choice);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
@@ -151,16 +151,16 @@ impl ProviderApi for Anthropic {
             {
                 Some(ModelErrorKind::Exhausted)
             }
-            Some("invalid_request_error") => Some(of_status(400)),
-            Some("authentication_error") => Some(of_status(401)),
-            Some("billing_error") => Some(of_status(402)),
-            Some("permission_error") => Some(of_status(403)),
-            Some("not_found_error") => Some(of_status(404)),
-            Some("request_too_large") => Some(of_status(413)),
-            Some("rate_limit_error") => Some(of_status(429)),
-            Some("api_error") => Some(of_status(500)),
-            Some("timeout_error") => Some(of_status(504)),
-            Some("overloaded_error") => Some(of_status(529)),
+            Some("invalid_request_error") => Some(kind_for_status(400)),
+            Some("authentication_error") => Some(kind_for_status(401)),
+            Some("billing_error") => Some(kind_for_status(402)),
+            Some("permission_error") => Some(kind_for_status(403)),
+            Some("not_found_error") => Some(kind_for_status(404)),
+            Some("request_too_large") => Some(kind_for_status(413)),
+            Some("rate_limit_error") => Some(kind_for_status(429)),
+            Some("api_error") => Some(kind_for_status(500)),
+            Some("timeout_error") => Some(kind_for_status(504)),
+            Some("overloaded_error") => Some(kind_for_status(529)),
             _ => None,
         };
         ProviderFailure {

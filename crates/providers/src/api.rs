@@ -173,8 +173,8 @@ pub(crate) fn read_answer(
     body: Value,
 ) -> Result<TurnAnswer, ModelError> {
     api.check_error(&body)?;
-    let calls = api.parse_tool_calls(&Node::root(&body));
-    let calls = calls.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
+    let parsed = api.parse_tool_calls(&Node::root(&body));
+    let calls = parsed.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
     Ok(TurnAnswer {
         finish: api.finish(&body, !calls.is_empty()),
         usage: api.usage(&body),

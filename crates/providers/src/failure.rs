@@ -65,7 +65,7 @@ impl ProviderFailure<'_> {
     }
 
     fn kind(&self) -> ModelErrorKind {
-        let kind = self.kind.or_else(|| self.status.map(of_status));
+        let kind = self.kind.or_else(|| self.status.map(kind_for_status));
         let may_be_length = matches!(kind, None | Some(ModelErrorKind::Refused));
         if may_be_length && self.message.is_some_and(is_too_long_message) {
             return ModelErrorKind::ContextTooLong;
@@ -80,7 +80,7 @@ fn is_too_long_message(message: &str) -> bool {
 }
 
 /// Returns the kind of failure for an HTTP status.
-pub(crate) fn of_status(status: u16) -> ModelErrorKind {
+pub(crate) fn kind_for_status(status: u16) -> ModelErrorKind {
     match status {
         401 | 403 => ModelErrorKind::Unauthorized,
         402 => ModelErrorKind::Exhausted,

@@ -72,11 +72,11 @@ impl ProviderApi for Google {
             contents.iter_mut().for_each(sign);
         }
         body.insert("contents".to_owned(), Value::Array(contents));
-        let tools = tools_of(turn, self);
-        let tools = tools.map(|tools| json!([{"functionDeclarations": tools}]));
+        let declarations = tools_of(turn, self);
+        let tools = declarations.map(|tools| json!([{"functionDeclarations": tools}]));
         put(&mut body, "tools", tools);
-        let choice = turn.options.tool_choice.as_ref();
-        let choice = choice.map(|choice| self.tool_choice(choice));
+        let requested = turn.options.tool_choice.as_ref();
+        let choice = requested.map(|choice| self.tool_choice(choice));
         put(&mut body, "toolConfig", choice);
         let config = generation_config(turn);
         if !config.is_empty() {

@@ -125,7 +125,7 @@ fn read_message<'a>(
     match role.text()? {
         "system" | "developer" => Ok(ParsedMessage::System(system_text(message)?)),
         "user" => {
-            let mut parts = part::of_content(message)?;
+            let mut parts = part::parse_content(message)?;
             if let Some(name) = message.optional("name")? {
                 part::put_name(&mut parts, name.text()?);
             }
@@ -141,7 +141,7 @@ fn read_message<'a>(
             Ok(ParsedMessage::Tool {
                 call_id,
                 tool_name: tool_name.clone(),
-                parts: part::of_content(message)?,
+                parts: part::parse_content(message)?,
             })
         }
         _ => Err(role.invalid("must be one of system, developer, user, assistant and tool")),
@@ -149,7 +149,7 @@ fn read_message<'a>(
 }
 
 fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
-    let parts = part::of_content(message)?;
+    let parts = part::parse_content(message)?;
     let mut text = String::new();
     for part in parts {
         match part {
@@ -163,7 +163,7 @@ fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
 }
 
 fn assistant<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
-    let mut parts = part::of_content(message)?;
+    let mut parts = part::parse_content(message)?;
     if let Some(refusal) = message.optional("refusal")? {
         parts.push(Part::Refusal(refusal.text()?));
     }

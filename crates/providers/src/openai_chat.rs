@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::ending::{self, Ending};
-use crate::failure::{ProviderFailure, of_status};
+use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
 use crate::request::{add_extra, put, tools_of, without_idle_members};
 use crate::turn::token_count;
@@ -94,8 +94,8 @@ impl ProviderApi for OpenAiChat {
         body.insert("model".to_owned(), json!(endpoint.model));
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
         put(&mut body, "tools", tools_of(turn, self));
-        let choice = options.tool_choice.as_ref();
-        let choice = choice.map(|choice| self.tool_choice(choice));
+        let requested = options.tool_choice.as_ref();
+        let choice = requested.map(|choice| self.tool_choice(choice));
         put(&mut body, "tool_choice", choice);
         let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
         put(&mut body, "parallel_tool_calls", parallel_tool_calls);
@@ -146,7 +146,7 @@ impl ProviderApi for OpenAiChat {
                 status
                     .and_then(|status| u16::try_from(status).ok())
                     .filter(|status| (400..600).contains(status))
-                    .map(of_status)
+                    .map(kind_for_status)
             }),
             message: match error {
                 Value::String(message) => Some(message),
@@ -209,8 +209,8 @@ impl ProviderApi for OpenAiChat {
         if let Some(calls) = calls_of_others {
             message.insert("tool_calls".to_owned(), calls);
         }
-        let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
-        let calls = calls.map(Vec::as_mut_slice).unwrap_or_default();
+        let list = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+        let calls = list.map(Vec::as_mut_slice).unwrap_or_default();
         for (index, call) in calls.iter_mut().enumerate() {
             add_call_id(call, answer_id.as_deref(), index);
         }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::read_answer;
 use crate::ending::{self, Ending};
-use crate::failure::{ProviderFailure, of_status};
+use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
 use crate::request::{add_extra, leading_number, put, tools_of, without_idle_members};
 use crate::turn::token_count;
@@ -47,8 +47,8 @@ impl ProviderApi for OpenAiResponses {
         put(&mut body, "instructions", turn.conversation.system.clone());
         body.insert("input".to_owned(), json!(turn.conversation.messages));
         put(&mut body, "tools", tools_of(turn, self));
-        let choice = options.tool_choice.as_ref();
-        let choice = choice.map(|choice| self.tool_choice(choice));
+        let requested = options.tool_choice.as_ref();
+        let choice = requested.map(|choice| self.tool_choice(choice));
         put(&mut body, "tool_choice", choice);
         let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
         put(&mut body, "parallel_tool_calls", parallel_tool_calls);
@@ -89,8 +89,8 @@ impl ProviderApi for OpenAiResponses {
         match word("/status") {
             Some("completed") | None => finish_of_output(&body["output"], has_calls),
             status => {
-                let reason = word("/incomplete_details/reason");
-                let reason = reason.filter(|_| status == Some("incomplete"));
+                let detail = word("/incomplete_details/reason");
+                let reason = detail.filter(|_| status == Some("incomplete"));
                 ending::finish(reason.or(status), ending_of, has_calls)
             }
         }
@@ -130,16 +130,16 @@ fn failure_of(error: &Value) -> ProviderFailure<'_> {
     };
     let kind = |word: &str| match word {
         "context_length_exceeded" => Some(ModelErrorKind::ContextTooLong),
-        "invalid_api_key" | "authentication_error" => Some(of_status(401)),
+        "invalid_api_key" | "authentication_error" => Some(kind_for_status(401)),
         "insufficient_quota" => Some(ModelErrorKind::Exhausted),
-        "rate_limit_exceeded" | "rate_limit_error" => Some(of_status(429)),
+        "rate_limit_exceeded" | "rate_limit_error" => Some(kind_for_status(429)),
         "server_error"
         | "internal_error"
         | "server_is_overloaded"
         | "slow_down"
-        | "vector_store_timeout" => Some(of_status(503)),
-        "invalid_request_error" | "invalid_prompt" => Some(of_status(400)),
-        word if word.contains("image") => Some(of_status(400)),
+        | "vector_store_timeout" => Some(kind_for_status(503)),
+        "invalid_request_error" | "invalid_prompt" => Some(kind_for_status(400)),
+        word if word.contains("image") => Some(kind_for_status(400)),
         _ => None,
     };
     let word = |key: &str| error[key].as_str().and_then(kind);
@@ -154,8 +154,8 @@ fn failure_of(error: &Value) -> ProviderFailure<'_> {
 /// Returns whether a model of OpenAI is a reasoning model: the `o` series and GPT-5 and later,
 /// except the `chat` models. Other models reject a request for encrypted reasoning.
 fn is_reasoning_model(model: &str) -> bool {
-    let name = model.rsplit('/').next().unwrap_or_default();
-    let name = name.strip_prefix("ft:").unwrap_or(name);
+    let last = model.rsplit('/').next().unwrap_or_default();
+    let name = last.strip_prefix("ft:").unwrap_or(last);
     let is_of_series = name.strip_prefix('o').and_then(leading_number).is_some();
     let is_late_gpt = name
         .strip_prefix("gpt-")

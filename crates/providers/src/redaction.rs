@@ -39,8 +39,8 @@ fn redact_word(word: &str) -> String {
             .len();
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         // The text before an `@` may contain a password.
-        let host = authority.rsplit('@').next().unwrap_or_default();
-        let host: String = host
+        let address = authority.rsplit('@').next().unwrap_or_default();
+        let host: String = address
             .chars()
             .take_while(|c| c.is_ascii_alphanumeric() || ".-:[]".contains(*c))
             .collect();

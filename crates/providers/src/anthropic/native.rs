@@ -44,8 +44,8 @@ pub(super) fn parse_calls(body: &Node<'_>) -> Result<NativeCalls, JsonFault> {
                 let Some(call) = index.map(|index| begun.swap_remove(index)) else {
                     continue;
                 };
-                let content = block.optional("content")?;
-                let content = content.map_or_else(|| json!([]), |node| node.value().clone());
+                let blocks = block.optional("content")?;
+                let content = blocks.map_or_else(|| json!([]), |node| node.value().clone());
                 let is_error = block.optional("is_error")?;
                 let result = json!({"content": content});
                 let result = match is_error.and_then(|node| node.value().as_bool()) {

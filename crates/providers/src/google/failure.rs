@@ -3,13 +3,13 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::ModelErrorKind;
-use crate::failure::{ProviderFailure, of_status};
+use crate::failure::{ProviderFailure, kind_for_status};
 
 /// Reads `{"error": {"code", "message", "status", "details"}}`, also in an array.
 pub(super) fn parse(body: &Value) -> ProviderFailure<'_> {
     let error = &body.get(0).unwrap_or(body)["error"];
-    let details = error.get("details").and_then(Value::as_array);
-    let details = details.map(Vec::as_slice).unwrap_or_default();
+    let list = error.get("details").and_then(Value::as_array);
+    let details = list.map(Vec::as_slice).unwrap_or_default();
     let has_bad_key = details.iter().any(|detail| {
         matches!(
             detail.get("reason").and_then(Value::as_str),
@@ -32,17 +32,19 @@ pub(super) fn parse(body: &Value) -> ProviderFailure<'_> {
 /// Returns the kind of failure for a `google.rpc.Code`.
 fn kind(error: &Value) -> Option<ModelErrorKind> {
     match error.get("status").and_then(Value::as_str) {
-        Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => Some(of_status(400)),
-        Some("UNAUTHENTICATED") => Some(of_status(401)),
-        Some("PERMISSION_DENIED") => Some(of_status(403)),
-        Some("NOT_FOUND" | "UNIMPLEMENTED") => Some(of_status(404)),
-        Some("RESOURCE_EXHAUSTED") => Some(of_status(429)),
-        Some("INTERNAL" | "UNKNOWN" | "ABORTED" | "DATA_LOSS") => Some(of_status(500)),
-        Some("UNAVAILABLE") => Some(of_status(503)),
-        Some("DEADLINE_EXCEEDED" | "CANCELLED") => Some(of_status(504)),
+        Some("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE") => {
+            Some(kind_for_status(400))
+        }
+        Some("UNAUTHENTICATED") => Some(kind_for_status(401)),
+        Some("PERMISSION_DENIED") => Some(kind_for_status(403)),
+        Some("NOT_FOUND" | "UNIMPLEMENTED") => Some(kind_for_status(404)),
+        Some("RESOURCE_EXHAUSTED") => Some(kind_for_status(429)),
+        Some("INTERNAL" | "UNKNOWN" | "ABORTED" | "DATA_LOSS") => Some(kind_for_status(500)),
+        Some("UNAVAILABLE") => Some(kind_for_status(503)),
+        Some("DEADLINE_EXCEEDED" | "CANCELLED") => Some(kind_for_status(504)),
         _ => {
             let code = error.get("code").and_then(Value::as_u64)?;
-            u16::try_from(code).ok().map(of_status)
+            u16::try_from(code).ok().map(kind_for_status)
         }
     }
 }

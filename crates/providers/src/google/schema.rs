@@ -61,7 +61,7 @@ struct Conversion<'s> {
 impl<'s> Conversion<'s> {
     fn convert(&mut self, schema: &'s Value, depth: usize) -> JsonObject {
         if depth > MAX_DEPTH || self.resolver.is_exhausted() {
-            return bare(Kind::of_truncated_node(schema));
+            return bare(Kind::for_truncated_node(schema));
         }
         let opened = self.resolver.open_count();
         let node = self.resolver.resolve(schema);

@@ -38,7 +38,7 @@ pub(crate) enum ImageSource<'a> {
 
 /// Returns the parts of the `content` of `message`, without empty text; empty if the content is
 /// absent.
-pub(super) fn of_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, JsonFault> {
+pub(super) fn parse_content<'a>(message: &Node<'a>) -> Result<Vec<Part<'a>>, JsonFault> {
     let Some(content) = message.optional("content")? else {
         return Ok(Vec::new());
     };

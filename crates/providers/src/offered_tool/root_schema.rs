@@ -145,8 +145,8 @@ impl Flat {
         let mut sets: Vec<String> = alternatives
             .iter()
             .map(|alternative| {
-                let names = alternative.required.iter();
-                let names = names.filter(|name| !self.required.contains(name));
+                let required = alternative.required.iter();
+                let names = required.filter(|name| !self.required.contains(name));
                 names
                     .map(|name| format!("`{name}`"))
                     .collect::<Vec<_>>()

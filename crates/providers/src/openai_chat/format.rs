@@ -183,8 +183,8 @@ pub(super) fn is_blank_error(error: &Value) -> bool {
 }
 
 fn members(value: Option<&Value>, is_included: impl Fn(&str) -> bool) -> Map<String, Value> {
-    let members = value.and_then(Value::as_object).into_iter().flatten();
-    let members = members.filter(|(name, value)| is_included(name) && !value.is_null());
+    let all = value.and_then(Value::as_object).into_iter().flatten();
+    let members = all.filter(|(name, value)| is_included(name) && !value.is_null());
     members
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()

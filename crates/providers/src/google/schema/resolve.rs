@@ -220,13 +220,13 @@ impl<'s> Resolved<'s> {
     /// Returns the values for a Gemini `enum`, if all are strings or `null`, without `null` and the
     /// empty string.
     pub(super) fn string_values(&self) -> Option<Vec<&'s str>> {
-        let strings: Option<Vec<_>> = self
+        let texts: Option<Vec<_>> = self
             .values()?
             .into_iter()
             .filter(|value| !value.is_null())
             .map(Value::as_str)
             .collect();
-        let mut strings = strings?;
+        let mut strings = texts?;
         strings.retain(|text| !text.is_empty());
         (!strings.is_empty()).then_some(strings)
     }

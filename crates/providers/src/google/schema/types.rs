@@ -84,7 +84,7 @@ impl Kind {
         } else if node.items().is_some() {
             Self::Array
         } else if let Some(values) = node.values() {
-            Self::of_values(&values)
+            Self::from_values(&values)
         } else if has_any(&["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]) {
             Self::Number
         } else {
@@ -92,7 +92,7 @@ impl Kind {
         }
     }
 
-    fn of_values(values: &[&Value]) -> Self {
+    fn from_values(values: &[&Value]) -> Self {
         let all = |fits: Check| values.iter().all(|value| value.is_null() || fits(value));
         if all(Value::is_string) {
             Self::String
@@ -108,7 +108,7 @@ impl Kind {
     }
 
     /// Returns the type of a node that is not processed further.
-    pub(super) fn of_truncated_node(schema: &Value) -> Self {
+    pub(super) fn for_truncated_node(schema: &Value) -> Self {
         schema
             .get("type")
             .and_then(Value::as_str)
