@@ -170,8 +170,8 @@ impl ChatSession<'_> {
         };
         let question = format!("Run {} {}? [y/N] ", approval.tool, approval.arguments);
         self.screen.prompt(&question)?;
-        let answer = input::read_line()?.unwrap_or_default();
-        let route = match answer.trim() {
+        let decision = input::read_line()?.unwrap_or_default();
+        let route = match decision.trim() {
             "y" | "Y" | "yes" => route::APPROVE,
             _ => route::DENY,
         };

@@ -38,13 +38,13 @@ pub(super) fn serve() -> Result<(), BenchError> {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request).await));
+            let service = service_fn(async |request| Ok::<_, Infallible>(respond(request).await));
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
     })
 }
 
-async fn answer(request: Request<Incoming>) -> Response<Body> {
+async fn respond(request: Request<Incoming>) -> Response<Body> {
     let collected = request.into_body().collect().await;
     let bytes = collected.map(|body| body.to_bytes()).unwrap_or_default();
     let Ok(request) = serde_json::from_slice::<Value>(&bytes) else {

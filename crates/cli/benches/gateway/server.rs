@@ -50,7 +50,7 @@ pub(super) fn serve() -> Result<(), BenchError> {
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let service = service_fn(async |request| Ok::<_, Infallible>(answer(request).await));
+            let service = service_fn(async |request| Ok::<_, Infallible>(respond(request).await));
             tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
         }
     })
@@ -80,7 +80,7 @@ struct Arguments<'a> {
     message: Option<Cow<'a, str>>,
 }
 
-async fn answer(request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond(request: Request<Incoming>) -> Response<Full<Bytes>> {
     let Ok(body) = request.into_body().collect().await else {
         return empty(StatusCode::BAD_REQUEST);
     };

@@ -74,7 +74,7 @@ async fn ask_to_open(
         "The server asks you to open this page:\n  {}\n",
         plain::one_line(url)
     ));
-    let consent = user.answer("Will you open it? [y/N] ").await?;
+    let consent = user.ask("Will you open it? [y/N] ").await?;
     Ok(if is_yes(&consent) {
         UserAction::Accept(None)
     } else {
@@ -107,7 +107,7 @@ async fn ask_to_fill_in(
             None => {}
         }
     }
-    let consent = user.answer("Send the answer? [Y/n] ").await?;
+    let consent = user.ask("Send the answer? [Y/n] ").await?;
     Ok(if consent.is_empty() || is_yes(&consent) {
         UserAction::Accept(Some(content))
     } else {
@@ -122,11 +122,11 @@ async fn ask_for_value(
 ) -> Result<Option<Value>, PromptCancelled> {
     let prompt = field.prompt();
     for _ in 0..MAX_ATTEMPTS {
-        let answer = user.answer(&prompt).await?;
-        if answer.is_empty() {
+        let input = user.ask(&prompt).await?;
+        if input.is_empty() {
             return Ok(field.default());
         }
-        match field.read(&answer) {
+        match field.read(&input) {
             Ok(value) => return Ok(Some(value)),
             Err(error) => user.write(&format!("  {error}\n")),
         }
@@ -134,6 +134,6 @@ async fn ask_for_value(
     Err(PromptCancelled)
 }
 
-fn is_yes(answer: &str) -> bool {
-    matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
+fn is_yes(input: &str) -> bool {
+    matches!(input.to_ascii_lowercase().as_str(), "y" | "yes")
 }

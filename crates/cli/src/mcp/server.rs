@@ -115,9 +115,9 @@ impl ServerConnection {
     async fn stop_signal(&self, signals: &mut InterruptSignals) -> StopSignal {
         loop {
             let signal = signals.next().await;
-            let answers_question = signal == StopSignal::Interrupt
+            let ends_question = signal == StopSignal::Interrupt
                 && (self.terminal.as_ref()).is_some_and(|terminal| terminal.interrupt());
-            if !answers_question {
+            if !ends_question {
                 return signal;
             }
         }

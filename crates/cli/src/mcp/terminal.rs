@@ -81,7 +81,7 @@ impl UserConversation<'_> {
     ///
     /// # Errors
     /// [`PromptCancelled`] by Ctrl-C or Ctrl-D.
-    pub(super) async fn answer(&mut self, prompt: &str) -> Result<String, PromptCancelled> {
+    pub(super) async fn ask(&mut self, prompt: &str) -> Result<String, PromptCancelled> {
         self.write(prompt);
         let lines = self.lines.get_or_insert_with(read_lines);
         let line = tokio::select! {

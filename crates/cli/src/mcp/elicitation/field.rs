@@ -74,20 +74,20 @@ impl<'a> Field<'a> {
         prompt
     }
 
-    /// Parses the user's answer.
+    /// Parses the user's input.
     ///
     /// # Errors
-    /// Why the answer is invalid.
-    pub(super) fn read(&self, answer: &str) -> Result<Value, String> {
+    /// Why the input is invalid.
+    pub(super) fn read(&self, input: &str) -> Result<Value, String> {
         let value = if self.takes_several {
-            answer
+            input
                 .split(',')
                 .map(str::trim)
                 .filter(|part| !part.is_empty())
                 .map(|part| self.parse_value(part))
                 .collect::<Result<_, _>>()?
         } else {
-            self.parse_value(answer)?
+            self.parse_value(input)?
         };
         let mismatch = CompiledSchema::compile(self.property)
             .ok()
@@ -98,23 +98,23 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn parse_value(&self, answer: &str) -> Result<Value, String> {
+    fn parse_value(&self, input: &str) -> Result<Value, String> {
         if self.choices.is_empty() {
             let schema = if self.takes_several {
                 &self.property["items"]
             } else {
                 self.property
             };
-            let text = match (schema["type"].as_str(), answer) {
+            let text = match (schema["type"].as_str(), input) {
                 (Some("boolean"), "y" | "yes") => "true",
                 (Some("boolean"), "n" | "no") => "false",
-                (_, answer) => answer,
+                (_, input) => input,
             };
             return typed::value(text, schema, schema).map_err(|types| format!("not {types}"));
         }
-        let by_name = |(value, label): &&(Value, String)| value == answer || label == answer;
+        let by_name = |(value, label): &&(Value, String)| value == input || label == input;
         let by_number = || {
-            let index: usize = answer.parse().ok()?;
+            let index: usize = input.parse().ok()?;
             self.choices.get(index.checked_sub(1)?)
         };
         self.choices
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn input_is_converted_to_the_type_of_the_field() {
-        let read = |property: Value, answer: &str| Field::new("f", &property, true).read(answer);
+        let read = |property: Value, input: &str| Field::new("f", &property, true).read(input);
         assert_eq!(read(json!({"type": "string"}), "12"), Ok(json!("12")));
         assert_eq!(read(json!({"type": "integer"}), "12"), Ok(json!(12)));
         assert_eq!(read(json!({"type": "boolean"}), "y"), Ok(json!(true)));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn invalid_input_is_rejected_with_a_reason() {
-        let read = |property: Value, answer: &str| Field::new("f", &property, true).read(answer);
+        let read = |property: Value, input: &str| Field::new("f", &property, true).read(input);
         assert_eq!(
             read(json!({"type": "integer"}), "x").unwrap_err(),
             "not an integer"
