@@ -86,11 +86,11 @@ impl RoleMessages {
 /// # Errors
 /// [`Refused`](ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
 pub(crate) fn read(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
-    read_all(messages).map_err(|fault| refused(fault.to_string()))
+    read_all(messages).map_err(|fault| rejected(fault.to_string()))
 }
 
 /// Creates the error for messages that cannot be converted.
-pub(crate) fn refused(message: impl Into<String>) -> ModelError {
+pub(crate) fn rejected(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Refused, message)
 }
 

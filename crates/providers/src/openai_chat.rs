@@ -75,7 +75,7 @@ impl ProviderApi for OpenAiChat {
         for (index, message) in messages.iter().enumerate() {
             if !message["role"].is_string() {
                 let error = format!("messages[{index}] must be an object with a role");
-                return Err(message::refused(error));
+                return Err(message::rejected(error));
             }
         }
         Ok(ProviderConversation {

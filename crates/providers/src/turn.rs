@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ModelError;
-use crate::message::refused;
+use crate::message::rejected;
 
 /// A conversation in the format of one provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ impl ProviderConversation {
     /// [`Refused`](crate::ModelErrorKind::Refused): no message is left.
     pub(crate) fn new(system: Option<Value>, messages: Vec<Value>) -> Result<Self, ModelError> {
         if messages.is_empty() {
-            return Err(refused("messages has no user or assistant message"));
+            return Err(rejected("messages has no user or assistant message"));
         }
         Ok(Self { system, messages })
     }

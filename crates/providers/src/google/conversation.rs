@@ -4,7 +4,7 @@ use pillion_core::tool::ToolCall;
 use serde_json::{Map, Value, json};
 
 use crate::message::{
-    Image, ImageSource, ParsedMessage, Part, RoleMessages, failure_text, read, refused,
+    Image, ImageSource, ParsedMessage, Part, RoleMessages, failure_text, read, rejected,
 };
 use crate::{ModelError, ProviderConversation};
 
@@ -142,7 +142,7 @@ fn text_of(parts: &[Part<'_>], index: usize) -> Result<String, ModelError> {
             Part::Text(text) => all.push_str(text),
             Part::Refusal(text) => all.push_str(text),
             Part::Image(_) => {
-                return Err(refused(format!(
+                return Err(rejected(format!(
                     "messages[{index}].content has an image, but a tool result must be text"
                 )));
             }

@@ -64,7 +64,7 @@ fn h5_results_are_in_the_order_of_their_calls() {
     let calls = |calls: &[Value]| json!({"role": "assistant", "tool_calls": calls});
     let result =
         |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
-    let written = conversation(&json!([
+    let converted = conversation(&json!([
         {"role": "user", "content": "Go"},
         calls(&[call("1", "London"), call("2", "Tokyo")]),
         result("2", "sun"),
@@ -76,9 +76,9 @@ fn h5_results_are_in_the_order_of_their_calls() {
         result("1", "hail"),
         result("2", "snow"),
     ]));
-    let written = written.unwrap().messages;
-    let results = |place: usize| -> Vec<_> {
-        let parts = written[place]["parts"].as_array().unwrap().iter();
+    let written = converted.unwrap().messages;
+    let results = |index: usize| -> Vec<_> {
+        let parts = written[index]["parts"].as_array().unwrap().iter();
         parts
             .map(|part| match part.get("text") {
                 Some(text) => text.clone(),
@@ -233,7 +233,7 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
         let (answer, deltas) = stream(&chunks).unwrap();
         let calls = parse_tool_calls(Provider::Google, &answer.body).unwrap();
         assert_eq!(answer.finish, Finish::ToolCalls);
-        let given: Vec<_> = deltas
+        let ids: Vec<_> = deltas
             .iter()
             .map(|delta| match delta {
                 Delta::ToolCall { id, arguments, .. } => {
@@ -244,7 +244,7 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
             })
             .collect();
         let whole: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
-        assert_eq!(given, whole);
+        assert_eq!(ids, whole);
     }
 }
 

@@ -107,14 +107,14 @@ fn h1_native_calls_of_anthropic_are_read() {
 
 #[test]
 fn g3_a_denial_contains_its_reason() {
-    let refused = ToolResult::failure("mcpr_1", "dmcp_wipe", ErrorCode::Denied, "not today");
-    let refused = [refused];
+    let denial = ToolResult::failure("mcpr_1", "dmcp_wipe", ErrorCode::Denied, "not today");
+    let denied = [denial];
     assert_eq!(
-        format_permits(Provider::OpenAiResponses, &refused),
+        format_permits(Provider::OpenAiResponses, &denied),
         [
             json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
                 "approve": false, "reason": "not today"})
         ]
     );
-    assert!(format_permits(Provider::Anthropic, &refused).is_empty());
+    assert!(format_permits(Provider::Anthropic, &denied).is_empty());
 }

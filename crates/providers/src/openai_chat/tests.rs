@@ -31,8 +31,8 @@ fn streamed(deltas: &[Value]) -> (TurnAnswer, Vec<Delta>) {
 }
 
 fn calls(answer: &TurnAnswer) -> Vec<(String, String, String)> {
-    let calls = parse_tool_calls(Provider::OpenAiChat, &answer.body).unwrap();
-    let calls = calls.into_iter().map(|call| {
+    let parsed = parse_tool_calls(Provider::OpenAiChat, &answer.body).unwrap();
+    let calls = parsed.into_iter().map(|call| {
         let arguments = call.arguments_text();
         (call.id, call.name, arguments)
     });

@@ -135,7 +135,7 @@ fn e10_a_request_has_a_limited_number_of_items() {
 #[test]
 fn e10_the_newest_items_stay_in_later_requests() {
     let large = format!("iVBORw0KGgo{}A", "A".repeat(4_000_000));
-    for (provider, data, kept) in [
+    for (provider, data, max) in [
         (Provider::OpenAiResponses, PNG, 8),
         (Provider::Anthropic, PNG, 8),
         (Provider::Google, PNG, 8),
@@ -147,12 +147,12 @@ fn e10_the_newest_items_stay_in_later_requests() {
             messages.extend(format_results(provider, &[result(&json!([image(data)]))]));
         }
         let excess = excess_result_media(provider, &messages);
-        assert_eq!(excess.len(), 10 - kept, "{provider}");
+        assert_eq!(excess.len(), 10 - max, "{provider}");
         assert!(
             excess
                 .iter()
                 .map(|(index, _)| *index)
-                .eq((0..10 - kept).map(|turn| 2 * turn + 1))
+                .eq((0..10 - max).map(|turn| 2 * turn + 1))
         );
         for (index, pointer) in excess {
             let part = messages[index].pointer_mut(&pointer).unwrap();

@@ -26,8 +26,8 @@ struct Outcome {
 
 impl Outcome {
     fn new(provider: Provider, answer: &TurnAnswer) -> Result<Self, String> {
-        let calls = parse_tool_calls(provider, &answer.body).map_err(|error| error.to_string())?;
-        let calls = calls.into_iter().map(|call| {
+        let parsed = parse_tool_calls(provider, &answer.body).map_err(|error| error.to_string())?;
+        let calls = parsed.into_iter().map(|call| {
             let arguments = call.arguments_object();
             (call.name, arguments)
         });
@@ -143,8 +143,8 @@ fn h6_streams_without_an_end_are_errors() {
 #[test]
 fn h6_every_body_is_read_and_no_part_of_a_body() {
     for (provider, case) in cases(include_str!("../../tests/corpus/bodies.jsonl")) {
-        let answer = provider.api().answer(case["body"].clone());
-        let answer = answer.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let read = provider.api().answer(case["body"].clone());
+        let answer = read.unwrap_or_else(|error| panic!("{case}: {error}"));
         let outcome = Outcome::new(provider, &answer).unwrap();
         assert_eq!(outcome, Outcome::from_case(&case), "{case}");
         assert_eq!(answer.usage, Usage::default(), "{case}");

@@ -66,26 +66,26 @@ fn assert_file(path: &Path, value: &Value) {
 /// A case and the parts of its turn.
 struct Case {
     path: PathBuf,
-    said: Value,
+    content: Value,
     tools: Vec<Arc<ToolDefinition>>,
     options: TurnOptions,
 }
 
 impl Case {
     fn read(path: PathBuf) -> Self {
-        let said = json_of(&path.join("case.json"));
+        let content = json_of(&path.join("case.json"));
         let all = json_of(&root().join("tools.json"));
-        let wanted = said["tools"].as_array().cloned().unwrap_or_default();
-        let tools = all.as_array().unwrap().iter();
-        let tools = tools
-            .filter(|tool| wanted.contains(&tool["name"]))
+        let names = content["tools"].as_array().cloned().unwrap_or_default();
+        let definitions = all.as_array().unwrap().iter();
+        let tools = definitions
+            .filter(|tool| names.contains(&tool["name"]))
             .map(|tool| {
                 let text = |key: &str| tool[key].as_str().unwrap();
                 let builder = ToolDefinition::builder(text("name"), text("description"));
                 Arc::new(builder.schema(tool["schema"].clone()).build().unwrap())
             })
             .collect();
-        let options = &said["options"];
+        let options = &content["options"];
         let options = TurnOptions {
             tool_choice: None,
             one_call_at_a_time: options["one_call_at_a_time"] == true,
@@ -97,7 +97,7 @@ impl Case {
         };
         Self {
             path,
-            said,
+            content,
             tools,
             options,
         }
@@ -108,7 +108,7 @@ impl Case {
     }
 
     fn conversation(&self, api: &dyn ProviderApi) -> ProviderConversation {
-        let messages = self.said["messages"].as_array().unwrap();
+        let messages = self.content["messages"].as_array().unwrap();
         api.conversation(messages).unwrap()
     }
 
@@ -119,7 +119,7 @@ impl Case {
         conversation: &ProviderConversation,
         stream: bool,
     ) -> Value {
-        let model = self.said["model"].as_str().unwrap();
+        let model = self.content["model"].as_str().unwrap();
         let turn = ModelTurn {
             conversation,
             tools: &self.tools,
@@ -147,7 +147,7 @@ impl Case {
 
     /// Returns the results under `key` of the case.
     fn results(&self, key: &str) -> Vec<ToolResult> {
-        let results = self.said[key].as_array().cloned().unwrap_or_default();
+        let results = self.content[key].as_array().cloned().unwrap_or_default();
         results
             .iter()
             .map(|result| {
@@ -166,14 +166,14 @@ impl Case {
     }
 
     fn assert_answer(&self, provider: Provider, answer: &TurnAnswer) {
-        let expected = &self.said["answer"];
+        let expected = &self.content["answer"];
         let Usage {
             input_tokens,
             output_tokens,
             cached_tokens,
         } = answer.usage;
-        let calls = parse_tool_calls(provider, &answer.body).unwrap();
-        let calls: Vec<_> = calls
+        let parsed = parse_tool_calls(provider, &answer.body).unwrap();
+        let calls: Vec<_> = parsed
             .iter()
             .map(|call| json!([call.id, call.name, call.arguments]))
             .collect();
@@ -188,15 +188,17 @@ impl Case {
 }
 
 /// Removes null members.
-fn said(mut value: Value) -> Value {
+fn compact(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
             members.retain(|_, member| !member.is_null());
             for (_, member) in members {
-                *member = said(member.take());
+                *member = compact(member.take());
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = said(item.take())),
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| *item = compact(item.take())),
         _ => {}
     }
     value
@@ -296,10 +298,15 @@ fn h6_streamed_responses_give_the_same_answer() {
         let text = fs::read_to_string(case.file("stream.sse")).unwrap();
         let (answer, deltas) = read_stream(api, &events(&text)).unwrap();
         let body = json_of(&case.file("response.json"));
-        assert_eq!(said(answer.body.clone()), said(body), "{:?}", case.path);
+        assert_eq!(
+            compact(answer.body.clone()),
+            compact(body),
+            "{:?}",
+            case.path
+        );
         case.assert_answer(api.provider(), &answer);
         let deltas: Vec<_> = deltas.iter().map(written).collect();
-        assert_eq!(json!(deltas), case.said["deltas"], "{:?}", case.path);
+        assert_eq!(json!(deltas), case.content["deltas"], "{:?}", case.path);
     });
 }
 

@@ -137,8 +137,8 @@ fn the_formatted_tools_of_a_request_are_not_a_multiple_of_their_definitions() {
 #[test]
 fn a_hostile_tool_takes_nothing_from_the_others() {
     let hostile = &hostile_schemas()[0];
-    let place = json!({"type": "object", "properties": {"city": {"type": "string"}}});
-    let usual = repeated(5, &place);
+    let item = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let usual = repeated(5, &item);
     let named = |name: &str, schema: &Value| {
         let tool = ToolDefinition::builder(name, "Works").schema(schema.clone());
         tool.build().unwrap()

@@ -177,8 +177,8 @@ proptest! {
         description in "[a-z][a-z\\PC ]{0,1500}",
         strict in any::<bool>(),
     ) {
-        let definition = ToolDefinition::builder(name, description.clone());
-        let definition = definition.schema(schema.into()).strict(strict).build().unwrap();
+        let builder = ToolDefinition::builder(name, description.clone());
+        let definition = builder.schema(schema.into()).strict(strict).build().unwrap();
         for provider in Provider::ALL {
             for flag in [StrictFlag::WhenTrue, StrictFlag::Always] {
                 let tool = format_tool(provider, &definition, flag);

@@ -17,8 +17,8 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
         for case in cases(provider) {
             let text = fs::read_to_string(case.join("stream.sse")).unwrap();
             let (answer, deltas) = read_stream(api, &events(&text)).unwrap();
-            let (said, calls) = joined(&deltas);
-            assert_eq!(said, assistant_text(provider, &answer.body).unwrap());
+            let (joined_text, calls) = joined(&deltas);
+            assert_eq!(joined_text, assistant_text(provider, &answer.body).unwrap());
             let whole = parse_tool_calls(provider, &answer.body).unwrap();
             assert_eq!(calls.len(), whole.len());
             for ((id, name, arguments), call) in calls.iter().zip(&whole) {
@@ -44,12 +44,12 @@ fn h6_a_stream_that_breaks_off_is_malformed() {
                     stream.push(event, &mut deltas).unwrap();
                 }
                 assert!(!stream.is_complete(), "{case:?} at {end}");
-                let said_why = |event: &SseEvent| {
+                let has_reason = |event: &SseEvent| {
                     [r#""finish_reason":""#, r#""stop_reason":""#]
                         .into_iter()
                         .any(|reason| event.data.contains(reason))
                 };
-                if all[..end].iter().any(said_why) {
+                if all[..end].iter().any(has_reason) {
                     // Compatible servers may omit `[DONE]` or `message_stop`.
                     continue;
                 }
@@ -142,17 +142,17 @@ fn json_value() -> impl Strategy<Value = Value> {
 }
 
 /// Collects the JSON pointers to all values within a value.
-fn places(value: &Value, at: &str, into: &mut Vec<String>) {
+fn pointers(value: &Value, at: &str, into: &mut Vec<String>) {
     into.push(at.to_owned());
     match value {
         Value::Object(members) => {
             for (key, member) in members {
-                places(member, &format!("{at}/{key}"), into);
+                pointers(member, &format!("{at}/{key}"), into);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                places(item, &format!("{at}/{index}"), into);
+                pointers(item, &format!("{at}/{index}"), into);
             }
         }
         _ => {}
@@ -264,13 +264,13 @@ proptest! {
             let (answer, deltas) = read_stream(api, &cut).unwrap();
             prop_assert_eq!(&answer, &expected);
 
-            let (said, calls) = joined(&deltas);
-            prop_assert_eq!(&said, &text);
+            let (joined_text, calls) = joined(&deltas);
+            prop_assert_eq!(&joined_text, &text);
             prop_assert_eq!(assistant_text(provider, &answer.body).unwrap(), text.clone());
             prop_assert_eq!(calls.len(), 1);
-            let given: Value = serde_json::from_str(&calls[0].2).unwrap();
+            let arguments_read: Value = serde_json::from_str(&calls[0].2).unwrap();
             let call = &parse_tool_calls(provider, &answer.body).unwrap()[0];
-            prop_assert_eq!(given, call.arguments_object());
+            prop_assert_eq!(arguments_read, call.arguments_object());
         }
     }
 
@@ -310,7 +310,7 @@ proptest! {
     #[test]
     fn h6_no_change_of_a_real_stream_panics(
         which in any::<prop::sample::Index>(),
-        place in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
         value in json_value(),
     ) {
         for api in Provider::ALL.map(Provider::api) {
@@ -321,21 +321,21 @@ proptest! {
                 if all[at].data == "[DONE]" {
                     continue;
                 }
-                all[at].data = changed(&all[at].data, &place, &value);
+                all[at].data = changed(&all[at].data, &position, &value);
                 let _ = read_stream(api, &all);
                 let body = json_of(&case.join("response.json")).to_string();
-                let body = changed(&body, &place, &value);
+                let body = changed(&body, &position, &value);
                 let _ = api.answer(serde_json::from_str(&body).unwrap());
             }
         }
     }
 }
 
-fn changed(data: &str, place: &prop::sample::Index, value: &Value) -> String {
+fn changed(data: &str, position: &prop::sample::Index, value: &Value) -> String {
     let mut data: Value = serde_json::from_str(data).unwrap();
     let mut all = Vec::new();
-    places(&data, "", &mut all);
-    let place = &all[place.index(all.len())];
-    *data.pointer_mut(place).unwrap() = value.clone();
+    pointers(&data, "", &mut all);
+    let pointer = &all[position.index(all.len())];
+    *data.pointer_mut(pointer).unwrap() = value.clone();
     data.to_string()
 }

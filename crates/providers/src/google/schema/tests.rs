@@ -13,7 +13,7 @@ fn property(property: &Value) -> Value {
 }
 
 #[test]
-fn h1_supported_keywords_are_kept() {
+fn h1_supported_keywords_are_unchanged() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -32,7 +32,7 @@ fn h1_supported_keywords_are_kept() {
 
 #[test]
 fn h1_unsupported_keywords_are_removed() {
-    let refused = json!({
+    let unsupported = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://example.org/x",
         "type": "object",
@@ -50,7 +50,7 @@ fn h1_unsupported_keywords_are_removed() {
         "required": ["a", "ghost"],
     });
     assert_eq!(
-        parameters(&refused),
+        parameters(&unsupported),
         json!({
             "type": "object",
             "properties": {
@@ -207,15 +207,15 @@ fn h1_references_are_resolved() {
         },
     });
     let converted = parameters(&schema);
-    let place = json!({"city": {"type": "string"}});
+    let city = json!({"city": {"type": "string"}});
     assert_eq!(converted.get("$defs"), None);
     let properties = &converted["properties"];
-    assert_eq!(properties["from"]["properties"], place);
+    assert_eq!(properties["from"]["properties"], city);
     assert_eq!(properties["from"]["description"], "Start");
     assert_eq!(
         properties["to"],
         json!({"type": "object", "title": "Place", "nullable": true,
-               "required": ["city"], "properties": place})
+               "required": ["city"], "properties": city})
     );
     assert_eq!(properties["via"]["required"], json!(["city"]));
     assert_eq!(

@@ -89,8 +89,8 @@ fn h1_only_schemas_that_can_be_strict_are_marked_strict() {
     let map = tool(json!({"type": "object"}));
     for flag in [StrictFlag::WhenTrue, StrictFlag::Always] {
         let function = &format_tool(CHAT, &map, flag)["function"];
-        let said = (flag == StrictFlag::Always).then_some(json!(false));
-        assert_eq!(function.get("strict"), said.as_ref());
+        let strict = (flag == StrictFlag::Always).then_some(json!(false));
+        assert_eq!(function.get("strict"), strict.as_ref());
         assert_eq!(
             function["parameters"],
             json!({"type": "object", "properties": {"p": {"type": "object"}}, "required": []})
@@ -173,24 +173,24 @@ fn h5_text_and_no_calls() {
 
 #[test]
 fn h5_a_refusal_is_the_text_of_an_answer_without_text() {
-    let refused = |content: Value, refusal: Value| {
+    let message_with_refusal = |content: Value, refusal: Value| {
         json!({"choices": [{"message":
             {"role": "assistant", "content": content, "refusal": refusal}}]})
     };
     let part = json!([{"type": "refusal", "refusal": "I must not."}]);
     for response in [
-        refused(json!(null), json!("I must not.")),
-        refused(json!(""), json!("I must not.")),
-        refused(part, json!(null)),
+        message_with_refusal(json!(null), json!("I must not.")),
+        message_with_refusal(json!(""), json!("I must not.")),
+        message_with_refusal(part, json!(null)),
     ] {
         assert_eq!(assistant_text(CHAT, &response).unwrap(), "I must not.");
         assert_eq!(refusal(CHAT, &response).unwrap(), "I must not.");
     }
-    let response = refused(json!("Well."), json!("I must not."));
+    let response = message_with_refusal(json!("Well."), json!("I must not."));
     assert_eq!(assistant_text(CHAT, &response).unwrap(), "Well.");
     assert_eq!(refusal(CHAT, &response).unwrap(), "");
     // A message without calls gets content when it is sent back.
-    let response = refused(json!(null), json!("I must not."));
+    let response = message_with_refusal(json!(null), json!("I must not."));
     let message = &assistant_messages(CHAT, &response).unwrap()[0];
     assert_eq!(message["content"], "");
     assert_eq!(message["refusal"], "I must not.");

@@ -36,8 +36,8 @@ fn a3_required_is_always_present_in_raw_schemas() {
         if let Some(required) = &required {
             raw["required"] = required.clone();
         }
-        let tool = ToolDefinition::builder("t", "d").schema(raw).build();
-        let tool = tool.unwrap();
+        let built = ToolDefinition::builder("t", "d").schema(raw).build();
+        let tool = built.unwrap();
         let expected = required.filter(Value::is_array).unwrap_or(json!([]));
         for provider in [RESPONSES, Provider::OpenAiChat] {
             let formatted = format_tool(provider, &tool, StrictFlag::WhenTrue);
@@ -105,13 +105,13 @@ fn h5_all_output_items_go_back_before_the_results() {
 
 #[test]
 fn h5_a_refusal_is_the_text_of_an_answer_without_text() {
-    let refused = json!({"type": "refusal", "refusal": "I must not."});
+    let refusal_part = json!({"type": "refusal", "refusal": "I must not."});
     let text = json!({"type": "output_text", "text": "Well."});
     let of = |parts: &[&Value]| json!({"output": [{"type": "message", "content": parts}]});
-    let response = of(&[&refused]);
+    let response = of(&[&refusal_part]);
     assert_eq!(assistant_text(RESPONSES, &response).unwrap(), "I must not.");
     assert_eq!(refusal(RESPONSES, &response).unwrap(), "I must not.");
-    let response = of(&[&text, &refused]);
+    let response = of(&[&text, &refusal_part]);
     assert_eq!(assistant_text(RESPONSES, &response).unwrap(), "Well.");
     assert_eq!(refusal(RESPONSES, &response).unwrap(), "");
 }
