@@ -41,7 +41,7 @@ pub struct ProviderSection {
     #[serde(default = "two")]
     pub max_retries: u32,
     /// Maximum size of an answer, in bytes. Default 32 MiB.
-    #[serde(default = "answer_bytes")]
+    #[serde(default = "max_bytes")]
     pub max_answer_bytes: NonZeroU64,
     /// Parameters of requests to the OpenAI- and Anthropic-compatible APIs that the provider gets, in
     /// addition to those that Pillion knows. Some parameters make a provider run tools without
@@ -152,7 +152,7 @@ fn two() -> u32 {
     2
 }
 
-fn answer_bytes() -> NonZeroU64 {
+fn max_bytes() -> NonZeroU64 {
     NonZeroU64::MIN.saturating_add((32 << 20) - 1)
 }
 
