@@ -93,7 +93,7 @@ pub trait ProviderApi: ToolFormat {
     /// # Errors
     /// [`ModelError`]: the body is an error, or lacks a required part.
     fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
-        read_answer(self, body)
+        read_turn(self, body)
     }
 
     /// Returns a reader for a streamed answer.
@@ -168,7 +168,7 @@ pub trait AnswerStream: Send {
 }
 
 /// Reads a complete answer whose calls follow the provider's format.
-pub(crate) fn read_answer(
+pub(crate) fn read_turn(
     api: &(impl ProviderApi + ?Sized),
     body: Value,
 ) -> Result<TurnAnswer, ModelError> {

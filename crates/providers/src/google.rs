@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http::header::HeaderName;
 use serde_json::{Map, Value, json};
 
-use crate::api::read_answer;
+use crate::api::read_turn;
 use crate::ending::{self, Ending};
 use crate::failure::ProviderFailure;
 use crate::request::{
@@ -174,7 +174,7 @@ fn sign(content: &mut Value) {
 
 /// Reads a complete response.
 fn read_response(body: Value) -> Result<TurnAnswer, ModelError> {
-    let answer = read_answer(&Google, body)?;
+    let answer = read_turn(&Google, body)?;
     let has_candidates = answer.body.get("candidates").is_some_and(Value::is_array);
     if !has_candidates && block_reason(answer.body.get("promptFeedback")).is_none() {
         return Err(Google.malformed("candidates is missing"));

@@ -193,7 +193,7 @@ impl ProviderApi for OpenAiChat {
     /// Reads a complete answer. Calls without an id get a generated one.
     fn answer(&self, mut body: Value) -> Result<TurnAnswer, ModelError> {
         self.check_error(&body)?;
-        let answer_id = body["id"].as_str().map(str::to_owned);
+        let response_id = body["id"].as_str().map(str::to_owned);
         let calls_of_others = calls_of_other_choices(&mut body);
         let choice = body
             .pointer_mut("/choices/0")
@@ -212,7 +212,7 @@ impl ProviderApi for OpenAiChat {
         let list = message.get_mut("tool_calls").and_then(Value::as_array_mut);
         let calls = list.map(Vec::as_mut_slice).unwrap_or_default();
         for (index, call) in calls.iter_mut().enumerate() {
-            add_call_id(call, answer_id.as_deref(), index);
+            add_call_id(call, response_id.as_deref(), index);
         }
         let has_calls = !calls.is_empty();
         Ok(TurnAnswer {
@@ -286,17 +286,17 @@ fn failure_without_choices(body: &Value) -> ModelError {
 }
 
 /// Generates an id for a call without one.
-fn add_call_id(call: &mut Value, answer_id: Option<&str>, index: usize) {
+fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
     let has_id = call["id"].as_str().is_some_and(|id| !id.is_empty());
     if let (false, Some(call)) = (has_id, call.as_object_mut()) {
-        let id = json!(generate_call_id(answer_id, index));
+        let id = json!(generate_call_id(response_id, index));
         call.insert("id".to_owned(), id);
     }
 }
 
 /// Generates a call id. The answer's id is part of it, so that the ids of two answers differ.
-fn generate_call_id(answer_id: Option<&str>, index: usize) -> String {
-    let bytes = answer_id.unwrap_or_default().bytes();
+fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
+    let bytes = response_id.unwrap_or_default().bytes();
     let name: String = bytes
         .filter(u8::is_ascii_alphanumeric)
         .take(32)

@@ -12,7 +12,7 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use crate::api::read_answer;
+use crate::api::read_turn;
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
@@ -107,7 +107,7 @@ impl ProviderApi for OpenAiResponses {
     }
 
     fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
-        let answer = read_answer(self, body)?;
+        let answer = read_turn(self, body)?;
         assistant_text(self.provider(), &answer.body)?;
         if let Some(status @ ("in_progress" | "queued")) = ending::reason(answer.body.get("status"))
         {

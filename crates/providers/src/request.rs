@@ -83,9 +83,9 @@ pub(crate) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl I
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.
 pub(crate) fn tools_of(turn: &ModelTurn<'_>, format: &impl ToolFormat) -> Option<Vec<Value>> {
     let count = turn.tools.len();
-    let tools = turn.tools.iter();
-    let tools = tools.map(|tool| format.format_tool(tool, StrictFlag::WhenTrue, count));
-    (count > 0).then(|| tools.collect())
+    let format_one = |tool: &_| format.format_tool(tool, StrictFlag::WhenTrue, count);
+    let tools = turn.tools.iter().map(AsRef::as_ref);
+    (count > 0).then(|| tools.map(format_one).collect())
 }
 
 /// Removes members about tools from a request without tools, because the providers reject them.

@@ -1,4 +1,4 @@
-mod answers;
+mod corpus;
 pub(crate) mod fixtures;
 mod golden;
 mod hostile_schemas;

@@ -165,7 +165,7 @@ impl Case {
             .collect()
     }
 
-    fn assert_answer(&self, provider: Provider, answer: &TurnAnswer) {
+    fn assert_turn(&self, provider: Provider, answer: &TurnAnswer) {
         let expected = &self.content["answer"];
         let Usage {
             input_tokens,
@@ -272,7 +272,7 @@ fn h5_responses_are_read_and_sent_back_with_their_results() {
         let body = json_of(&case.file("response.json"));
         let answer = api.answer(body.clone()).unwrap();
         assert_eq!(answer.body, body, "{:?}", case.path);
-        case.assert_answer(provider, &answer);
+        case.assert_turn(provider, &answer);
 
         let (results, permits) = (case.results("results"), case.results("permits"));
         if !(results.is_empty() && permits.is_empty()) {
@@ -304,7 +304,7 @@ fn h6_streamed_responses_give_the_same_answer() {
             "{:?}",
             case.path
         );
-        case.assert_answer(api.provider(), &answer);
+        case.assert_turn(api.provider(), &answer);
         let deltas: Vec<_> = deltas.iter().map(written).collect();
         assert_eq!(json!(deltas), case.content["deltas"], "{:?}", case.path);
     });
