@@ -1,20 +1,15 @@
 //! The setters shared by both client classes and executors: PSR-3 logger and PSR-14 event
 //! dispatcher; clients also have a PSR-16 cache.
 
-use ext_php_rs::types::Zval;
-
-use super::{mcp_client, mcp_sse_client, tool_executor};
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
-use crate::mcp::{ServerLink, tool_list};
-use crate::zend::{
-    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, int_of, string_of,
-};
+use crate::mcp::tool_list;
+use crate::zend::{Class, Method, MethodCall, Outcome, Parameter, State, Type, int_of, string_of};
 
-/// Adds the methods of clients.
-pub(super) fn methods(class: Class) -> Class {
-    observing(class).method(
-        Method::new("setCache", set_cache)
+/// Adds the methods of clients with the state `T`.
+pub(super) fn methods<T: State>(class: Class) -> Class {
+    observing::<T>(class).method(
+        Method::new("setCache", set_cache::<T>)
             .parameters(&[
                 Parameter::required("cache", Type::OBJECT.nullable()),
                 Parameter::optional("ttl", Type::INT, "300"),
@@ -24,57 +19,34 @@ pub(super) fn methods(class: Class) -> Class {
     )
 }
 
-/// Adds the methods for logger and dispatcher.
-pub(super) fn observing(class: Class) -> Class {
+/// Adds the methods for logger and dispatcher to a class with the state `T`.
+pub(super) fn observing<T: State>(class: Class) -> Class {
     let object = Type::OBJECT.nullable();
     class
         .method(
-            Method::new("setLogger", set_logger)
+            Method::new("setLogger", set_logger::<T>)
                 .parameters(&[Parameter::required("logger", object)])
                 .returns(Type::STATIC),
         )
         .method(
-            Method::new("setEventDispatcher", set_event_dispatcher)
+            Method::new("setEventDispatcher", set_event_dispatcher::<T>)
                 .parameters(&[Parameter::required("dispatcher", object)])
                 .returns(Type::STATIC),
         )
 }
 
-/// Returns the hooks of `$this`, a client or an executor.
-fn hooks_of<'a>(call: &MethodCall<'a>) -> Result<Hooks<'a>, Failure> {
-    let this = call.this();
-    if this.instance_of(mcp_client::class()) {
-        mcp_client::hooks_of(this)
-    } else if this.instance_of(mcp_sse_client::class()) {
-        mcp_sse_client::hooks_of(this)
-    } else {
-        tool_executor::hooks_of(this)
-    }
-}
-
-/// Returns a client's link and hooks; `None` if the value is not a client.
-///
-/// # Errors
-/// An `Error` if the client is not constructed.
-pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
-    match mcp_sse_client::client_of(value)? {
-        None => mcp_client::client_of(value),
-        known => Ok(known),
-    }
-}
-
-fn set_logger(call: &mut MethodCall<'_>) -> Outcome {
-    hooks_of(call)?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
+fn set_logger<T: State>(call: &mut MethodCall<'_>) -> Outcome {
+    Hooks::of::<T>(call.this())?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
     Ok(call.this().to_value())
 }
 
-fn set_event_dispatcher(call: &mut MethodCall<'_>) -> Outcome {
-    hooks_of(call)?.set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
+fn set_event_dispatcher<T: State>(call: &mut MethodCall<'_>) -> Outcome {
+    Hooks::of::<T>(call.this())?.set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
     Ok(call.this().to_value())
 }
 
-fn set_cache(call: &mut MethodCall<'_>) -> Outcome {
-    let hooks = hooks_of(call)?;
+fn set_cache<T: State>(call: &mut MethodCall<'_>) -> Outcome {
+    let hooks = Hooks::of::<T>(call.this())?;
     let ttl = call.optional_int(1)?.unwrap_or(300);
     if ttl < 0 {
         return Err(exception::invalid_input(

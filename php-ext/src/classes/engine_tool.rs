@@ -10,8 +10,8 @@ use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
 
-use super::client_hooks::client_of;
 use super::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
+use super::mcp_sse_client::any_client_of;
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
 use crate::mcp::hooks::Hooks;
@@ -224,7 +224,7 @@ where
             .await
     };
     let client = HiddenValue::of::<EngineTool<K>>(call.this())?.get();
-    let client = client_of(&client)?;
+    let client = any_client_of(&client)?;
     state.kind.use_client(client)?;
     let result = match client {
         None => wait(run)?,

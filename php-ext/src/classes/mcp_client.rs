@@ -2,12 +2,12 @@
 
 mod callbacks;
 mod calls;
+mod client;
 mod listing;
 mod options;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use ext_php_rs::zend::ClassEntry;
 use pillion_mcp_client::{McpClient, McpLogLevel};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,35 +16,17 @@ use serde_json::{Value, json};
 use super::client_hooks;
 use crate::exception;
 use crate::json::{EmptyObject, to_value};
-use crate::mcp::hooks::Hooks;
 use crate::mcp::{Server, ServerLink, arguments, decode_message};
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
-    array_of, bool_of, construct, empty_array, state_of, string_of,
+    Class, Method, MethodCall, Outcome, Parameter, Type, array_of, bool_of, construct, empty_array,
+    string_of,
 };
 pub use calls::{
     CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure, is_error,
     new_id, result_of_call, with_call_events,
 };
-
-pub const NAME: &str = "Pillion\\McpClient";
-static CLASS: StateClass<Client> = StateClass::new();
-
-/// The state of an `McpClient` object.
-pub struct Client {
-    link: ServerLink,
-}
-
-impl State for Client {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
-}
-
-/// Returns the class entry.
-pub fn class() -> &'static ClassEntry {
-    CLASS.get()
-}
+use client::{CLASS, Client, parts};
+pub use client::{NAME, client_of, parts_of};
 
 /// Keeps `{}` distinct from `[]`, so that a server's result can be encoded as the original JSON.
 const EMPTY: EmptyObject = EmptyObject::StdClass;
@@ -76,7 +58,7 @@ pub(super) fn register() -> ZendResult<()> {
                 .parameters(&[Parameter::required("level", Type::STRING)])
                 .returns(Type::VOID),
         );
-    let class = client_hooks::methods(class);
+    let class = client_hooks::methods::<Client>(class);
     let class = calls::methods(class);
     let class = listing::methods(class);
     CLASS.register(callbacks::methods(class))
@@ -109,29 +91,6 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
     }
     construct(call.this(), Client { link })?;
     Ok(Zval::new())
-}
-
-/// Returns a client's link and hooks; `None` if the value is not an `McpClient`.
-pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
-    match Object::of(value) {
-        Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
-        _ => Ok(None),
-    }
-}
-
-/// Returns the link and the hooks of a client.
-pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
-    let state = state_of::<Client>(client)?;
-    Ok((&state.link, hooks_of(client)?))
-}
-
-/// Returns the hooks of a client.
-pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
-    Hooks::of::<Client>(client)
-}
-
-fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
-    parts_of(call.this())
 }
 
 /// Sends a request and returns the result as the server sent it.

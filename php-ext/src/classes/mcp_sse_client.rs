@@ -2,14 +2,13 @@
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use ext_php_rs::zend::ClassEntry;
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::McpClient;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::client_hooks;
-use super::mcp_client::{is_error, new_id, with_call_events};
+use super::mcp_client::{self, is_error, new_id, with_call_events};
 use crate::json::{EmptyObject, to_value};
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{Server, ServerLink, arguments, decode_message, tool_list};
@@ -23,11 +22,6 @@ use crate::zend::{
 
 pub const NAME: &str = "Pillion\\MCPSSEClient";
 static CLASS: StateClass<Client> = StateClass::new();
-
-/// Returns the class entry.
-pub fn class() -> &'static ClassEntry {
-    CLASS.get()
-}
 
 /// The configuration of a client object. The process owns the connection, so that it outlives the
 /// object and the request.
@@ -68,7 +62,7 @@ pub(super) fn register() -> ZendResult<()> {
         )
         .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
         .method(Method::new("disconnect", disconnect).returns(Type::VOID));
-    CLASS.register(client_hooks::methods(class))
+    CLASS.register(client_hooks::methods::<Client>(class))
 }
 
 /// Validates the configuration; the first call opens the connection.
@@ -107,22 +101,20 @@ pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
     .map(Some)
 }
 
-/// Returns a client's link and hooks; `None` if the value is not an `MCPSSEClient`.
-pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
+/// Returns the link and the hooks of a client of either class; `None` if the value is not a client.
+///
+/// # Errors
+/// An `Error` if the client is not constructed.
+pub fn any_client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
     match Object::of(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
-        _ => Ok(None),
+        _ => mcp_client::client_of(value),
     }
 }
 
 fn parts_of(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
     let state = state_of::<Client>(client)?;
-    Ok((&state.link, hooks_of(client)?))
-}
-
-/// Returns the hooks of a client.
-pub fn hooks_of(client: Object<'_>) -> Result<Hooks<'_>, Failure> {
-    Hooks::of::<Client>(client)
+    Ok((&state.link, Hooks::of::<Client>(client)?))
 }
 
 fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {

@@ -67,7 +67,7 @@ pub(super) fn register() -> ZendResult<()> {
                 .parameters(&[Parameter::required("calls", Type::ARRAY), context])
                 .returns(Type::ARRAY),
         );
-    CLASS.register(client_hooks::observing(class))
+    CLASS.register(client_hooks::observing::<ToolExecutor>(class))
 }
 
 fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {

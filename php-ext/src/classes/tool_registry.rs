@@ -4,19 +4,14 @@ mod clients;
 mod lookup;
 mod offer;
 mod registration;
+mod registry;
 mod services;
-
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ce;
-use pillion_core::executor::{Executor, ExecutorConfig};
-use pillion_core::registry::{RegistryError, ToolRegistry};
+use pillion_core::registry::RegistryError;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
@@ -25,108 +20,14 @@ use super::tool_result;
 use crate::exception;
 use crate::execution::{self, ExecutionParticipants, Mode};
 use crate::json::to_value_as;
-use crate::mcp_server::RegisteredMcpServer;
 use crate::zend::{
-    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
-    StateClass, Type, construct, empty_array, member, state_of,
+    Class, Failure, Method, MethodCall, Outcome, Parameter, Property, Type, construct, empty_array,
+    state_of,
 };
 
 pub use clients::Clients;
-
-pub const NAME: &str = "Pillion\\ToolRegistry";
-static CLASS: StateClass<Registry> = StateClass::new();
-
-/// The engine's state of a registry. The PHP objects of the tools are in the property `$tools`, by
-/// name, where the garbage collector sees them; the hidden value contains the clients of MCP
-/// servers.
-pub struct Registry {
-    tools: Arc<ToolRegistry>,
-    /// Runs calls made through the registry or through a tool object.
-    executor: Executor,
-    /// The PHP tools: their names and numbers.
-    php_tools: RefCell<HashMap<String, u64>>,
-    /// The MCP servers of the registered tools, each with the index of its client among the clients
-    /// of this registry, if it was registered with one.
-    servers: RefCell<Vec<(Rc<RegisteredMcpServer>, Option<usize>)>>,
-}
-
-impl State for Registry {
-    fn class() -> &'static StateClass<Self> {
-        &CLASS
-    }
-}
-
-impl Registry {
-    fn new() -> Self {
-        let tools = Arc::new(ToolRegistry::new());
-        Self {
-            executor: Executor::new(Arc::clone(&tools), ExecutorConfig::default()),
-            tools,
-            php_tools: RefCell::default(),
-            servers: RefCell::default(),
-        }
-    }
-
-    pub fn tools(&self) -> &Arc<ToolRegistry> {
-        &self.tools
-    }
-
-    /// Returns the clients that servers were registered with.
-    ///
-    /// # Errors
-    /// An `Error` if `this` is not a registry.
-    pub fn clients(&self, this: Object<'_>) -> Result<Clients, Failure> {
-        HiddenValue::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
-    }
-
-    /// Prepares the servers before tools run: in a forked child, all servers get their own
-    /// connections; before MCP tools run, the tools of a client whose connection has changed get
-    /// the new connection.
-    ///
-    /// # Errors
-    /// Same as [`RegisteredMcpServer::use_client`].
-    pub fn prepare_servers(&self, clients: &Clients, has_mcp: bool) -> Result<(), Failure> {
-        // A client's token store may register other servers in the meantime.
-        let servers = self.servers.borrow().clone();
-        for (server, client) in servers {
-            if has_mcp || server.is_of_another_process() {
-                server.use_client(clients.get(client)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Records a server whose tools are registered, with the index of its client.
-    fn add_server(&self, server: Rc<RegisteredMcpServer>, client: Option<usize>) {
-        let mut servers = self.servers.borrow_mut();
-        if !servers.iter().any(|(known, _)| Rc::ptr_eq(known, &server)) {
-            servers.push((server, client));
-        }
-    }
-
-    /// Returns whether the tool with this name or alias is an MCP tool.
-    pub fn is_mcp(&self, name: &str) -> bool {
-        let tool = self.tools.get(name);
-        tool.is_some_and(|tool| tool.origin().is_mcp())
-    }
-
-    /// Returns whether the tool with this name or alias is a PHP tool.
-    pub fn is_php(&self, name: &str) -> bool {
-        self.tools
-            .get(name)
-            .is_some_and(|tool| self.php_tool(tool.name().as_str()).is_some())
-    }
-
-    /// Returns the names of the PHP tools.
-    pub fn php_tool_names(&self) -> HashSet<String> {
-        self.php_tools.borrow().keys().cloned().collect()
-    }
-
-    /// Returns the number of the PHP tool that currently has this name.
-    pub fn php_tool(&self, name: &str) -> Option<u64> {
-        self.php_tools.borrow().get(name).copied()
-    }
-}
+use registry::{CLASS, objects};
+pub use registry::{NAME, Registry, find_tool, is_registry, registry_of};
 
 pub(super) fn register() -> ZendResult<()> {
     let tool = Type::class("Pillion\\ToolInterface");
@@ -245,27 +146,6 @@ pub(super) fn register() -> ZendResult<()> {
                 .returns(Type::class(tool_result::NAME)),
         );
     CLASS.register(class)
-}
-
-/// Returns the registry of an object, and the object.
-pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
-    let object =
-        Object::of(value).ok_or_else(|| Failure::error("The registry is not an object"))?;
-    Ok((object, state_of(object)?))
-}
-
-/// Returns whether a value is a `ToolRegistry`.
-pub fn is_registry(value: &Zval) -> bool {
-    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
-}
-
-/// Returns the PHP object of the tool with this name; the caller must resolve aliases first.
-pub fn find_tool(this: Object<'_>, name: &str) -> Result<Option<Zval>, Failure> {
-    Ok(member(&objects(this)?, name))
-}
-
-fn objects(this: Object<'_>) -> Result<Zval, Failure> {
-    this.get(CLASS.get(), "tools")
 }
 
 fn construct_empty(call: &mut MethodCall<'_>) -> Outcome {

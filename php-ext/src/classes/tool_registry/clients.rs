@@ -1,6 +1,6 @@
 use ext_php_rs::types::Zval;
 
-use crate::classes::client_hooks::client_of;
+use crate::classes::mcp_sse_client::any_client_of;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{ServerLink, WaitingClient};
 use crate::zend::{Failure, Object, entries, list_of};
@@ -44,7 +44,7 @@ impl Clients {
         index: Option<usize>,
     ) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
         match index.and_then(|index| self.0.get(index)) {
-            Some(client) => client_of(&client.0),
+            Some(client) => any_client_of(&client.0),
             None => Ok(None),
         }
     }
@@ -56,7 +56,7 @@ impl Client {
     /// # Errors
     /// An `Error` if the client is not constructed.
     pub fn parts(&self) -> Result<(&ServerLink, Hooks<'_>), Failure> {
-        client_of(&self.0)?.ok_or_else(|| Failure::error("The client is none"))
+        any_client_of(&self.0)?.ok_or_else(|| Failure::error("The client is none"))
     }
 
     /// Lets the client handle its server's requests during a wait.

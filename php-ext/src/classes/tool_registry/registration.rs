@@ -11,9 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{CLASS, Registry, objects, registry_failure, services};
-use crate::classes::client_hooks::client_of;
 use crate::classes::interfaces::{MCP_TOOL, TOOL};
-use crate::classes::mcp_sse_client;
+use crate::classes::mcp_sse_client::{self, any_client_of};
 use crate::classes::{callable_tool, engine_tool, tool_definition};
 use crate::exception;
 use crate::execution::PhpThread;
@@ -238,7 +237,7 @@ fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Fail
         .value(0)
         .filter(|value| value.is_array() || value.is_object());
     let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
-    if let Some((link, hooks)) = client_of(value)? {
+    if let Some((link, hooks)) = any_client_of(value)? {
         return Ok(ServerArgument {
             listed: tool_list::list_raw(link, hooks)?,
             server: Arc::clone(link.server()),

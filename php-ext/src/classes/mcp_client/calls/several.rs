@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::call_events::{dispatch_end, dispatch_failure, dispatch_start};
 use super::results::{failed_result, result_of_call};
-use super::{CallError, CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
+use super::spec::{CallError, CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
 use crate::classes::mcp_client::options::CallOptions;
 use crate::classes::mcp_client::parts;
 use crate::classes::tool_call::call_of;
