@@ -43,7 +43,7 @@ pub struct Metrics {
 pub struct Connections {
     open: AtomicU64,
     accepted: AtomicU64,
-    refused: AtomicU64,
+    rejected: AtomicU64,
     cut_off: AtomicU64,
 }
 
@@ -106,8 +106,8 @@ impl Connections {
     }
 
     /// Counts a connection that was only answered with a refusal, or closed without authentication.
-    pub fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    pub fn count_rejected(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that was closed because its client did not read.
@@ -126,7 +126,7 @@ impl Connections {
     pub fn totals(&self) -> [(&'static str, u64); 3] {
         [
             ("accepted", self.accepted.load(Ordering::Relaxed)),
-            ("refused", self.refused.load(Ordering::Relaxed)),
+            ("refused", self.rejected.load(Ordering::Relaxed)),
             ("cut_off", self.cut_off.load(Ordering::Relaxed)),
         ]
     }

@@ -61,15 +61,15 @@ impl Telemetry {
     fn to(section: &TelemetrySection, url: Url) -> Result<Self, String> {
         let endpoint = url.to_string();
         let runtime = Handle::try_current().map_err(|error| error.to_string())?;
-        let collector = Collector::new(url, EXPORT_TIMEOUT, runtime);
-        let collector = collector.map_err(|error| error.to_string())?;
+        let collector =
+            Collector::new(url, EXPORT_TIMEOUT, runtime).map_err(|error| error.to_string())?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
             .with_endpoint(endpoint)
             .with_timeout(EXPORT_TIMEOUT)
-            .build();
-        let exporter = exporter.map_err(|error| error.to_string())?;
+            .build()
+            .map_err(|error| error.to_string())?;
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_resource(resource(section));
@@ -96,9 +96,10 @@ impl Telemetry {
 
 /// Returns the collector's URL, from the environment or else from the configuration.
 fn collector_url(section: &TelemetrySection) -> Option<Url> {
-    let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let is_off = said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
-        || said("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let is_off = variable("OTEL_SDK_DISABLED")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
     if is_off {
         return None;
     }
@@ -112,10 +113,10 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
         }
         url
     };
-    if let Some(value) = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+    if let Some(value) = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
         return read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value);
     }
-    let base = match said("OTEL_EXPORTER_OTLP_ENDPOINT") {
+    let base = match variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
         Some(value) => read("OTEL_EXPORTER_OTLP_ENDPOINT", value)?,
         None => section.endpoint.as_ref()?.0.clone(),
     };

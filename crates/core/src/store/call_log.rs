@@ -74,7 +74,7 @@ pub trait CallLog: Send + Sync {
     ///
     /// # Errors
     /// Errors of the store.
-    async fn unfinished_lives(&self, owner: &str) -> Result<Vec<String>, StoreError>;
+    async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError>;
 
     /// Marks the unfinished calls of an ended process as `interrupted`, and returns their number.
     /// Does not mark a pending call whose approval can still be decided.

@@ -10,7 +10,7 @@ const SETTING: &str = "store.id";
 ///
 /// # Errors
 /// Only errors of the store itself.
-pub async fn of(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
+pub async fn read(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
     let json = store.setting(SETTING).await?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
 }
