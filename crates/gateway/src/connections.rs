@@ -43,7 +43,7 @@ pub struct ServerReport {
     /// Why the last request failed.
     pub error: Option<String>,
     /// Whether a `tools/list` request is in progress.
-    pub(crate) is_contacted: bool,
+    pub(crate) is_listing: bool,
     /// When the last request was successful.
     pub connected_at: Option<Timestamp>,
 }
@@ -54,7 +54,7 @@ impl ServerReport {
         match (self.was_contacted, &self.error) {
             (_, Some(_)) => ConnectionStatus::Error,
             (true, None) => ConnectionStatus::Connected,
-            (false, None) if self.is_contacted => ConnectionStatus::Connecting,
+            (false, None) if self.is_listing => ConnectionStatus::Connecting,
             (false, None) => ConnectionStatus::Disconnected,
         }
     }

@@ -105,7 +105,7 @@ impl Connections {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was only answered with a refusal, or closed without authentication.
+    /// Counts a connection that was rejected, or closed without authentication.
     pub fn count_rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -121,7 +121,7 @@ impl Connections {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Returns the numbers of accepted connections, and of those that were refused and cut off.
+    /// Returns the numbers of accepted connections, and of those that were rejected and cut off.
     #[must_use]
     pub fn totals(&self) -> [(&'static str, u64); 3] {
         [

@@ -73,7 +73,7 @@ impl Telemetry {
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_resource(resource(section));
-        // If the variable is set, the library applies it.
+        // The SDK reads `OTEL_TRACES_SAMPLER` itself.
         if !is_set("OTEL_TRACES_SAMPLER") {
             let share = Sampler::TraceIdRatioBased(section.sample_ratio);
             provider = provider.with_sampler(Sampler::ParentBased(Box::new(share)));
@@ -131,7 +131,7 @@ fn resource(section: &TelemetrySection) -> Resource {
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("process.pid", i64::from(std::process::id())),
     ]);
-    // If the variable is set, the library applies it.
+    // `Resource::builder` reads `OTEL_SERVICE_NAME` itself.
     if !is_set("OTEL_SERVICE_NAME") {
         resource = resource.with_service_name(section.service_name.clone());
     }

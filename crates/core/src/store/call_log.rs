@@ -70,7 +70,7 @@ pub trait CallLog: Send + Sync {
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
-    /// Returns the process lives of this owner that have unfinished calls.
+    /// Returns the ids of the processes of this owner that have unfinished calls.
     ///
     /// # Errors
     /// Errors of the store.

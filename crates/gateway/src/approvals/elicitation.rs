@@ -59,7 +59,7 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Pend
 }
 
 /// Resolves with the client's verdict, once; never resolves without a question.
-pub(super) async fn response(asking: &mut PendingElicitation) -> Option<Verdict> {
+pub(super) async fn verdict(asking: &mut PendingElicitation) -> Option<Verdict> {
     let Some(question) = asking else {
         return std::future::pending().await;
     };

@@ -206,10 +206,10 @@ impl Gateway {
         unavailable: &[UnavailableServer],
     ) -> MissingTool {
         let upstreams = &self.shared.upstreams;
-        let rejected = own
-            .rejected(upstreams, name)
+        let missing_credential = own
+            .missing_credential(upstreams, name)
             .filter(|server| visibility.is_name_visible(name, name, &server.origin));
-        if let Some(server) = rejected {
+        if let Some(server) = missing_credential {
             return MissingTool::NoCredential(Box::new(server.failure.clone()));
         }
         let blocked = upstreams

@@ -22,11 +22,11 @@ pub async fn read(store: &impl SettingsStore) -> Result<Option<String>, StoreErr
 pub(super) async fn load_or_create(
     store: &impl SettingsStore,
 ) -> Result<Option<String>, StoreError> {
-    if let Some(id) = of(store).await? {
+    if let Some(id) = read(store).await? {
         return Ok(Some(id));
     }
     let json = serde_json::Value::from(Uuid::new_v4().to_string()).to_string();
     store.add_setting(SETTING, &json).await?;
     // Another process may have created the id at the same time.
-    of(store).await
+    read(store).await
 }

@@ -97,9 +97,9 @@ impl ServerRequestRouter {
         link: Option<Arc<ClientLink>>,
         passing: impl Future<Output = T>,
     ) -> T {
-        let register = self.register(link.as_ref());
+        let registration = self.register(link.as_ref());
         let outcome = CURRENT.scope(link, passing).await;
-        drop(register);
+        drop(registration);
         outcome
     }
 
@@ -204,8 +204,8 @@ mod tests {
             is_alices(router.current()),
             "only Alice has a call at the server"
         );
-        let during = router.during(None, async { (router.current(), router.only_client()) });
-        let (in_its_task, elsewhere) = during.await;
+        let bobs_call = router.during(None, async { (router.current(), router.only_client()) });
+        let (in_its_task, elsewhere) = bobs_call.await;
         assert!(in_its_task.is_none(), "the request belongs to Bob's call");
         assert!(elsewhere.is_none(), "the request cannot be attributed");
         assert!(is_alices(router.current()), "Bob's call has ended");

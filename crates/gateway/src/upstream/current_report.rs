@@ -48,7 +48,7 @@ impl CurrentReport {
 
     /// Marks a `tools/list` request as in progress until the returned value is dropped.
     pub(super) fn begin_request(&self) -> ListRequestGuard<'_> {
-        self.0.write().is_contacted = true;
+        self.0.write().is_listing = true;
         ListRequestGuard(self)
     }
 }
@@ -58,6 +58,6 @@ pub(super) struct ListRequestGuard<'a>(&'a CurrentReport);
 
 impl Drop for ListRequestGuard<'_> {
     fn drop(&mut self) {
-        self.0.0.write().is_contacted = false;
+        self.0.0.write().is_listing = false;
     }
 }

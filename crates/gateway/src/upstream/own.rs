@@ -41,12 +41,12 @@ pub struct Own {
     /// The labels of the servers that have never listed the caller's tools because they failed.
     pub(super) unlisted: Vec<String>,
     /// The servers for which the caller has no credential.
-    rejected: Vec<RejectedServer>,
+    missing_credentials: Vec<MissingCredential>,
 }
 
 /// A server for which a caller has no credential.
 #[derive(Debug)]
-pub struct RejectedServer {
+pub struct MissingCredential {
     /// The server's label.
     label: String,
     /// The origin of the server's tools.
@@ -58,10 +58,14 @@ pub struct RejectedServer {
 impl Own {
     /// Returns the reason why a tool with this name is unavailable, if the caller has no credential
     /// for the server that owns the name.
-    pub fn rejected(&self, upstreams: &Upstreams, name: &str) -> Option<&RejectedServer> {
-        let mut rejected = self.rejected.iter();
+    pub fn missing_credential(
+        &self,
+        upstreams: &Upstreams,
+        name: &str,
+    ) -> Option<&MissingCredential> {
+        let mut missing_credentials = self.missing_credentials.iter();
         let owners = &upstreams.latest().owners;
-        rejected.find(|RejectedServer { label, .. }| owners.owns(label, name))
+        missing_credentials.find(|MissingCredential { label, .. }| owners.owns(label, name))
     }
 
     /// Returns the tool that MCP clients know by its server's own name.
@@ -188,7 +192,7 @@ impl Upstreams {
                             error: failure.message.clone(),
                         });
                     }
-                    own.rejected.push(RejectedServer {
+                    own.missing_credentials.push(MissingCredential {
                         label: server.label.clone(),
                         origin: server.origin(),
                         failure,
