@@ -151,7 +151,7 @@ async fn may_have_id(options: &StoreOptions, id: &str) -> bool {
         Ok(store) => store,
         Err(error) => return !error.is_not_found(),
     };
-    let stored_id = store_id::of(&store).await;
+    let stored_id = store_id::read(&store).await;
     store.close().await;
     stored_id.map_or(true, |stored_id| stored_id.as_deref() == Some(id))
 }

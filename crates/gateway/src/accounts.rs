@@ -126,7 +126,7 @@ impl PrincipalAccounts {
     /// Charges `usage` to the account of `principal`. Returns `None` if it does not fit.
     pub fn charge(self: &Arc<Self>, principal: Option<&str>, usage: Usage) -> Option<Charge> {
         let mut accounts = self.0.lock();
-        let own = accounts.of(principal);
+        let own = accounts.usage_of(principal);
         let fits = accounts.admits(own, usage);
         fits.then(|| self.add(&mut accounts, principal, usage))
     }
@@ -156,7 +156,7 @@ impl PrincipalAccounts {
     /// Returns whether `usage` would fit after `freed`, which is part of the account, is released.
     pub fn would_fit(&self, principal: Option<&str>, usage: Usage, freed: Usage) -> bool {
         let mut accounts = self.0.lock();
-        let own = accounts.of(principal).minus(freed);
+        let own = accounts.usage_of(principal).minus(freed);
         let total = accounts.total;
         accounts.total = total.minus(freed);
         let fits = accounts.admits(own, usage);
@@ -167,7 +167,7 @@ impl PrincipalAccounts {
     /// Returns whether the account of `principal` has reached a limit.
     pub fn is_full(&self, principal: Option<&str>) -> bool {
         let accounts = self.0.lock();
-        !accounts.admits(accounts.of(principal), Usage::one(1))
+        !accounts.admits(accounts.usage_of(principal), Usage::one(1))
     }
 
     /// Returns what all principals use.
@@ -177,10 +177,11 @@ impl PrincipalAccounts {
 }
 
 impl Accounts {
-    fn of(&self, principal: Option<&str>) -> Usage {
+    fn usage_of(&self, principal: Option<&str>) -> Usage {
         // A linear search avoids a copy of the name; only principals with charges have entries.
-        let mut all = self.by_principal.iter();
-        all.find(|(of, _)| of.as_deref() == principal)
+        let mut usages = self.by_principal.iter();
+        usages
+            .find(|(name, _)| name.as_deref() == principal)
             .map_or_else(Usage::default, |(_, usage)| *usage)
     }
 
@@ -216,11 +217,12 @@ impl Charge {
 /// Returns the approximate memory of a request with this JSON text, in bytes.
 #[must_use]
 pub fn json_memory(text: &str) -> u64 {
-    let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    let bytes = bytes.saturating_mul(TEXT_COPIES);
+    let text_bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     // The outermost value takes no more than its text.
     let values = count_with_texts(text.as_bytes()) - 1;
-    bytes.saturating_add(values_memory(values))
+    text_bytes
+        .saturating_mul(TEXT_COPIES)
+        .saturating_add(values_memory(values))
 }
 
 /// Returns the approximate memory of so many JSON values, in bytes.

@@ -479,7 +479,7 @@ mod tests {
         for (seconds, id, verdict) in [(1, "b", Verdict::Denied), (0, "a", Verdict::Approved)] {
             let decision = ApprovalDecision {
                 verdict,
-                by: "somebody".to_owned(),
+                by: "alice".to_owned(),
                 at: now.plus(Duration::from_secs(seconds)),
                 reason: None,
                 arguments: None,

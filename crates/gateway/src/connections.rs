@@ -37,13 +37,13 @@ pub struct ServerReport {
     /// The label of the server in the configuration.
     pub label: String,
     /// Whether `tools/list` was ever sent to the server.
-    pub was_asked: bool,
+    pub was_contacted: bool,
     /// The number of listed tools.
     pub tools: usize,
     /// Why the last request failed.
     pub error: Option<String>,
     /// Whether a `tools/list` request is in progress.
-    pub(crate) is_asked: bool,
+    pub(crate) is_listing: bool,
     /// When the last request was successful.
     pub connected_at: Option<Timestamp>,
 }
@@ -51,10 +51,10 @@ pub struct ServerReport {
 impl ServerReport {
     /// Returns the status that clients are shown.
     pub fn status(&self) -> ConnectionStatus {
-        match (self.was_asked, &self.error) {
+        match (self.was_contacted, &self.error) {
             (_, Some(_)) => ConnectionStatus::Error,
             (true, None) => ConnectionStatus::Connected,
-            (false, None) if self.is_asked => ConnectionStatus::Connecting,
+            (false, None) if self.is_listing => ConnectionStatus::Connecting,
             (false, None) => ConnectionStatus::Disconnected,
         }
     }

@@ -98,11 +98,11 @@ impl Offered {
 
     /// Returns the tools of MCP servers, as the servers listed them.
     #[must_use]
-    pub fn of_servers(&self, gateway: &Gateway) -> IndexMap<ToolName, Arc<UpstreamTool>> {
-        let mut of_servers = gateway.upstreams().tools();
+    pub fn server_tools(&self, gateway: &Gateway) -> IndexMap<ToolName, Arc<UpstreamTool>> {
+        let mut tools = gateway.upstreams().tools();
         let of_caller = self.own.listed.iter();
-        of_servers.extend(of_caller.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
-        of_servers
+        tools.extend(of_caller.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+        tools
     }
 }
 
@@ -116,7 +116,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Gateway {
-    fn of(shared: Shared) -> Self {
+    fn new(shared: Shared) -> Self {
         let unknown_tools = Arc::clone(&shared.unknown_tools);
         unknown_tools.check_servers(shared.executor.registry());
         shared.process.events.set_new_tool_observer(unknown_tools);

@@ -19,14 +19,14 @@ use pillion_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::process_lives::ProcessLives;
+use crate::process_lifetimes::ProcessLifetimes;
 use response_bytes::ResponseBytes;
 pub use response_bytes::scope;
 
 /// The idempotency keys of a sidecar.
 pub struct IdempotencyKeys {
     store: Arc<dyn Store>,
-    lives: ProcessLives,
+    lifetimes: ProcessLifetimes,
     /// The first calls of this process's running requests.
     running: Mutex<HashSet<CallId>>,
     /// Locked while a claim of a dead process is examined.
@@ -106,10 +106,10 @@ fn ids(first: CallId) -> impl Iterator<Item = CallId> + use<> {
 }
 
 impl IdempotencyKeys {
-    pub(crate) fn new(store: Arc<dyn Store>, lives: ProcessLives) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, lifetimes: ProcessLifetimes) -> Self {
         Self {
             store,
-            lives,
+            lifetimes,
             running: Mutex::default(),
             looking_into: tokio::sync::Mutex::default(),
             response_bytes: ResponseBytes::default(),
@@ -139,7 +139,7 @@ impl IdempotencyKeys {
             if !claim.is_same_request {
                 return Ok(Claim::OtherRequest);
             }
-            if claim.process != self.lives.own {
+            if claim.process != self.lifetimes.own {
                 let at = Timestamp::now();
                 self.store.interrupt_life(&claim.process, at).await?;
             }
@@ -183,8 +183,8 @@ impl IdempotencyKeys {
         let call = CallId::new();
         let own = Fingerprint {
             request: request.to_owned(),
-            owner: self.lives.own.owner.clone(),
-            life: self.lives.own.life.clone(),
+            owner: self.lifetimes.own.owner.clone(),
+            life: self.lifetimes.own.life.clone(),
             call: call.to_string(),
         };
         let fingerprint = serde_json::to_string(&own).map_err(|error| {
@@ -263,14 +263,14 @@ impl IdempotencyKeys {
     /// Returns whether the process that has the claim may still finish the request. For sidecars on
     /// other sockets, this is assumed.
     fn is_alive(&self, claim: &Fingerprint, call: CallId) -> bool {
-        let own = &self.lives.own;
+        let own = &self.lifetimes.own;
         if claim.owner != own.owner {
             return true;
         }
         if claim.life == own.life {
             return self.running.lock().contains(&call);
         }
-        self.lives.may_run(&claim.life)
+        self.lifetimes.may_run(&claim.life)
     }
 
     /// Stores the result of the request with this claim, which may take several attempts. If

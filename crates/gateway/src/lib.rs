@@ -32,7 +32,7 @@ pub mod pins;
 pub mod predecessors;
 pub mod problem;
 pub mod process;
-mod process_lives;
+mod process_lifetimes;
 pub mod process_locks;
 pub mod results;
 pub mod rpc_connection;

@@ -43,7 +43,7 @@ pub struct Metrics {
 pub struct Connections {
     open: AtomicU64,
     accepted: AtomicU64,
-    refused: AtomicU64,
+    rejected: AtomicU64,
     cut_off: AtomicU64,
 }
 
@@ -105,9 +105,9 @@ impl Connections {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a connection that was only answered with a refusal, or closed without authentication.
-    pub fn count_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+    /// Counts a connection that was rejected, or closed without authentication.
+    pub fn count_rejected(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that was closed because its client did not read.
@@ -121,12 +121,12 @@ impl Connections {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Returns the numbers of accepted connections, and of those that were refused and cut off.
+    /// Returns the numbers of accepted connections, and of those that were rejected and cut off.
     #[must_use]
     pub fn totals(&self) -> [(&'static str, u64); 3] {
         [
             ("accepted", self.accepted.load(Ordering::Relaxed)),
-            ("refused", self.refused.load(Ordering::Relaxed)),
+            ("refused", self.rejected.load(Ordering::Relaxed)),
             ("cut_off", self.cut_off.load(Ordering::Relaxed)),
         ]
     }

@@ -71,7 +71,7 @@ impl Models {
                     && named.any(|label| label == server.label())
             });
             let model = Model {
-                native: native.filter_map(NativeEndpoint::of).collect(),
+                native: native.filter_map(NativeEndpoint::from_section).collect(),
                 config: Arc::clone(&section.config),
                 client,
                 api: provider.map(ProviderSection::api),

@@ -35,7 +35,7 @@ impl Predecessors {
     }
 
     /// Returns the ids of the predecessors, oldest first.
-    pub fn lives(&self) -> Vec<String> {
+    pub fn ids(&self) -> Vec<String> {
         self.0.lock().iter().map(|one| one.life.clone()).collect()
     }
 

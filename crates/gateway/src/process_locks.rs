@@ -33,7 +33,7 @@ pub(crate) struct ProcessLock {
 
 impl ProcessLocks {
     /// Returns the directory in the configuration; `None` if no other process can use the store.
-    pub(crate) fn of(config: &Config) -> Option<Self> {
+    pub(crate) fn from_config(config: &Config) -> Option<Self> {
         let directory = config.process_locks_directory()?;
         Some(Self { directory })
     }

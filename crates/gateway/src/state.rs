@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::idempotency::IdempotencyKeys;
 use crate::instance;
 use crate::predecessors::Predecessors;
-use crate::process_lives::ProcessLives;
+use crate::process_lifetimes::ProcessLifetimes;
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
 use clean_up::CleanUp;
@@ -31,7 +31,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct State {
     store: Arc<SqlStore>,
-    lives: ProcessLives,
+    lifetimes: ProcessLifetimes,
     keys: Arc<IdempotencyKeys>,
     results: Option<ResultDirectory>,
     clean_up: Arc<AbortOnDropHandle<()>>,
@@ -60,17 +60,17 @@ impl State {
             owner: instance::owner(config, socket),
             life: Uuid::now_v7().to_string(),
         };
-        let lives = ProcessLives {
+        let lifetimes = ProcessLifetimes {
             own: process,
             predecessors: predecessors.clone(),
             socket: Some(socket.to_owned()),
         };
-        interrupt_calls(&store, &lives).await?;
-        warn_of(interrupt_ended_processes(&store, ProcessLocks::of(config)).await?);
+        interrupt_calls(&store, &lifetimes).await?;
+        warn_of(interrupt_ended_processes(&store, ProcessLocks::from_config(config)).await?);
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
-            ..Self::over(store, lives, config)
+            ..Self::over(store, lifetimes, config)
         })
     }
 
@@ -81,7 +81,7 @@ impl State {
     /// If the store cannot be opened: `unavailable`, `corrupt`.
     pub async fn open_shared(config: &Config) -> Result<Self, StoreError> {
         let store = open_store(config).await?;
-        let locks = ProcessLocks::of(config);
+        let locks = ProcessLocks::from_config(config);
         let name = Uuid::now_v7().to_string();
         let mut process = ProcessLife {
             owner: "alone".to_owned(),
@@ -98,32 +98,38 @@ impl State {
             process_lock = Some(Arc::new(lock));
         }
         warn_of(interrupt_ended_processes(&store, locks).await?);
-        let lives = ProcessLives {
+        let lifetimes = ProcessLifetimes {
             own: process,
             predecessors: Predecessors::default(),
             socket: None,
         };
         Ok(Self {
             process_lock,
-            ..Self::over(store, lives, config)
+            ..Self::over(store, lifetimes, config)
         })
     }
 
-    fn over(store: Arc<SqlStore>, lives: ProcessLives, config: &Config) -> Self {
+    fn over(store: Arc<SqlStore>, lifetimes: ProcessLifetimes, config: &Config) -> Self {
         let results = ResultDirectory::from_config(config);
-        let kept_results = results.as_ref();
-        let kept_results = kept_results.map(|results| results.with_section(&config.results));
-        let clean_up = CleanUp::new(Arc::clone(&store), lives.clone(), config, kept_results);
+        let stored_results = results
+            .as_ref()
+            .map(|results| results.with_section(&config.results));
+        let clean_up = CleanUp::new(
+            Arc::clone(&store),
+            lifetimes.clone(),
+            config,
+            stored_results,
+        );
         let clean_up = tokio::spawn(clean_up.run());
         let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
-        let keys = IdempotencyKeys::new(known, lives.clone());
+        let keys = IdempotencyKeys::new(known, lifetimes.clone());
         Self {
             checking: Arc::default(),
             keys: Arc::new(keys),
             results,
             store,
-            lives,
+            lifetimes,
             clean_up: Arc::new(AbortOnDropHandle::new(clean_up)),
             file_watch: Arc::new(AbortOnDropHandle::new(file_watch)),
             process_lock: None,
@@ -139,12 +145,12 @@ impl State {
     /// Returns the id of this process in the call log.
     #[must_use]
     pub fn life(&self) -> &str {
-        &self.lives.own.life
+        &self.lifetimes.own.life
     }
 
     /// Returns the identity of this process in the call log.
     pub fn process(&self) -> &ProcessLife {
-        &self.lives.own
+        &self.lifetimes.own
     }
 
     /// Returns the idempotency keys.
@@ -160,11 +166,11 @@ impl State {
 
     /// When a predecessor ends, marks its unfinished calls as interrupted.
     pub fn watch(&self, predecessors: &Predecessors) {
-        let (store, lives) = (Arc::clone(&self.store), self.lives.clone());
+        let (store, lifetimes) = (Arc::clone(&self.store), self.lifetimes.clone());
         predecessors.watch(move || {
-            let (store, lives) = (Arc::clone(&store), lives.clone());
+            let (store, lifetimes) = (Arc::clone(&store), lifetimes.clone());
             async move {
-                if let Err(error) = interrupt_calls(&store, &lives).await {
+                if let Err(error) = interrupt_calls(&store, &lifetimes).await {
                     tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
                 }
             }
@@ -218,7 +224,7 @@ impl State {
     pub fn journal(&self, config: &Config, background: TaskTracker) -> Journal {
         let log: Arc<dyn CallLog> = Arc::<SqlStore>::clone(&self.store);
         let redaction = config.call_log.redact.clone();
-        Journal::new(log, self.lives.own.clone(), redaction).with_background(background)
+        Journal::new(log, self.lifetimes.own.clone(), redaction).with_background(background)
     }
 
     /// Writes pending records, and closes the store.
@@ -237,7 +243,9 @@ impl State {
 
     /// Marks the unfinished calls of this process as interrupted. Returns whether that was stored.
     pub async fn cut_off_calls(&self) -> bool {
-        let left = self.store.interrupt_life(&self.lives.own, Timestamp::now());
+        let left = self
+            .store
+            .interrupt_life(&self.lifetimes.own, Timestamp::now());
         let outcome = left.await;
         if let Err(error) = &outcome {
             tracing::warn!(
@@ -252,7 +260,7 @@ impl State {
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")
-            .field("process", &self.lives.own)
+            .field("process", &self.lifetimes.own)
             .finish_non_exhaustive()
     }
 }
@@ -326,11 +334,11 @@ pub fn make_directory(options: &StoreOptions) -> Result<(), StoreError> {
 
 /// Marks the unfinished calls of earlier processes as interrupted, unless the processes may still
 /// finish them.
-async fn interrupt_calls(store: &SqlStore, lives: &ProcessLives) -> Result<(), StoreError> {
-    let owner = &lives.own.owner;
+async fn interrupt_calls(store: &SqlStore, lifetimes: &ProcessLifetimes) -> Result<(), StoreError> {
+    let owner = &lifetimes.own.owner;
     let mut interrupted = 0;
-    for life in store.unfinished_lives(owner).await? {
-        if !lives.may_run(&life) {
+    for life in store.unfinished_processes(owner).await? {
+        if !lifetimes.may_run(&life) {
             let ended = ProcessLife {
                 owner: owner.clone(),
                 life,

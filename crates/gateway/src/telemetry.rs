@@ -61,19 +61,19 @@ impl Telemetry {
     fn to(section: &TelemetrySection, url: Url) -> Result<Self, String> {
         let endpoint = url.to_string();
         let runtime = Handle::try_current().map_err(|error| error.to_string())?;
-        let collector = Collector::new(url, EXPORT_TIMEOUT, runtime);
-        let collector = collector.map_err(|error| error.to_string())?;
+        let collector =
+            Collector::new(url, EXPORT_TIMEOUT, runtime).map_err(|error| error.to_string())?;
         let exporter = SpanExporter::builder()
             .with_http()
             .with_http_client(collector)
             .with_endpoint(endpoint)
             .with_timeout(EXPORT_TIMEOUT)
-            .build();
-        let exporter = exporter.map_err(|error| error.to_string())?;
+            .build()
+            .map_err(|error| error.to_string())?;
         let mut provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
             .with_resource(resource(section));
-        // If the variable is set, the library applies it.
+        // The SDK reads `OTEL_TRACES_SAMPLER` itself.
         if !is_set("OTEL_TRACES_SAMPLER") {
             let share = Sampler::TraceIdRatioBased(section.sample_ratio);
             provider = provider.with_sampler(Sampler::ParentBased(Box::new(share)));
@@ -96,9 +96,10 @@ impl Telemetry {
 
 /// Returns the collector's URL, from the environment or else from the configuration.
 fn collector_url(section: &TelemetrySection) -> Option<Url> {
-    let said = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let is_off = said("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
-        || said("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let is_off = variable("OTEL_SDK_DISABLED")
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");
     if is_off {
         return None;
     }
@@ -112,10 +113,10 @@ fn collector_url(section: &TelemetrySection) -> Option<Url> {
         }
         url
     };
-    if let Some(value) = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+    if let Some(value) = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
         return read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", value);
     }
-    let base = match said("OTEL_EXPORTER_OTLP_ENDPOINT") {
+    let base = match variable("OTEL_EXPORTER_OTLP_ENDPOINT") {
         Some(value) => read("OTEL_EXPORTER_OTLP_ENDPOINT", value)?,
         None => section.endpoint.as_ref()?.0.clone(),
     };
@@ -130,7 +131,7 @@ fn resource(section: &TelemetrySection) -> Resource {
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
         KeyValue::new("process.pid", i64::from(std::process::id())),
     ]);
-    // If the variable is set, the library applies it.
+    // `Resource::builder` reads `OTEL_SERVICE_NAME` itself.
     if !is_set("OTEL_SERVICE_NAME") {
         resource = resource.with_service_name(section.service_name.clone());
     }

@@ -99,7 +99,7 @@ pub struct ToolKeys(Vec<ServiceKey>);
 
 impl ToolKeys {
     /// Returns the keys that these built-in tools need.
-    pub fn of(builtins: &BuiltinTools) -> Self {
+    pub fn new(builtins: &BuiltinTools) -> Self {
         Self(builtins.keys.clone())
     }
 

@@ -72,8 +72,10 @@ pub fn configured(
         keyed(key, settings, SearchSettings::with_key, WebSearch::new)
     });
     let store = store.filter(|_| config.memory.enabled);
-    let memory = store.map(|store| pillion_builtins::memory::memory(&(store as _)));
-    let memory = memory.into_iter().flatten();
+    let memory = store
+        .map(|store| pillion_builtins::memory::memory(&(store as _)))
+        .into_iter()
+        .flatten();
     weather.into_iter().chain(search).chain(memory).collect()
 }
 

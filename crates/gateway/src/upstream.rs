@@ -158,8 +158,9 @@ impl Upstreams {
         credentials: UserCredentials,
     ) -> Self {
         let owners = NameOwners::new(servers);
-        let servers = servers.iter().filter(|server| server.settings.enabled);
         let servers: Vec<_> = servers
+            .iter()
+            .filter(|section| section.settings.enabled)
             .map(|section| Arc::new(Server::new(section, &listeners, &credentials)))
             .collect();
         Self {
@@ -241,14 +242,14 @@ impl Upstreams {
                 .position(|server| server.label == *server_label),
             _ => None,
         };
-        let (places, mut of_servers): (Vec<_>, Vec<_>) = tools
+        let (indices, mut server_tools): (Vec<_>, Vec<_>) = tools
             .iter()
             .enumerate()
-            .filter_map(|(place, tool)| Some((place, (rank(tool)?, Arc::clone(tool)))))
+            .filter_map(|(index, tool)| Some((index, (rank(tool)?, Arc::clone(tool)))))
             .unzip();
-        of_servers.sort_by_key(|(rank, _)| *rank);
-        for (place, (_, tool)) in places.into_iter().zip(of_servers) {
-            tools[place] = tool;
+        server_tools.sort_by_key(|(rank, _)| *rank);
+        for (index, (_, tool)) in indices.into_iter().zip(server_tools) {
+            tools[index] = tool;
         }
     }
 
@@ -302,11 +303,11 @@ impl Upstreams {
         let mut known: Vec<_> = self.servers.iter().collect();
         let mut servers_now = Vec::new();
         for section in servers.iter().filter(|section| section.settings.enabled) {
-            let place = known
+            let index = known
                 .iter()
                 .position(|server| server.section.has_same_content(section));
-            servers_now.push(match place {
-                Some(place) => Arc::clone(known.remove(place)),
+            servers_now.push(match index {
+                Some(index) => Arc::clone(known.remove(index)),
                 None => Arc::new(Server::new(section, &self.listeners, &self.credentials)),
             });
         }
@@ -324,7 +325,7 @@ impl Upstreams {
         }
         let was_tried = servers_now
             .iter()
-            .all(|server| server.report.get().was_asked || !server.has_shared_list());
+            .all(|server| server.report.get().was_contacted || !server.has_shared_list());
         let successor = Arc::new(Self {
             was_tried: AtomicBool::new(was_tried),
             servers: servers_now,

@@ -25,7 +25,7 @@ pub struct Visibility {
 
 impl Visibility {
     /// Creates the visibility of a token with this list of tools.
-    pub fn of(allowed: AllowedTools) -> Self {
+    pub fn new(allowed: AllowedTools) -> Self {
         Self {
             allowed,
             ..Self::default()
@@ -85,8 +85,10 @@ impl Visibility {
 
     /// Returns a string that identifies the set of visible tools.
     fn fingerprint(&self) -> String {
-        let model = self.model.as_ref().map(|model| &model.tools);
-        let model = model.map(|it| json!([it.function_calling, it.mcp, it.enabled_tools]));
+        let model = self.model.as_ref().map(|model| {
+            let tools = &model.tools;
+            json!([tools.function_calling, tools.mcp, tools.enabled_tools])
+        });
         json!({"allowed": self.allowed.word(), "model": model}).to_string()
     }
 
@@ -120,7 +122,7 @@ mod tests {
     fn h2_l3_filters_are_equal_only_if_they_admit_the_same_tools() {
         let of = |list: Option<&str>, model: Option<&str>| {
             let allowed = list.map(|list| AllowedTools::listed(list).unwrap());
-            let visibility = Visibility::of(allowed.unwrap_or_default());
+            let visibility = Visibility::new(allowed.unwrap_or_default());
             match model.map(|model| ModelConfig::from_json(model).unwrap()) {
                 Some(model) => visibility.for_model(Arc::new(model)).filter(),
                 None => visibility.filter(),
@@ -138,8 +140,8 @@ mod tests {
             of(None, Some(mcp)),
             of(Some("x"), Some(calls)),
         ];
-        for (place, filter) in all.iter().enumerate() {
-            assert!(all.iter().skip(place + 1).all(|other| other != filter));
+        for (index, filter) in all.iter().enumerate() {
+            assert!(all.iter().skip(index + 1).all(|other| other != filter));
         }
         let other_name = calls.replace("\"a\"", "\"b\"");
         assert_eq!(of(None, Some(calls)), of(None, Some(&other_name)));

@@ -64,7 +64,7 @@ pub struct WorkerReport {
 
 /// Why a worker is rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum WorkerRefusal {
+pub enum WorkerRejection {
     /// The registration is invalid.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
@@ -116,21 +116,21 @@ impl Workers {
     /// Registers a worker and its tools.
     ///
     /// # Errors
-    /// [`WorkerRefusal`]; then nothing has changed.
+    /// [`WorkerRejection`]; then nothing has changed.
     pub fn admit(
         self: &Arc<Self>,
         registration: CheckedRegistration,
         pid: Option<i32>,
-    ) -> Result<WorkerRegistration, WorkerRefusal> {
+    ) -> Result<WorkerRegistration, WorkerRejection> {
         let section = self.section.read().clone();
         if !section.enabled {
-            return Err(WorkerRefusal::Disabled);
+            return Err(WorkerRejection::Disabled);
         }
         let CheckedRegistration { name, tools } = registration;
         let mut state = self.state.lock();
         let max = section.max_workers.get();
         if state.workers.len() >= max {
-            return Err(WorkerRefusal::TooMany { max });
+            return Err(WorkerRejection::TooMany { max });
         }
         for CheckedWorkerTool { tool, .. } in &tools {
             tool.belongs_to(&self.this);
@@ -174,14 +174,14 @@ impl Workers {
 
     /// Registers the tools whose names no worker has yet, or none of them, so that no other tool
     /// takes such a name. Calls of these tools wait until `state` is unlocked.
-    fn claim(&self, state: &State, tools: &[CheckedWorkerTool]) -> Result<(), WorkerRefusal> {
+    fn claim(&self, state: &State, tools: &[CheckedWorkerTool]) -> Result<(), WorkerRejection> {
         let is_new = |tool: &&CheckedWorkerTool| !state.tools.contains_key(tool.tool.name());
         let new: Vec<_> = tools.iter().filter(is_new).collect();
         // The name may be an alias.
         let is_taken =
             |tool: &&&CheckedWorkerTool| self.registry.is_taken(tool.tool.name().as_str());
         if let Some(taken) = new.iter().find(is_taken) {
-            return Err(WorkerRefusal::NameTaken(taken.tool.name().clone()));
+            return Err(WorkerRejection::NameTaken(taken.tool.name().clone()));
         }
         for (index, CheckedWorkerTool { registered, .. }) in new.iter().enumerate() {
             let registered = Arc::clone(registered);
@@ -191,7 +191,7 @@ impl Workers {
                     self.registry.unregister(claimed.tool.name().as_str());
                 }
                 return Err(match error {
-                    RegistryError::AlreadyRegistered(name) => WorkerRefusal::NameTaken(name),
+                    RegistryError::AlreadyRegistered(name) => WorkerRejection::NameTaken(name),
                     error => RegistrationError::Schema(error).into(),
                 });
             }

@@ -17,7 +17,7 @@ use super::local;
 use super::resource_not_found::resource_not_found_for;
 use super::template;
 use crate::McpServer;
-use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, Members, Request, check_identifier, invalid_params, raw, raw_list, unknown,
 };
@@ -212,7 +212,7 @@ impl Catalog {
         mcp: &McpServer,
         caller: &Caller,
         request: &Request,
-        link: &Arc<Link>,
+        link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
         let prompt = self.prompt(mcp, caller, &name).await?;
@@ -240,7 +240,7 @@ impl Catalog {
         mcp: &McpServer,
         caller: &Caller,
         request: &Request,
-        link: &Arc<Link>,
+        link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
         let owner = self.owner(mcp, caller, &uri).await;
@@ -301,7 +301,7 @@ impl Catalog {
         mcp: &McpServer,
         caller: &Caller,
         request: &Request,
-        link: &Arc<Link>,
+        link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         #[derive(Deserialize)]
         struct Reference {
@@ -491,7 +491,7 @@ async fn forward_request<const N: usize>(
     caller: &Caller,
     request: &Request,
     instead: [(&'static str, Box<RawValue>); N],
-    link: &Arc<Link>,
+    link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
     let connection = server
         .connections

@@ -11,7 +11,7 @@ use super::{Caller, local, results, tools};
 use crate::McpServer;
 use crate::catalog::compute_account;
 use crate::list_kind::Kind;
-use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{
     METHOD_NOT_FOUND, Request, invalid_params, raw, with_members,
 };
@@ -27,7 +27,7 @@ pub(super) async fn handle(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
-    link: &Arc<Link>,
+    link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
     let (meta_trace, http_trace) = (link.meta_trace(), caller.context.trace.as_ref());
     let Some(telemetry) = &mcp.gateway.process().telemetry else {
@@ -55,7 +55,7 @@ async fn handle_without_span(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
-    link: &Arc<Link>,
+    link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
     let version = link.requester.version;
     let is_stateless = version.supports(Feature::RequestMetadata);

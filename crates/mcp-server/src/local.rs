@@ -14,7 +14,7 @@ use super::Caller;
 use super::list_kind::Kind;
 use super::resource_not_found::{resource_not_found, resource_not_found_for};
 use crate::McpServer;
-use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
@@ -50,7 +50,7 @@ pub(super) async fn read(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
-    link: &Link,
+    link: &ClientLink,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
     if mcp.gateway.packs().provider_of(&uri).is_none() {

@@ -1,4 +1,4 @@
-use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{INVALID_PARAMS, error_with};
 use pillion_mcp_client::{Feature, RpcError};
 use serde_json::json;
@@ -12,7 +12,7 @@ pub(super) fn resource_not_found(uri: &str) -> RpcError {
 }
 
 /// Returns the error for an unknown resource, with the code that the client's revision expects.
-pub(super) fn resource_not_found_for(link: &Link, uri: &str) -> RpcError {
+pub(super) fn resource_not_found_for(link: &ClientLink, uri: &str) -> RpcError {
     let is_stateless = link.requester.version.supports(Feature::RequestMetadata);
     let code = if is_stateless {
         INVALID_PARAMS

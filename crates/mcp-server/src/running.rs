@@ -10,7 +10,7 @@ use crate::McpServer;
 use axum::body::Bytes;
 use pillion_gateway::accounts::{Attachment, Run};
 use pillion_gateway::calling_client::link::Requester;
-use pillion_gateway::calling_client::link::{ClientMessage, Link, Question};
+use pillion_gateway::calling_client::link::{ClientLink, ClientMessage, Question};
 #[cfg(test)]
 use pillion_gateway::calling_client::message;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request};
@@ -71,7 +71,7 @@ impl Running {
         requester: Requester,
         attachment: Option<(Attachment, Run)>,
     ) -> Self {
-        let (link, messages) = Link::new(requester, &request);
+        let (link, messages) = ClientLink::new(requester, &request);
         let (mcp, caller) = (mcp.clone(), caller.clone());
         let (attachment, run) = attachment.unzip();
         let requested = Arc::clone(&request);

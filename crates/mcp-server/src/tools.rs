@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{Caller, results};
 use crate::McpServer;
 use crate::catalog::compute_account;
-use pillion_gateway::calling_client::link::Link;
+use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use pillion_gateway::upstream::{Own, UpstreamTool};
 use pillion_gateway::{MissingTool, NameScope};
@@ -174,7 +174,7 @@ pub(super) async fn call(
     mcp: &McpServer,
     caller: &Caller,
     request: &Request,
-    link: &Arc<Link>,
+    link: &Arc<ClientLink>,
 ) -> Result<Box<RawValue>, RpcError> {
     let name = request.text("name")?;
     let arguments = match request.params.get("arguments") {

@@ -458,7 +458,7 @@ async fn build_loop(
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())
         };
-        native = NativeTools::of(model, &executor, &offered.tools);
+        native = NativeTools::for_model(model, &executor, &offered.tools);
         let run_here = offered.tools.iter().filter(|tool| !native.has(tool.name()));
         tools = run_here.map(definition).collect();
     }

@@ -309,7 +309,7 @@ mod tests {
         drop(ReceivedSockets::ask(&path).await.unwrap().unwrap());
         let mut inheritance = ReceivedSockets::ask(&path).await.unwrap().unwrap();
         assert!(!handing.is_finished());
-        assert_eq!(inheritance.predecessors.lives(), ["a", "b"]);
+        assert_eq!(inheritance.predecessors.ids(), ["a", "b"]);
         let inherited = inheritance.take(Item::Unix).unwrap();
         assert!(inheritance.take(Item::Tcp).is_none());
         inheritance.confirmation.confirm().await.unwrap();
@@ -324,10 +324,10 @@ mod tests {
         });
         drop(own_line);
         has_ended.recv().await.unwrap();
-        assert_eq!(predecessors.lives(), ["a"]);
+        assert_eq!(predecessors.ids(), ["a"]);
         drop(other_end);
         has_ended.recv().await.unwrap();
-        assert!(predecessors.lives().is_empty());
+        assert!(predecessors.ids().is_empty());
         // The socket continues to listen, including the connections in its queue.
         let inherited = UnixListener::from_std(inherited.into()).unwrap();
         let _client = UnixStream::connect(&path).await.unwrap();

@@ -36,12 +36,12 @@ impl VaultTokenStore {
     /// Closes the store: it appears empty, and nothing is saved or removed. Clients continue with
     /// the tokens that they hold. Waits for saves in progress.
     pub async fn close(&self) {
-        self.refuse();
+        self.mark_closed();
         drop(self.changing.lock().await);
     }
 
     /// Like [`close`](Self::close), but does not wait for saves in progress.
-    pub fn refuse(&self) {
+    pub fn mark_closed(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 

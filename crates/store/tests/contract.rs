@@ -86,7 +86,7 @@ pub async fn interrupt_all(
     store: &(impl CallLog + ?Sized),
     at: Timestamp,
 ) -> Result<(), StoreError> {
-    for life in store.unfinished_lives("here").await? {
+    for life in store.unfinished_processes("here").await? {
         store.interrupt_life(&process(&life), at).await?;
     }
     Ok(())

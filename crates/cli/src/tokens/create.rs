@@ -73,7 +73,7 @@ impl RunCommand<TokensContext> for CreateToken {
         let users = match self.user {
             Some(user) => Users::One(user),
             None if self.any_user => Users::Anybody,
-            None => Users::Nobody,
+            None => Users::NoUser,
         };
         let mut scopes = vec![scope.as_str().to_owned()];
         scopes.extend(users.word());

@@ -70,11 +70,11 @@ pub trait CallLog: Send + Sync {
     async fn call_statistics(&self, filter: &CallFilter)
     -> Result<Vec<ToolStatistics>, StoreError>;
 
-    /// Returns the process lives of this owner that have unfinished calls.
+    /// Returns the ids of the processes of this owner that have unfinished calls.
     ///
     /// # Errors
     /// Errors of the store.
-    async fn unfinished_lives(&self, owner: &str) -> Result<Vec<String>, StoreError>;
+    async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError>;
 
     /// Marks the unfinished calls of an ended process as `interrupted`, and returns their number.
     /// Does not mark a pending call whose approval can still be decided.

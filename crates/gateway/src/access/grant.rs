@@ -101,7 +101,7 @@ pub struct AccessGrant {
 pub enum Users {
     /// The holder may act for no user.
     #[default]
-    Nobody,
+    NoUser,
     /// Only this user; requests cannot name another user.
     One(String),
     /// The holder may act for every user.
@@ -126,7 +126,7 @@ impl Users {
     #[must_use]
     pub fn word(&self) -> Option<String> {
         match self {
-            Self::Nobody => None,
+            Self::NoUser => None,
             Self::One(name) => Some(format!("{}{name}", Self::USER_PREFIX)),
             Self::Anybody => Some(Self::ANY_USER_WORD.to_owned()),
         }
@@ -163,7 +163,7 @@ impl AccessGrant {
         match &self.users {
             Users::One(allowed) => allowed == user,
             Users::Anybody => true,
-            Users::Nobody => self.allows(Scope::Admin),
+            Users::NoUser => self.allows(Scope::Admin),
         }
     }
 
@@ -174,7 +174,7 @@ impl AccessGrant {
     pub fn only_user(&self) -> Option<&str> {
         match &self.users {
             Users::One(allowed) => Some(allowed),
-            Users::Nobody | Users::Anybody => None,
+            Users::NoUser | Users::Anybody => None,
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
                 name,
                 holder,
                 scope,
-                users: Users::Nobody,
+                users: Users::NoUser,
                 tools: AllowedTools::default(),
             };
             grant.principal()
@@ -297,7 +297,7 @@ mod tests {
             name: String::new(),
             holder: GrantHolder::LocalUser,
             scope,
-            users: Users::Nobody,
+            users: Users::NoUser,
             tools: AllowedTools::default(),
         };
         assert!(grant(Scope::Admin).allows(Scope::Read));

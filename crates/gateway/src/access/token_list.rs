@@ -310,7 +310,7 @@ mod tests {
             let grant = list(more);
             assert_eq!((&grant.tools, grant.only_user()), (&few, Some("alice")));
         }
-        assert_eq!(list(" tools=get_time,far_*").users, Users::Nobody);
+        assert_eq!(list(" tools=get_time,far_*").users, Users::NoUser);
         assert_eq!(list("").tools, AllowedTools::default());
     }
 

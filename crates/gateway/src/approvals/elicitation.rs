@@ -10,7 +10,7 @@ use pillion_mcp_client::CLIENT_CAPABILITIES;
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 
-use crate::calling_client::link::Link;
+use crate::calling_client::link::ClientLink;
 use crate::pins::visible_json;
 
 /// Maximum length of the parameters in a question, in characters. For longer parameters, no question
@@ -25,7 +25,7 @@ pub(super) type PendingElicitation = Option<Pin<Box<dyn Future<Output = Option<V
 pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> PendingElicitation {
     let context = &request.context;
     context.approval.decider.as_ref()?;
-    let link = Arc::clone(context.link.as_ref()?.get::<Arc<Link>>()?);
+    let link = Arc::clone(context.link.as_ref()?.get::<Arc<ClientLink>>()?);
     if !link.supports_forms() {
         return None;
     }
@@ -53,13 +53,13 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Pend
     }));
     let params = params.ok()?;
     Some(Box::pin(async move {
-        let answer = link.ask("elicitation/create", params).await;
-        parse_verdict(&answer.ok()?)
+        let response = link.ask("elicitation/create", params).await;
+        parse_verdict(&response.ok()?)
     }))
 }
 
-/// Resolves with the answer, once; never resolves without a question.
-pub(super) async fn answer(asking: &mut PendingElicitation) -> Option<Verdict> {
+/// Resolves with the client's verdict, once; never resolves without a question.
+pub(super) async fn verdict(asking: &mut PendingElicitation) -> Option<Verdict> {
     let Some(question) = asking else {
         return std::future::pending().await;
     };
@@ -173,10 +173,10 @@ fn without_usual_members(forwarded: &Value) -> Option<Value> {
 }
 
 /// Returns the verdict in an `ElicitResult`, or `None` if it has none.
-fn parse_verdict(answer: &Value) -> Option<Verdict> {
-    match answer["action"].as_str()? {
-        "accept" if answer["content"]["decision"] == "approve" => Some(Verdict::Approved),
-        "accept" if answer["content"]["decision"] == "deny" => Some(Verdict::Denied),
+fn parse_verdict(response: &Value) -> Option<Verdict> {
+    match response["action"].as_str()? {
+        "accept" if response["content"]["decision"] == "approve" => Some(Verdict::Approved),
+        "accept" if response["content"]["decision"] == "deny" => Some(Verdict::Denied),
         "decline" => Some(Verdict::Denied),
         _ => None,
     }
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn g3_only_an_explicit_answer_decides() {
-        for (answer, verdict) in [
+        for (response, verdict) in [
             (
                 json!({"action": "accept", "content": {"decision": "approve"}}),
                 Some(Verdict::Approved),
@@ -303,7 +303,7 @@ mod tests {
             ),
             (json!("approve"), None),
         ] {
-            assert_eq!(parse_verdict(&answer), verdict, "{answer}");
+            assert_eq!(parse_verdict(&response), verdict, "{response}");
         }
     }
 }

@@ -224,7 +224,7 @@ mod tests {
         let mut approval = record("a", Duration::ZERO);
         approval.decision = verdict.map(|verdict| ApprovalDecision {
             verdict,
-            by: "somebody".to_owned(),
+            by: "alice".to_owned(),
             at: approval.created_at,
             reason: None,
             arguments: None,

@@ -47,7 +47,7 @@ impl Approvals {
                 }
                 () = &mut closed => {}
                 () = pillion_deadline::sleep(pause) => {}
-                verdict = elicitation::answer(&mut elicitation) => {
+                verdict = elicitation::verdict(&mut elicitation) => {
                     if let Some(verdict) = verdict {
                         return self.answered(&**store, record, request, verdict).await;
                     }

@@ -87,7 +87,7 @@ impl LogThreshold {
 
 /// The link from one request back to its client.
 #[derive(Debug)]
-pub struct Link {
+pub struct ClientLink {
     /// The client that made the request.
     pub requester: Requester,
     messages: mpsc::Sender<ClientMessage>,
@@ -141,7 +141,7 @@ impl Serialize for ForwardedCall<'_> {
     }
 }
 
-impl Link {
+impl ClientLink {
     /// Creates the link of a request, and the receiver of its messages.
     pub fn new(
         requester: Requester,
@@ -368,7 +368,7 @@ impl Link {
         if !self.requester.capabilities.contains_key(capability) {
             return Err(unsupported_method(method));
         }
-        let (reply, answer) = oneshot::channel();
+        let (reply, response) = oneshot::channel();
         let question = Question {
             method: method.to_owned(),
             params,
@@ -377,7 +377,7 @@ impl Link {
         let gone = || RpcError::new(message::INTERNAL_ERROR, "The client has disconnected");
         let sent = self.messages.send(ClientMessage::Question(question)).await;
         sent.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        response.await.map_err(|_| gone())?
     }
 
     /// Returns whether the client supports elicitation with forms.
@@ -486,7 +486,7 @@ mod tests {
     use super::*;
 
     /// Returns the link of a `tools/call` with these parameters.
-    fn link(params: &str, capabilities: Value) -> Arc<Link> {
+    fn link(params: &str, capabilities: Value) -> Arc<ClientLink> {
         let Value::Object(capabilities) = capabilities else {
             panic!("capabilities are an object");
         };
@@ -503,7 +503,7 @@ mod tests {
             method: "tools/call".to_owned(),
             params: serde_json::from_str(params).unwrap(),
         };
-        Link::new(requester, &request).0
+        ClientLink::new(requester, &request).0
     }
 
     fn arguments() -> JsonObject {
@@ -580,9 +580,10 @@ mod tests {
         for meta in &meta {
             for further in further {
                 for capabilities in &capabilities {
-                    let meta = meta.as_ref().map(|meta| format!(r#","_meta":{meta}"#));
-                    let meta = meta.unwrap_or_default();
-                    let params = format!(r#"{{"name":"far_roll"{further}{meta}}}"#);
+                    let member = meta
+                        .as_ref()
+                        .map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
+                    let params = format!(r#"{{"name":"far_roll"{further}{member}}}"#);
                     all.push((params, capabilities.clone()));
                 }
             }

@@ -83,7 +83,7 @@ impl TokenStores {
     /// Like [`close`](Self::close), without waiting for tokens that are being saved.
     pub(super) fn close_matching(&self, is_match: impl Fn(&TokenOwner) -> bool) {
         for store in self.find_stores(is_match) {
-            store.refuse();
+            store.mark_closed();
         }
     }
 

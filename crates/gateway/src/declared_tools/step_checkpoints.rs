@@ -29,8 +29,8 @@ impl CheckpointStore for StepCheckpoints {
     fn take(&self, key: String) -> CheckpointTakeFuture {
         let store = Arc::clone(&self.store);
         Box::pin(async move {
-            let kept = store.take_step_checkpoint(&key, Timestamp::now()).await;
-            let Some(json) = kept.map_err(|error| of_store(&error))? else {
+            let saved = store.take_step_checkpoint(&key, Timestamp::now()).await;
+            let Some(json) = saved.map_err(|error| store_failure(&error))? else {
                 return Ok(None);
             };
             let checkpoint: Result<StepCheckpoint, _> = serde_json::from_str(&json);
@@ -46,13 +46,13 @@ impl CheckpointStore for StepCheckpoints {
         Box::pin(async move {
             let unwritten = |error: serde_json::Error| ToolFailure::internal(error.to_string());
             let json = serde_json::to_string(&checkpoint).map_err(unwritten)?;
-            let kept = store.save_step_checkpoint(&key, &json, expires_at).await;
-            kept.map_err(|error| of_store(&error))
+            let saved = store.save_step_checkpoint(&key, &json, expires_at).await;
+            saved.map_err(|error| store_failure(&error))
         })
     }
 }
 
-fn of_store(error: &StoreError) -> ToolFailure {
+fn store_failure(error: &StoreError) -> ToolFailure {
     static FAILURES: RepeatLimit = RepeatLimit::new();
     if let Some(repeated) = FAILURES.failed() {
         tracing::warn!(%error, repeated, "Cannot read or write the stored steps of a composed tool");

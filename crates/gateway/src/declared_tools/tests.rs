@@ -147,17 +147,17 @@ async fn p_listeners_are_notified_only_of_changed_tools() {
         tool("d", "1"),
     ]);
     assert_eq!(
-        told(&mut listener).await,
+        changed_tools(&mut listener).await,
         [json!(["c", "d"]), json!(["a"]), json!(["b"])]
     );
 }
 
 /// Returns the added, removed and changed tools of the next event.
-async fn told(listener: &mut Listener) -> [Value; 3] {
-    let told = String::from_utf8(listener.next().await.unwrap().to_vec()).unwrap();
-    let data = told.lines().find_map(|line| line.strip_prefix("data: "));
-    let told: Value = serde_json::from_str(data.unwrap()).unwrap();
-    ["added", "removed", "changed"].map(|key| told[key].clone())
+async fn changed_tools(listener: &mut Listener) -> [Value; 3] {
+    let text = String::from_utf8(listener.next().await.unwrap().to_vec()).unwrap();
+    let data = text.lines().find_map(|line| line.strip_prefix("data: "));
+    let event: Value = serde_json::from_str(data.unwrap()).unwrap();
+    ["added", "removed", "changed"].map(|key| event[key].clone())
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn p_a_name_that_another_tool_takes_over_has_changed() {
     bench.reload([unoffered("a"), tool("a", "composed"), tool("b", "built-in")]);
     let (none, a) = (json!([]), json!(["a"]));
     assert_eq!(
-        told(&mut listener).await,
+        changed_tools(&mut listener).await,
         [&none, &none, &a].map(Value::clone)
     );
 
@@ -189,7 +189,7 @@ async fn p_a_name_that_another_tool_takes_over_has_changed() {
     };
     gone.publish(None, &registry, &bench.events);
     assert_eq!(
-        told(&mut listener).await,
+        changed_tools(&mut listener).await,
         [none.clone(), none.clone(), json!(["c"])]
     );
 
@@ -197,13 +197,13 @@ async fn p_a_name_that_another_tool_takes_over_has_changed() {
     registry.replace(tool("d", "worker")).unwrap();
     bench.reload([tool("c", "http"), tool("d", "built-in")]);
     assert_eq!(
-        told(&mut listener).await,
+        changed_tools(&mut listener).await,
         [none.clone(), json!(["a", "b"]), none.clone()]
     );
     bench.reload([tool("c", "http"), unoffered("d")]);
     bench.reload([tool("c", "another")]);
     assert_eq!(
-        told(&mut listener).await,
+        changed_tools(&mut listener).await,
         [none.clone(), none, json!(["c"])]
     );
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn told(bus: &Bus, count: usize) {
+fn publish(bus: &Bus, count: usize) {
     for _ in 0..count {
         bus.publish(&Event::ConfigurationReloaded { error: None });
     }
@@ -24,13 +24,13 @@ async fn a_listener_resumes_after_its_last_event() {
     assert!(hello.contains("event: ready"), "{hello}");
     drop(listener);
     // Also a listener that has received no event.
-    told(&bus, 2);
+    publish(&bus, 2);
     let mut listener = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     assert_eq!(next(&mut listener).await, ": again\n\n");
     let events = next(&mut listener).await;
     assert_eq!(events.matches("event: configuration.reloaded").count(), 2);
     drop(listener);
-    told(&bus, 1);
+    publish(&bus, 1);
     let mut listener = bus.listen(Some(&last_id(&events)), EventKinds::default());
     next(&mut listener).await;
     let events = next(&mut listener).await;
@@ -42,7 +42,7 @@ async fn an_expired_or_unknown_event_id_is_reported() {
     let bus = Arc::<Bus>::default();
     let mut listener = bus.listen(None, EventKinds::default());
     let hello = next(&mut listener).await;
-    told(&bus, MAX_EVENTS + 1);
+    publish(&bus, MAX_EVENTS + 1);
     let missed = next(&mut listener).await;
     assert!(
         missed.contains("event: reset") && missed.contains("too_slow"),
@@ -56,16 +56,16 @@ async fn an_expired_or_unknown_event_id_is_reported() {
     let mut late = bus.listen(Some(&last_id(&hello)), EventKinds::default());
     next(&mut late).await;
     assert!(next(&mut late).await.contains("event: reset"));
-    for stranger in [
+    for unknown in [
         "deadbeef-3",
         "nonsense",
         "",
         &format!("{}-999999", bus.epoch),
     ] {
-        let mut listener = bus.listen(Some(stranger), EventKinds::default());
+        let mut listener = bus.listen(Some(unknown), EventKinds::default());
         assert!(
             next(&mut listener).await.contains("event: reset"),
-            "{stranger}"
+            "{unknown}"
         );
     }
     assert!(bus.ring.lock().bytes <= MAX_BYTES);
@@ -102,7 +102,7 @@ async fn event_types_are_selected_by_name_and_group() {
     let bus = Arc::<Bus>::default();
     let mut listener = bus.listen(None, EventKinds::parse("server, approval.decided").unwrap());
     next(&mut listener).await;
-    told(&bus, 3);
+    publish(&bus, 3);
     bus.publish(&Event::ServerStatus {
         server: "far",
         status: "connected",
@@ -139,7 +139,7 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
         bus.on_started(&ToolCall::new("c", "echo", json!({})), None, &context);
         bus.publish(&Event::ApprovalRequested(&approval(&context)));
     }
-    told(&bus, 1);
+    publish(&bus, 1);
     for (listener, expected) in [(&mut hers, 1), (&mut all, 4)] {
         let events = next(listener).await;
         let count = |kind: &str| events.matches(&format!("event: {kind}\n")).count();

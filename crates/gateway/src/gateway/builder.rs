@@ -127,7 +127,7 @@ impl Builder<'_> {
         let registered = Registered::default().replace_tools(tools, &registry, None);
         self.set_up_builtins(&registry);
         let executor = Executor::with_hooks(registry, self.0.executor_config(), hooks);
-        Gateway::of(Shared {
+        Gateway::new(Shared {
             executor,
             upstreams: Arc::new(upstreams),
             approvals,
@@ -135,8 +135,8 @@ impl Builder<'_> {
             credentials,
             results,
             models,
-            tool_keys: ToolKeys::of(&self.0.builtins),
-            unknown_tools: Arc::new(UnknownTools::of(self.0)),
+            tool_keys: ToolKeys::new(&self.0.builtins),
+            unknown_tools: Arc::new(UnknownTools::new(self.0)),
             workers,
             wasm_tools,
             registered,

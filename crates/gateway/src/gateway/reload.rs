@@ -68,7 +68,7 @@ impl Gateway {
             &old.process,
             &approvals,
         );
-        Self::of(Shared {
+        Self::new(Shared {
             executor: old.executor.reconfigured(config.executor_config(), hooks),
             upstreams,
             approvals,
@@ -76,8 +76,8 @@ impl Gateway {
             credentials,
             results,
             models,
-            tool_keys: ToolKeys::of(&config.builtins),
-            unknown_tools: Arc::new(UnknownTools::of(config)),
+            tool_keys: ToolKeys::new(&config.builtins),
+            unknown_tools: Arc::new(UnknownTools::new(config)),
             workers: Arc::clone(&old.workers),
             wasm_tools: Arc::clone(&old.wasm_tools),
             registered,

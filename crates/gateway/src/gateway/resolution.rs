@@ -115,21 +115,17 @@ impl Gateway {
         let unavailable_servers = discovery.await;
         let tools = self.visible(visibility, scope, names);
         let mut missing = self.missing(names, &tools);
-        let own = match missing.is_empty() {
-            true => Own::default(),
-            false => {
-                let limit = limit.saturating_sub(began.elapsed());
-                let own = upstreams.user_tools_named_within(context, &missing, limit);
-                let mut own = own.await;
-                missing.retain(|name| !names.contains(&name.as_str()));
-                own.add_unavailable(upstreams, &missing);
-                own
-            }
-        };
-        let tools = names.iter().zip(tools).map(|(name, tool)| {
-            let tool = tool.ok();
-            let tool = tool.or_else(|| self.own_or_not_offered(&own, visibility, scope, name));
-            tool.ok_or_else(|| {
+        let mut own = Own::default();
+        if !missing.is_empty() {
+            let remaining = limit.saturating_sub(began.elapsed());
+            let lookup = upstreams.user_tools_named_within(context, &missing, remaining);
+            own = lookup.await;
+            missing.retain(|name| !names.contains(&name.as_str()));
+            own.add_unavailable(upstreams, &missing);
+        }
+        let tools = names.iter().zip(tools).map(|(name, shared)| {
+            let other = || self.own_or_not_offered(&own, visibility, scope, name);
+            shared.ok().or_else(other).ok_or_else(|| {
                 match self.missing_tool(visibility, &own, name, &unavailable_servers) {
                     MissingTool::Unknown if scope == NameScope::ListedToClients => {
                         self.missing_own_name(visibility, name, &unavailable_servers)
@@ -154,9 +150,9 @@ impl Gateway {
         names: &[&str],
     ) -> Vec<Result<Arc<RegisteredTool>, MissingTool>> {
         let tools = names.iter().map(|name| {
-            let tool = self.known(name, scope);
-            let tool = tool.filter(|tool| visibility.admits(tool, name));
-            tool.ok_or(MissingTool::Unknown)
+            self.known(name, scope)
+                .filter(|tool| visibility.admits(tool, name))
+                .ok_or(MissingTool::Unknown)
         });
         tools.collect()
     }
@@ -189,16 +185,16 @@ impl Gateway {
             // The name belongs to a tool that the caller may not see.
             return None;
         }
-        let named = own.tools.get(name).cloned();
         let listed = || match scope {
             NameScope::Registered => {
                 repaired_names(name).find_map(|name| own.tools.get(name).cloned())
             }
             NameScope::ListedToClients => own.only_named(&self.shared.upstreams, name),
         };
-        let tool = named.or_else(listed);
-        let tool = tool.or_else(|| self.registry().get(name));
-        tool.filter(|tool| visibility.admits(tool, name))
+        let named = own.tools.get(name).cloned().or_else(listed);
+        named
+            .or_else(|| self.registry().get(name))
+            .filter(|tool| visibility.admits(tool, name))
     }
 
     /// Returns why a caller with these own tools has no tool with this name.
@@ -210,11 +206,11 @@ impl Gateway {
         unavailable: &[UnavailableServer],
     ) -> MissingTool {
         let upstreams = &self.shared.upstreams;
-        let refused = own.refusal(upstreams, name);
-        let refused =
-            refused.filter(|refused| visibility.is_name_visible(name, name, &refused.origin));
-        if let Some(refused) = refused {
-            return MissingTool::NoCredential(Box::new(refused.failure.clone()));
+        let missing_credential = own
+            .missing_credential(upstreams, name)
+            .filter(|server| visibility.is_name_visible(name, name, &server.origin));
+        if let Some(server) = missing_credential {
+            return MissingTool::NoCredential(Box::new(server.failure.clone()));
         }
         let blocked = upstreams
             .blocked(name)

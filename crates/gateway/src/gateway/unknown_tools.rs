@@ -35,18 +35,19 @@ impl NamedTool {
 }
 
 impl UnknownTools {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let named = |setting: String, name: &String, in_any_case| NamedTool {
             setting,
             name: name.clone(),
             in_any_case,
         };
-        let sections = config.tools.iter();
-        let sections = sections
+        let sections = config
+            .tools
+            .iter()
             .map(|(name, section)| named(format!("[tools.{name}]"), name, section.in_any_case));
-        let trusted = config.approvals.trusted_tools.iter();
-        let trusted =
-            trusted.map(|name| named(format!("approvals.trusted_tools '{name}'"), name, false));
+        let trusted_tools = config.approvals.trusted_tools.iter();
+        let trusted = trusted_tools
+            .map(|name| named(format!("approvals.trusted_tools '{name}'"), name, false));
         let models = config.models.iter().flat_map(|model| {
             let id = &model.config.id;
             let enabled = model.config.tools.enabled_tools.iter();
@@ -166,11 +167,11 @@ mod tests {
              [[models]]\nid = 'm'\ntools = { enabled_tools = ['get_time', 'roll_dyce'] }";
         let config = Config::parse(text, "pillion.toml").unwrap();
         let registry = crate::tools::registry().unwrap();
-        let unknown_tools = UnknownTools::of(&config);
+        let unknown_tools = UnknownTools::new(&config);
         let missing = unknown_tools.take_missing(&registry);
-        let missing = missing.iter().map(|named| (&*named.setting, &*named.name));
+        let named = missing.iter().map(|named| (&*named.setting, &*named.name));
         assert_eq!(
-            missing.collect::<Vec<_>>(),
+            named.collect::<Vec<_>>(),
             [
                 ("[tools.far_ecko]", "far_ecko"),
                 ("approvals.trusted_tools 'get_tyme'", "get_tyme"),
@@ -194,12 +195,12 @@ mod tests {
         let file = directory.path().join("pillion.toml");
         std::fs::write(&file, text).unwrap();
         let config = Config::load(Some(&file), [variable]).unwrap();
-        let unknown_tools = UnknownTools::of(&config);
+        let unknown_tools = UnknownTools::new(&config);
         let misspelt = |server: Option<&str>, names: &[&str]| {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-            let misspelt = unknown_tools.take_misspelt(server, &names);
-            let misspelt = misspelt.into_iter();
-            misspelt
+            unknown_tools
+                .take_misspelt(server, &names)
+                .into_iter()
                 .map(|(named, reason)| (named.name, reason))
                 .collect::<Vec<_>>()
         };

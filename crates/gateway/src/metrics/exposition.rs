@@ -111,8 +111,8 @@ impl Scrape {
         gauge(encoder, "pillion_result_cache_entries", help, entries)?;
         let help = "Size of the cached tool results, in bytes";
         gauge(encoder, "pillion_result_cache_bytes", help, bytes)?;
-        let outcomes = [("hit", hits), ("miss", misses)];
-        let outcomes = outcomes.map(|(outcome, count)| ([("outcome", outcome)], count));
+        let lookups = [("hit", hits), ("miss", misses)];
+        let outcomes = lookups.map(|(outcome, count)| ([("outcome", outcome)], count));
         let help = "Result cache lookups, by outcome";
         counters(encoder, "pillion_result_cache_lookups", help, outcomes)
     }
@@ -148,22 +148,20 @@ impl Scrape {
 
     fn encode_servers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let labels = |server: &ServerReport| [("server", server.label.clone())];
-        let asked = self.servers.iter().filter(|server| server.was_asked);
-        let up = asked.map(|server| (labels(server), u64::from(server.error.is_none())));
+        let contacted = self.servers.iter().filter(|server| server.was_contacted);
+        let up = contacted.map(|server| (labels(server), u64::from(server.error.is_none())));
         let help = "Whether the last tool discovery of an MCP server succeeded";
         gauges(encoder, "pillion_upstream_up", help, up)?;
         let servers = self.servers.iter();
         let tools = servers.map(|server| (labels(server), server.tools as u64));
         let help = "Tools that an MCP server offers";
         gauges(encoder, "pillion_upstream_tools", help, tools)?;
-        let outcomes = [
+        let reloads = [
             ("success", &self.metrics.reloads),
             ("failure", &self.metrics.failed_reloads),
         ];
-        let outcomes = outcomes.map(|(outcome, count)| {
-            let count = count.load(Ordering::Relaxed);
-            ([("outcome", outcome)], count)
-        });
+        let outcomes =
+            reloads.map(|(outcome, count)| ([("outcome", outcome)], count.load(Ordering::Relaxed)));
         let help = "Configuration reloads, by outcome";
         counters(encoder, "pillion_config_reloads", help, outcomes)
     }
@@ -319,7 +317,7 @@ mod tests {
             metrics,
             servers: vec![ServerReport {
                 label: "a\"b".to_owned(),
-                was_asked: true,
+                was_contacted: true,
                 tools: 2,
                 error: Some("no".to_owned()),
                 ..ServerReport::default()

@@ -34,11 +34,11 @@ impl Latency {
     /// Adds a duration.
     pub fn add(&self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
-        let place = BUCKET_BOUNDS_SECONDS
+        let bucket = BUCKET_BOUNDS_SECONDS
             .iter()
-            .position(|bound| seconds <= *bound);
-        let place = place.unwrap_or(BUCKET_BOUNDS_SECONDS.len());
-        self.buckets[place][part_of(place, seconds)].fetch_add(1, Ordering::Relaxed);
+            .position(|bound| seconds <= *bound)
+            .unwrap_or(BUCKET_BOUNDS_SECONDS.len());
+        self.buckets[bucket][part_of(bucket, seconds)].fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
         self.micros.fetch_add(micros, Ordering::Relaxed);
         self.max_micros.fetch_max(micros, Ordering::Relaxed);
@@ -79,34 +79,34 @@ impl Latency {
             return None;
         }
         let max = Duration::from_micros(load(&self.max_micros)).as_secs_f64();
-        let mut wanted = share * precise(total);
+        let mut remaining = share * precise(total);
         for (index, count) in counts.into_iter().enumerate() {
             let count = precise(count);
-            if count > 0.0 && count >= wanted {
-                let (place, part) = (index / PARTS, index % PARTS);
-                let (lower, upper) = bounds_of(place).unwrap_or((max, max));
+            if count > 0.0 && count >= remaining {
+                let (bucket, part) = (index / PARTS, index % PARTS);
+                let (lower, upper) = bounds_of(bucket).unwrap_or((max, max));
                 let width = (upper - lower) / precise(PARTS as u64);
-                let estimate = lower + width * (precise(part as u64) + wanted / count);
+                let estimate = lower + width * (precise(part as u64) + remaining / count);
                 return Some(estimate.min(max));
             }
-            wanted -= count;
+            remaining -= count;
         }
         Some(max)
     }
 }
 
 /// Returns the bounds of a bucket, in seconds; `None` for the last, which has no upper bound.
-fn bounds_of(place: usize) -> Option<(f64, f64)> {
-    let upper = *BUCKET_BOUNDS_SECONDS.get(place)?;
-    let lower = place
+fn bounds_of(bucket: usize) -> Option<(f64, f64)> {
+    let upper = *BUCKET_BOUNDS_SECONDS.get(bucket)?;
+    let lower = bucket
         .checked_sub(1)
         .map_or(0.0, |below| BUCKET_BOUNDS_SECONDS[below]);
     Some((lower, upper))
 }
 
 /// Returns the part of a bucket that a duration belongs to.
-fn part_of(place: usize, seconds: f64) -> usize {
-    let Some((lower, upper)) = bounds_of(place) else {
+fn part_of(bucket: usize, seconds: f64) -> usize {
+    let Some((lower, upper)) = bounds_of(bucket) else {
         return 0;
     };
     let part = (seconds - lower) / (upper - lower) * precise(PARTS as u64);

@@ -26,9 +26,9 @@ impl System {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;
             line.split_whitespace().next()?.parse::<u64>().ok()
         };
-        let descriptors = std::fs::read_dir("/proc/self/fd");
+        let entries = std::fs::read_dir("/proc/self/fd");
         // One of the descriptors is that of the directory itself.
-        let descriptors = descriptors.map(|entries| (entries.count() as u64).saturating_sub(1));
+        let descriptors = entries.map(|entries| (entries.count() as u64).saturating_sub(1));
         Self {
             resident_bytes: number("VmRSS:").map(|kilobytes| kilobytes * 1024),
             virtual_bytes: number("VmSize:").map(|kilobytes| kilobytes * 1024),

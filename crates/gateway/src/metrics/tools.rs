@@ -37,11 +37,11 @@ impl Outcome {
         "internal_error",
     ];
 
-    fn of(code: Option<ErrorCode>) -> Self {
+    fn from_code(code: Option<ErrorCode>) -> Self {
         let name = code.map_or("success", ErrorCode::as_str);
-        let place = Self::NAMES.iter().position(|known| *known == name);
+        let index = Self::NAMES.iter().position(|known| *known == name);
         // A code that is missing in this list counts as an internal error.
-        Self(place.unwrap_or(Self::NAMES.len() - 1))
+        Self(index.unwrap_or(Self::NAMES.len() - 1))
     }
 }
 
@@ -133,7 +133,7 @@ impl Tools {
         }
     }
 
-    fn of(&self, name: &str, origin: Option<&ToolOrigin>) -> Arc<ToolStats> {
+    fn stats_of(&self, name: &str, origin: Option<&ToolOrigin>) -> Arc<ToolStats> {
         if let Some(stats) = self.by_name.read().get(name) {
             return Arc::clone(stats);
         }
@@ -167,8 +167,8 @@ impl Observer for Tools {
     ) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
         let name = self.name_of(&result.tool_name, origin);
-        let stats = self.of(&name, origin);
-        stats.add(Outcome::of(result.error_code), elapsed);
+        let stats = self.stats_of(&name, origin);
+        stats.add(Outcome::from_code(result.error_code), elapsed);
     }
 
     fn on_abandoned(
@@ -225,8 +225,8 @@ mod tests {
             names().collect::<Vec<_>>(),
             ["(users' of mail)", "dice_roll"]
         );
-        let servers = tools.all().into_iter();
-        let servers: Vec<_> = servers.map(|(_, tool)| tool.server.clone()).collect();
+        let all = tools.all().into_iter();
+        let servers: Vec<_> = all.map(|(_, tool)| tool.server.clone()).collect();
         assert_eq!(servers, [Some("mail".to_owned()), Some("dice".to_owned())]);
         // A call may finish after its server was removed.
         tools.record_servers([("dice".to_owned(), true)]);
@@ -239,9 +239,9 @@ mod tests {
 
     #[test]
     fn m1_every_error_code_has_a_separate_counter() {
-        for (place, name) in Outcome::NAMES.iter().enumerate().skip(1) {
+        for (index, name) in Outcome::NAMES.iter().enumerate().skip(1) {
             let code = serde_json::from_value(serde_json::json!(name)).unwrap();
-            assert_eq!(Outcome::of(Some(code)), Outcome(place));
+            assert_eq!(Outcome::from_code(Some(code)), Outcome(index));
         }
     }
 
@@ -250,10 +250,13 @@ mod tests {
         let tools = Tools::default();
         for n in 0..MAX_TOOLS + 50 {
             tools
-                .of(&format!("tool_{n}"), None)
-                .add(Outcome::of(None), Duration::ZERO);
+                .stats_of(&format!("tool_{n}"), None)
+                .add(Outcome::from_code(None), Duration::ZERO);
         }
         assert_eq!(tools.all().len(), MAX_TOOLS + 1);
-        assert_eq!(tools.of("one more", None).calls_and_failures(), (50, 0));
+        assert_eq!(
+            tools.stats_of("one more", None).calls_and_failures(),
+            (50, 0)
+        );
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct NativeEndpoint {
 }
 
 impl NativeEndpoint {
-    pub(super) fn of(section: &McpServerSection) -> Option<Self> {
+    pub(super) fn from_section(section: &McpServerSection) -> Option<Self> {
         let description = section.server.description.trim();
         let native = section.settings.native.as_ref();
         let server = NativeMcpServer {
@@ -50,7 +50,7 @@ impl NativeTools {
     /// Selects the tools that the provider calls directly from `tools`, which the model may see. If
     /// the provider cannot ask for permission, tools that need approval are not selected, and the
     /// sidecar runs them.
-    pub fn of(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
+    pub fn for_model(model: &Model, executor: &Executor, tools: &[Arc<RegisteredTool>]) -> Self {
         let mut native = Self::default();
         let Some(api) = model.api else {
             return native;

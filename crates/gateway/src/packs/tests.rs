@@ -81,7 +81,7 @@ async fn n2_the_pack_and_its_model_are_off_by_default() {
     let llm = steady().await;
     let unconfigured = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
     let accepted = json!({"accepted": true});
-    let nobody = ENABLED.replace("steady", "nobody");
+    let unknown = ENABLED.replace("steady", "unknown");
     let mut bench = Bench::new().await;
     // Each configuration is loaded after the previous one.
     for (toml, gates) in [
@@ -89,7 +89,7 @@ async fn n2_the_pack_and_its_model_are_off_by_default() {
         (LLM.to_owned(), None),
         (ENABLED.to_owned(), Some(unconfigured.clone())),
         (format!("{ENABLED}{LLM}"), Some(accepted.clone())),
-        (format!("{nobody}{LLM}"), Some(unconfigured.clone())),
+        (format!("{unknown}{LLM}"), Some(unconfigured.clone())),
         (String::new(), None),
         (format!("{ENABLED}{LLM}"), Some(accepted)),
         (ENABLED.to_owned(), Some(unconfigured)),
@@ -123,8 +123,8 @@ async fn k2_streams_and_counters_survive_reloads() {
     bench.reload(&(ENABLED.to_owned() + LLM));
     assert!(Arc::ptr_eq(&bench.streams()[0], &streams[0]));
     bench.gates().await;
-    let heard = tokio::time::timeout(std::time::Duration::from_secs(20), listener.next()).await;
-    assert!(heard.is_ok());
+    let event = tokio::time::timeout(std::time::Duration::from_secs(20), listener.next()).await;
+    assert!(event.is_ok());
     let counters = bench.loaded_packs.offered.counters();
     let rejected = counters[0].1.with_prefix("orchestrator.action.rejected");
     assert_eq!(rejected, [("orchestrator.action.rejected", 1)]);

@@ -67,8 +67,9 @@ mod tests {
         assert!(between("{}", "{}").is_empty());
         let name = "n".repeat(500_000);
         let many = |value: u32| {
-            let members = (0..5_000).map(|nth| (nth.to_string(), json!(value)));
-            let members: serde_json::Map<_, _> = members.collect();
+            let members: serde_json::Map<_, _> = (0..5_000)
+                .map(|nth| (nth.to_string(), json!(value)))
+                .collect();
             json!({(name.clone()): members}).to_string()
         };
         assert_eq!(between(&many(1), &many(2)).len(), 1);

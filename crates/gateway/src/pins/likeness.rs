@@ -189,7 +189,7 @@ mod tests {
             tool("send_mail", "Sends a message to a colleague"),
             tool("kept", "Other"),
         ];
-        let kept = tool("kept", "Other");
+        let unchanged = tool("kept", "Other");
         for renamed in [
             tool("send_message", "Sends a message to a colleague"),
             tool("Send-Mail", "Entirely different text"),
@@ -200,18 +200,21 @@ mod tests {
             json!({"name": "post", "title": "New", "description": "Sends a message to a colleague",
                    "inputSchema": {"type": "object"}}),
         ] {
-            let found = predecessor(&pinned, &[kept.clone(), renamed.clone()]);
+            let found = predecessor(&pinned, &[unchanged.clone(), renamed.clone()]);
             assert_eq!(found.as_deref(), Some("send_mail"), "{renamed}");
         }
         for new in [
             tool("weather", "Returns the forecast of a town"),
             json!({"name": "weather", "inputSchema": {"type": "object"}}),
         ] {
-            assert_eq!(predecessor(&pinned, &[kept.clone(), new]), None);
+            assert_eq!(predecessor(&pinned, &[unchanged.clone(), new]), None);
         }
         // A copy is a new tool while the original is there.
         let copy = tool("copy", "Sends a message to a colleague");
-        assert_eq!(predecessor(&pinned, &[pinned[0].clone(), kept, copy]), None);
+        assert_eq!(
+            predecessor(&pinned, &[pinned[0].clone(), unchanged, copy]),
+            None
+        );
     }
 
     #[test]

@@ -34,8 +34,8 @@ async fn put(results: &Results, text: &str) -> Result<StoredResult, ToolFailure>
 }
 
 async fn read(found: OpenedResult, range: std::ops::Range<u64>) -> Vec<u8> {
-    let pieces = found.read(range).await.unwrap();
-    let pieces: Vec<_> = pieces.map(|piece| piece.unwrap()).collect().await;
+    let stream = found.read(range).await.unwrap();
+    let pieces: Vec<_> = stream.map(|piece| piece.unwrap()).collect().await;
     pieces.concat()
 }
 
@@ -59,8 +59,8 @@ async fn h6_a_stored_result_is_read_in_pieces() {
         299_999..300_000,
     ] {
         let found = results.find(&stored.id).await.unwrap().unwrap();
-        let pieces = found.read(range.clone()).await.unwrap();
-        let pieces: Vec<_> = pieces.map(|piece| piece.unwrap()).collect().await;
+        let stream = found.read(range.clone()).await.unwrap();
+        let pieces: Vec<_> = stream.map(|piece| piece.unwrap()).collect().await;
         assert!(pieces.iter().all(|piece| piece.len() <= 65_536));
         let expected =
             &long[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()];
@@ -100,18 +100,18 @@ async fn l1_a_stored_result_has_mode_0600_and_only_its_owner_can_read_it() {
 async fn old_and_excess_results_are_removed_and_other_files_are_not() {
     let directory = tempfile::tempdir().unwrap();
     let results_for = |ttl| results(directory.path(), ttl, 3_000);
-    let kept = results_for(HOUR);
+    let stored = results_for(HOUR);
     let other = directory.path().join("results/mine.txt");
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(put(&kept, &"x".repeat(1_200)).await.unwrap().id);
+        ids.push(put(&stored, &"x".repeat(1_200)).await.unwrap().id);
         fs::write(&other, "mine").unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(text(&kept, &ids[0]).await.is_none());
-    assert!(text(&kept, &ids[1]).await.is_some() && text(&kept, &ids[2]).await.is_some());
-    assert!(put(&kept, &"x".repeat(3_001)).await.is_err());
-    assert!(text(&kept, &ids[2]).await.is_some());
+    assert!(text(&stored, &ids[0]).await.is_none());
+    assert!(text(&stored, &ids[1]).await.is_some() && text(&stored, &ids[2]).await.is_some());
+    assert!(put(&stored, &"x".repeat(3_001)).await.is_err());
+    assert!(text(&stored, &ids[2]).await.is_some());
 
     let brief = results_for(Duration::from_millis(10));
     assert!(text(&brief, &ids[2]).await.is_none());

@@ -9,7 +9,7 @@ use pillion_core::store::{
 use pillion_store::{ClockHistory, SqlStore};
 
 use super::interrupt_calls;
-use crate::process_lives::ProcessLives;
+use crate::process_lifetimes::ProcessLifetimes;
 use crate::results::{Results, UNFINISHED_FILE_TTL};
 
 /// Interval of the store's maintenance, such as removing old calls.
@@ -25,7 +25,7 @@ const INVALID_APPROVAL_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// clock removes nothing early.
 pub(super) struct CleanUp {
     store: Arc<SqlStore>,
-    lives: ProcessLives,
+    lifetimes: ProcessLifetimes,
     retention: Retention,
     chat_ttl: Duration,
     approval_ttl: Duration,
@@ -36,13 +36,13 @@ pub(super) struct CleanUp {
 impl CleanUp {
     pub(super) fn new(
         store: Arc<SqlStore>,
-        lives: ProcessLives,
+        lifetimes: ProcessLifetimes,
         config: &Config,
         results: Option<Results>,
     ) -> Self {
         Self {
             store,
-            lives,
+            lifetimes,
             retention: config.call_log.retention(),
             chat_ttl: config.chat.keep,
             approval_ttl: config.approvals.expires_after,
@@ -64,7 +64,7 @@ impl CleanUp {
     async fn clean_up(&self, clock: &ClockHistory) {
         self.remove_results(clock).await;
         // An earlier process, of whose end this process was not told, may have ended.
-        if let Err(error) = interrupt_calls(&self.store, &self.lives).await {
+        if let Err(error) = interrupt_calls(&self.store, &self.lifetimes).await {
             tracing::warn!(%error, "Cannot mark interrupted calls in the call log");
         }
         match self.remove_calls(clock).await {

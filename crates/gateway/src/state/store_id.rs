@@ -10,7 +10,7 @@ const SETTING: &str = "store.id";
 ///
 /// # Errors
 /// Only errors of the store itself.
-pub async fn of(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
+pub async fn read(store: &impl SettingsStore) -> Result<Option<String>, StoreError> {
     let json = store.setting(SETTING).await?;
     Ok(json.and_then(|json| serde_json::from_str(&json).ok()))
 }
@@ -22,11 +22,11 @@ pub async fn of(store: &impl SettingsStore) -> Result<Option<String>, StoreError
 pub(super) async fn load_or_create(
     store: &impl SettingsStore,
 ) -> Result<Option<String>, StoreError> {
-    if let Some(id) = of(store).await? {
+    if let Some(id) = read(store).await? {
         return Ok(Some(id));
     }
     let json = serde_json::Value::from(Uuid::new_v4().to_string()).to_string();
     store.add_setting(SETTING, &json).await?;
     // Another process may have created the id at the same time.
-    of(store).await
+    read(store).await
 }

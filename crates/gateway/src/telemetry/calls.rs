@@ -36,8 +36,8 @@ impl Telemetry {
         parent: Option<&TraceContext>,
     ) -> Span {
         let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-        let method = known.into_iter().find(|known| *known == method);
-        let method = method.unwrap_or("_OTHER");
+        let known_method = known.into_iter().find(|known| *known == method);
+        let method = known_method.unwrap_or("_OTHER");
         let attributes = vec![
             KeyValue::new("http.request.method", method),
             KeyValue::new("http.route", route.to_owned()),

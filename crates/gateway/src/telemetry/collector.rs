@@ -51,14 +51,14 @@ impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.clone();
         let (head, body) = request.into_parts();
-        let sent = self.runtime.spawn(async move {
+        let request = self.runtime.spawn(async move {
             let sent = client.post(head.headers, body).await;
             sent.map_err(|error| error.to_string())
         });
-        let sent = sent.await.unwrap_or_else(|_| Err("stopped".to_owned()));
+        let sent = request.await.unwrap_or_else(|_| Err("stopped".to_owned()));
         match &sent {
-            Ok(answer) if answer.status().is_success() => self.note(None),
-            Ok(answer) => self.note(Some(&format!("status {}", answer.status().as_u16()))),
+            Ok(response) if response.status().is_success() => self.note(None),
+            Ok(response) => self.note(Some(&format!("status {}", response.status().as_u16()))),
             Err(error) => self.note(Some(error)),
         }
         sent.map_err(HttpError::from)

@@ -38,9 +38,9 @@ impl Telemetry {
         link: Option<&TraceContext>,
         attributes: Vec<KeyValue>,
     ) -> Span {
-        let parent = parent.and_then(span_context);
-        let parent = parent.map_or_else(Context::new, |parent| {
-            Context::new().with_remote_span_context(parent)
+        let remote = parent.and_then(span_context);
+        let parent = remote.map_or_else(Context::new, |remote| {
+            Context::new().with_remote_span_context(remote)
         });
         let began = SystemTime::now();
         let mut builder = self.tracer.span_builder(name);

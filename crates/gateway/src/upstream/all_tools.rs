@@ -39,8 +39,8 @@ impl Upstreams {
                     let latest = self.latest();
                     let mut unavailable = latest.unavailable();
                     let servers = latest.servers.iter();
-                    let is_asked = |server: &&Arc<Server>| server.state.try_lock().is_err();
-                    add_unanswered(&mut unavailable, servers.filter(is_asked), limit);
+                    let is_listing = |server: &&Arc<Server>| server.state.try_lock().is_err();
+                    add_unanswered(&mut unavailable, servers.filter(is_listing), limit);
                     unavailable
                 }
             };

@@ -201,17 +201,17 @@ impl CallerConnections {
                 "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));
         };
-        let found = self.users.credentials.get(&self.server_id, user).await;
-        let found = found.map_err(|error| {
+        let read = self.users.credentials.get(&self.server_id, user).await;
+        let found = read.map_err(|error| {
             tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
             ToolFailure::new(
                 ErrorCode::Unavailable,
                 format!("The credential of '{user}' for MCP server '{label}' cannot be read"),
             )
         })?;
-        let place = self.section.server.url().map(origin_of);
+        let origin = self.section.server.url().map(origin_of);
         match found {
-            Some(credential) if place.as_ref() == Some(&credential.origin) => {
+            Some(credential) if origin.as_ref() == Some(&credential.origin) => {
                 Ok(Acting::User(user, Box::new(credential)))
             }
             Some(credential) => {

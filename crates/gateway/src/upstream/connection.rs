@@ -8,23 +8,23 @@ use pillion_mcp_client::{Callbacks, McpClient, RpcError, ServerConfig};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::calling_client::link::{self, Link};
+use crate::calling_client::link::{self, ClientLink};
 
 /// A connection with a server under one credential: the server's own, or a user's. Connections
 /// never share a session, server-initiated messages or tool lists.
 #[derive(Debug)]
 pub struct UpstreamConnection {
     pub client: McpClient,
-    desk: Arc<ServerRequestRouter>,
+    router: Arc<ServerRequestRouter>,
 }
 
 impl UpstreamConnection {
     /// Creates a connection, without I/O.
     pub(super) fn to(server: ServerConfig) -> Self {
-        let desk = Arc::new(ServerRequestRouter::default());
+        let router = Arc::new(ServerRequestRouter::default());
         Self {
-            client: McpClient::with_callbacks(server, desk.callbacks()),
-            desk,
+            client: McpClient::with_callbacks(server, router.callbacks()),
+            router,
         }
     }
 
@@ -32,17 +32,17 @@ impl UpstreamConnection {
     /// the client at `link`. Without a link, they reach no client.
     pub fn during<T>(
         &self,
-        link: Option<Arc<Link>>,
+        link: Option<Arc<ClientLink>>,
         passing: impl Future<Output = T>,
     ) -> impl Future<Output = T> {
         // Boxed, because each future that contains another reserves space for it twice.
-        self.desk.during(link, Box::pin(passing))
+        self.router.during(link, Box::pin(passing))
     }
 }
 
 tokio::task_local! {
     /// The client request that the current task forwards; `None` for a call without an MCP client.
-    static CURRENT: Option<Arc<Link>>;
+    static CURRENT: Option<Arc<ClientLink>>;
 }
 
 /// The client requests that are in progress on one server, to route server-initiated messages to
@@ -59,7 +59,7 @@ struct ServerRequestRouter {
 
 #[derive(Debug, Default)]
 struct RunningRequests {
-    links: Vec<Weak<Link>>,
+    links: Vec<Weak<ClientLink>>,
     /// Number of calls in progress without an MCP client.
     without_link: usize,
 }
@@ -69,21 +69,21 @@ impl ServerRequestRouter {
     /// client that they belong to.
     fn callbacks(self: &Arc<Self>) -> Callbacks {
         let ask = |method: &'static str| {
-            let desk = Arc::clone(self);
+            let router = Arc::clone(self);
             move |params: Box<RawValue>| {
                 // Evaluated now: the future may be polled in another task.
-                let link = desk.current();
+                let link = router.current();
                 async move { ask(link, method, params).await }
             }
         };
-        let desk = Arc::clone(self);
+        let router = Arc::clone(self);
         Callbacks::new()
             .on_sampling(ask("sampling/createMessage"))
             .on_elicitation(ask("elicitation/create"))
             .on_roots(ask("roots/list"))
             .on_notification_without_listening(move |notice| {
                 if notice.method == "notifications/message"
-                    && let Some(link) = desk.current()
+                    && let Some(link) = router.current()
                 {
                     link.log(&notice.params);
                 }
@@ -92,33 +92,37 @@ impl ServerRequestRouter {
 
     /// Runs the forwarding of a request, of the client at `link` or of a caller without an MCP
     /// client.
-    async fn during<T>(&self, link: Option<Arc<Link>>, passing: impl Future<Output = T>) -> T {
-        let seat = self.seat(link.as_ref());
+    async fn during<T>(
+        &self,
+        link: Option<Arc<ClientLink>>,
+        passing: impl Future<Output = T>,
+    ) -> T {
+        let registration = self.register(link.as_ref());
         let outcome = CURRENT.scope(link, passing).await;
-        drop(seat);
+        drop(registration);
         outcome
     }
 
-    fn seat(&self, link: Option<&Arc<Link>>) -> RequestRegistration<'_> {
+    fn register(&self, link: Option<&Arc<ClientLink>>) -> RequestRegistration<'_> {
         let mut waiting = self.waiting.lock();
         match link {
             Some(link) => waiting.links.push(Arc::downgrade(link)),
             None => waiting.without_link += 1,
         }
         RequestRegistration {
-            desk: self,
+            router: self,
             link: link.map(Arc::downgrade),
         }
     }
 
-    fn current(&self) -> Option<Arc<Link>> {
+    fn current(&self) -> Option<Arc<ClientLink>> {
         match CURRENT.try_with(Option::clone) {
             Ok(current) => current,
             Err(_) => self.only_client(),
         }
     }
 
-    fn only_client(&self) -> Option<Arc<Link>> {
+    fn only_client(&self) -> Option<Arc<ClientLink>> {
         let waiting = self.waiting.lock();
         if waiting.without_link > 0 {
             return None;
@@ -134,25 +138,25 @@ impl ServerRequestRouter {
 
 /// The registration of a request in progress, until dropped.
 struct RequestRegistration<'a> {
-    desk: &'a ServerRequestRouter,
-    link: Option<Weak<Link>>,
+    router: &'a ServerRequestRouter,
+    link: Option<Weak<ClientLink>>,
 }
 
 impl Drop for RequestRegistration<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.desk.waiting.lock();
+        let mut waiting = self.router.waiting.lock();
         let Some(link) = &self.link else {
             waiting.without_link -= 1;
             return;
         };
-        if let Some(place) = waiting.links.iter().position(|it| it.ptr_eq(link)) {
-            waiting.links.remove(place);
+        if let Some(index) = waiting.links.iter().position(|it| it.ptr_eq(link)) {
+            waiting.links.remove(index);
         }
     }
 }
 
 async fn ask(
-    link: Option<Arc<Link>>,
+    link: Option<Arc<ClientLink>>,
     method: &str,
     params: Box<RawValue>,
 ) -> Result<Value, RpcError> {
@@ -172,7 +176,7 @@ mod tests {
     use crate::calling_client::link::{LogThreshold, Requester};
     use crate::calling_client::message;
 
-    fn link() -> Arc<Link> {
+    fn link() -> Arc<ClientLink> {
         let requester = Requester {
             owner: Uuid::new_v4(),
             version: ProtocolVersion::V2025_11_25,
@@ -186,34 +190,35 @@ mod tests {
             method: "tools/call".to_owned(),
             params: message::Members::new(),
         };
-        Link::new(requester, &request).0
+        ClientLink::new(requester, &request).0
     }
 
     #[tokio::test]
     async fn e7_during_a_call_without_client_a_server_request_has_no_link() {
-        let desk = ServerRequestRouter::default();
+        let router = ServerRequestRouter::default();
         let alice = link();
-        let _alices = desk.seat(Some(&alice));
-        let is_alices = |link: Option<Arc<Link>>| link.is_some_and(|it| Arc::ptr_eq(&it, &alice));
+        let _alices = router.register(Some(&alice));
+        let is_alices =
+            |link: Option<Arc<ClientLink>>| link.is_some_and(|it| Arc::ptr_eq(&it, &alice));
         assert!(
-            is_alices(desk.current()),
+            is_alices(router.current()),
             "only Alice has a call at the server"
         );
-        let asked = desk.during(None, async { (desk.current(), desk.only_client()) });
-        let (in_its_task, elsewhere) = asked.await;
+        let bobs_call = router.during(None, async { (router.current(), router.only_client()) });
+        let (in_its_task, elsewhere) = bobs_call.await;
         assert!(in_its_task.is_none(), "the request belongs to Bob's call");
         assert!(elsewhere.is_none(), "the request cannot be attributed");
-        assert!(is_alices(desk.current()), "Bob's call has ended");
+        assert!(is_alices(router.current()), "Bob's call has ended");
         let bob = link();
-        let in_bobs = desk.during(Some(Arc::clone(&bob)), async { desk.current() });
+        let in_bobs = router.during(Some(Arc::clone(&bob)), async { router.current() });
         assert!(in_bobs.await.is_some_and(|it| Arc::ptr_eq(&it, &bob)));
         {
-            let _bobs = desk.seat(Some(&bob));
+            let _bobs = router.register(Some(&bob));
             assert!(
-                desk.current().is_none(),
+                router.current().is_none(),
                 "with two clients, the request belongs to neither"
             );
         }
-        assert!(is_alices(desk.current()));
+        assert!(is_alices(router.current()));
     }
 }

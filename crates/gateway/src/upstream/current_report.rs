@@ -26,7 +26,7 @@ impl CurrentReport {
     /// Records a successful `tools/list` with `tools` entries.
     pub(super) fn record_listing(&self, tools: usize) {
         let mut report = self.0.write();
-        report.was_asked = true;
+        report.was_contacted = true;
         report.tools = tools;
         report.error = None;
         report.connected_at = Some(Timestamp::now());
@@ -35,20 +35,20 @@ impl CurrentReport {
     /// Records a failed `tools/list`.
     pub(super) fn record_failure(&self, error: String) {
         let mut report = self.0.write();
-        report.was_asked = true;
+        report.was_contacted = true;
         report.error = Some(error);
     }
 
     /// Forgets the outcome of the last `tools/list`.
     pub(super) fn reset(&self) {
         let mut report = self.0.write();
-        report.was_asked = false;
+        report.was_contacted = false;
         report.error = None;
     }
 
     /// Marks a `tools/list` request as in progress until the returned value is dropped.
     pub(super) fn begin_request(&self) -> ListRequestGuard<'_> {
-        self.0.write().is_asked = true;
+        self.0.write().is_listing = true;
         ListRequestGuard(self)
     }
 }
@@ -58,6 +58,6 @@ pub(super) struct ListRequestGuard<'a>(&'a CurrentReport);
 
 impl Drop for ListRequestGuard<'_> {
     fn drop(&mut self) {
-        self.0.0.write().is_asked = false;
+        self.0.0.write().is_listing = false;
     }
 }

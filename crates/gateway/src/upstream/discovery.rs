@@ -181,8 +181,8 @@ impl Upstreams {
         registered: &[(ToolName, Arc<UpstreamTool>)],
     ) {
         let known = self.offered.tools.read();
-        let before = known.iter();
-        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = before
+        let before: IndexMap<&ToolName, &Arc<UpstreamTool>> = known
+            .iter()
             .filter(|(_, tool)| Arc::ptr_eq(tool.server(), server))
             .collect();
         let now: IndexMap<&ToolName, &Arc<UpstreamTool>> =
@@ -199,8 +199,8 @@ impl Upstreams {
                 .is_some_and(|tool| !tool.is_same(now[name]))
         });
         for name in added.iter().chain(&changed) {
-            let tool = ToolName::new(name.as_str()).ok();
-            let tool = tool.and_then(|name| now.get(&name).copied());
+            let name_now = ToolName::new(name.as_str()).ok();
+            let tool = name_now.and_then(|name| now.get(&name).copied());
             for warning in tool.map_or(&[][..], |tool| tool.warnings()) {
                 tracing::warn!(
                     server.label = server.label,
@@ -293,8 +293,8 @@ impl Upstreams {
         let pause = self
             .times
             .retry_after
-            .saturating_mul(1 << state.failures.min(16));
-        let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
+            .saturating_mul(1 << state.failures.min(16))
+            .min(MAX_PAUSE.max(self.times.retry_after));
         server.report.record_failure(error);
         if !was_due {
             return;

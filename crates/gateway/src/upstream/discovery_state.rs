@@ -97,7 +97,10 @@ mod tests {
             is_stale: true,
             ..fails
         };
-        assert!(stale.is_due(&notification_pause), "somebody here wants it");
+        assert!(
+            stale.is_due(&notification_pause),
+            "a caller requests the list"
+        );
         notification_pause.set(Some(Instant::now() + Duration::from_secs(30)));
         assert!(!changed.is_due(&notification_pause), "it is slow");
         tokio::time::advance(Duration::from_secs(31)).await;

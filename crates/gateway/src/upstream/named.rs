@@ -51,8 +51,8 @@ impl Upstreams {
         let discovery = async move { upstreams.discover_named(&sought).await };
         let Some(unavailable) = within(limit, discovery).await else {
             let latest = self.latest();
-            let is_asked = |server: &Arc<Server>| server.state.try_lock().is_err();
-            return latest.unanswered(names, limit, is_asked);
+            let is_listing = |server: &Arc<Server>| server.state.try_lock().is_err();
+            return latest.unanswered(names, limit, is_listing);
         };
         unavailable
     }
@@ -84,12 +84,12 @@ impl Upstreams {
         &self,
         names: &[String],
         limit: Duration,
-        is_asked: impl Fn(&Arc<Server>) -> bool,
+        is_listing: impl Fn(&Arc<Server>) -> bool,
     ) -> Vec<UnavailableServer> {
         let mut unavailable = self.unavailable();
         let servers = self.servers.iter().filter(|server| {
             let may_have = |name: &String| server.tool_prefix.is_empty() || self.owns(server, name);
-            names.iter().any(may_have) && is_asked(server)
+            names.iter().any(may_have) && is_listing(server)
         });
         add_unanswered(&mut unavailable, servers, limit);
         unavailable
@@ -158,8 +158,9 @@ impl Own {
             .filter(|name| !upstreams.registry.contains(name))
         {
             let absent = upstreams.absent(name, unavailable.iter().chain(&self.unavailable));
-            let tool = absent.and_then(|absent| absent.to_tool(name));
-            let tool = tool.and_then(|tool| RegisteredTool::new(tool).ok());
+            let tool = absent
+                .and_then(|absent| absent.to_tool(name))
+                .and_then(|tool| RegisteredTool::new(tool).ok());
             if let Some(tool) = tool.filter(|tool| !tools.contains_key(tool.name())) {
                 tools.insert(tool.name().clone(), Arc::new(tool));
             }

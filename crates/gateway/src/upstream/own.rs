@@ -41,12 +41,12 @@ pub struct Own {
     /// The labels of the servers that have never listed the caller's tools because they failed.
     pub(super) unlisted: Vec<String>,
     /// The servers for which the caller has no credential.
-    refused: Vec<Refused>,
+    missing_credentials: Vec<MissingCredential>,
 }
 
 /// A server for which a caller has no credential.
 #[derive(Debug)]
-pub struct Refused {
+pub struct MissingCredential {
     /// The server's label.
     label: String,
     /// The origin of the server's tools.
@@ -58,10 +58,14 @@ pub struct Refused {
 impl Own {
     /// Returns the reason why a tool with this name is unavailable, if the caller has no credential
     /// for the server that owns the name.
-    pub fn refusal(&self, upstreams: &Upstreams, name: &str) -> Option<&Refused> {
-        let mut refused = self.refused.iter();
+    pub fn missing_credential(
+        &self,
+        upstreams: &Upstreams,
+        name: &str,
+    ) -> Option<&MissingCredential> {
+        let mut missing_credentials = self.missing_credentials.iter();
         let owners = &upstreams.latest().owners;
-        refused.find(|Refused { label, .. }| owners.owns(label, name))
+        missing_credentials.find(|MissingCredential { label, .. }| owners.owns(label, name))
     }
 
     /// Returns the tool that MCP clients know by its server's own name.
@@ -124,8 +128,10 @@ impl Upstreams {
         (limit, shared): (Duration, impl Future<Output = ()>),
     ) -> Own {
         let latest = self;
-        let servers = servers.into_iter();
-        let servers: Vec<_> = servers.filter(|server| !server.lists_for_all()).collect();
+        let servers: Vec<_> = servers
+            .into_iter()
+            .filter(|server| !server.lists_for_all())
+            .collect();
         if servers.is_empty() {
             shared.await;
             return Own::default();
@@ -186,7 +192,7 @@ impl Upstreams {
                             error: failure.message.clone(),
                         });
                     }
-                    own.refused.push(Refused {
+                    own.missing_credentials.push(MissingCredential {
                         label: server.label.clone(),
                         origin: server.origin(),
                         failure,
@@ -207,8 +213,8 @@ impl Upstreams {
     ) -> Result<UserList, ToolFailure> {
         let connection = server.connections.for_caller(context).await?;
         let came = Instant::now();
-        let listing = self.offered.of_users.for_connection(server, &connection);
-        let mut listing = listing.lock().await;
+        let shared = self.offered.of_users.for_connection(server, &connection);
+        let mut listing = shared.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // Callers that waited for a failed attempt share its outcome.
         let has_waited = listing.failed_at.is_some_and(|failed| failed >= came);
@@ -257,9 +263,10 @@ impl Upstreams {
                     listing.error = Some(error);
                     listing.failed_at = Some(Instant::now());
                     if is_due {
-                        let pause = self.times.retry_after;
-                        let pause = pause.saturating_mul(1 << listing.failures.min(16));
-                        let pause = pause.min(MAX_PAUSE.max(self.times.retry_after));
+                        let retry_after = self.times.retry_after;
+                        let pause = retry_after
+                            .saturating_mul(1 << listing.failures.min(16))
+                            .min(MAX_PAUSE.max(retry_after));
                         listing.next = Some(Instant::now() + pause);
                         listing.epoch = epoch;
                         listing.failures += 1;

@@ -53,8 +53,7 @@ impl Upstreams {
     /// Returns the registered name of the tool that MCP clients know by its server's own name.
     pub fn only_named(&self, own_name: &str) -> Option<ToolName> {
         let tools = self.offered.tools.read();
-        let mut tools = tools.iter();
-        let found = tools.find(|(name, tool)| {
+        let found = tools.iter().find(|(name, tool)| {
             tool.remote_name() == own_name
                 && self.allows_own_name(tool)
                 && self.is_registered(name, tool)
@@ -71,11 +70,12 @@ impl Upstreams {
     ) -> Option<Absent> {
         let latest = self.latest();
         let server = latest.unlisted_for(own_name)?;
-        let mut unavailable = unavailable.iter();
-        let unavailable = unavailable.find(|unavailable| unavailable.label == server.label);
+        let failed = unavailable
+            .iter()
+            .find(|failed| failed.label == server.label)?;
         Some(Absent {
             origin: server.origin(),
-            server: unavailable.cloned()?,
+            server: failed.clone(),
         })
     }
 

@@ -35,8 +35,9 @@ pub async fn list(
 ) -> Result<Vec<Box<RawValue>>, ToolFailure> {
     let connection = server.connections.for_caller(context).await?;
     let listing = connection.during(None, connection.client.list_resources());
-    let listed = Box::pin(listing).await;
-    let listed = listed.map_err(|error| failure(server, error_code(error.class()), &error))?;
+    let listed = Box::pin(listing)
+        .await
+        .map_err(|error| failure(server, error_code(error.class()), &error))?;
     let offered = server.entries.check_list(EntryKind::Resource, listed).await;
     Ok(offered.into_iter().map(|offered| offered.entry).collect())
 }

@@ -10,7 +10,7 @@ use pillion_mcp_tools::{McpTool, McpToolError};
 use serde_json::value::RawValue;
 
 use super::Server;
-use crate::calling_client::link::Link;
+use crate::calling_client::link::ClientLink;
 use crate::calling_client::listed_tool::ListedTool;
 use crate::pins::{self, Definition};
 
@@ -101,7 +101,7 @@ impl UpstreamTool {
         &self,
         arguments: JsonObject,
         context: CallContext,
-        link: Option<Arc<Link>>,
+        link: Option<Arc<ClientLink>>,
     ) -> Result<ToolOutput, ToolFailure> {
         let connection = self.server.connections.for_caller(&context).await?;
         let client = &connection.client;
@@ -176,7 +176,7 @@ impl Tool for UpstreamTool {
 
 /// Returns the link to the client whose request is forwarded: the client's own request, not a call
 /// that a composed tool makes.
-fn link_of(context: &CallContext) -> Option<&Arc<Link>> {
+fn link_of(context: &CallContext) -> Option<&Arc<ClientLink>> {
     let link = context.link.as_ref().filter(|_| context.nesting.is_none());
-    link.and_then(|link| link.get::<Arc<Link>>())
+    link.and_then(|link| link.get::<Arc<ClientLink>>())
 }

@@ -138,8 +138,10 @@ impl ConnectionMap {
         if self.by_user.len() < MAX_USER_CONNECTIONS {
             return;
         }
-        let oldest = self.by_user.iter().min_by_key(|(_, entry)| entry.used);
-        let oldest = oldest.map(|(user, _)| user.clone());
+        let entries = self.by_user.iter();
+        let oldest = entries
+            .min_by_key(|(_, entry)| entry.used)
+            .map(|(user, _)| user.clone());
         if let Some(entry) = oldest.and_then(|user| self.by_user.remove(&user)) {
             give_up(entry.connection);
         }
@@ -181,7 +183,7 @@ mod tests {
         let credentials = UserCredentials::default();
         credentials.set_vault(Some(Arc::new(vault)));
         let users = UserConnections::new(&credentials);
-        let mut given = Vec::new();
+        let mut received = Vec::new();
         for user in ["alice", "bob", "carol"] {
             let bearer = json!({"type": "bearer", "token": user});
             let credential = UserCredential::new("place".to_owned(), bearer).unwrap();
@@ -193,7 +195,7 @@ mod tests {
                 )
             };
             users.connection(user, &credential, server).unwrap();
-            given.push(credential);
+            received.push(credential);
         }
         let connected = || {
             let connections = users.connections.lock();

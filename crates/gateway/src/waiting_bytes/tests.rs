@@ -161,19 +161,19 @@ async fn h6_a_response_larger_than_the_limit_is_delivered() {
     // The next large response has to wait, and is refused if the request can be repeated.
     let other = connection(&all, "b", 4 * MIB);
     assert!(reserve(&other, MIB).is_some());
-    let refused = other.admit(&Method::GET, body_of(MIB)).await;
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert!(refused.headers().contains_key(RETRY_AFTER));
-    let kept = other.admit(&Method::POST, body_of(MIB)).await;
-    assert_eq!(kept.status(), StatusCode::OK);
+    let rejected = other.admit(&Method::GET, body_of(MIB)).await;
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(rejected.headers().contains_key(RETRY_AFTER));
+    let admitted = other.admit(&Method::POST, body_of(MIB)).await;
+    assert_eq!(admitted.status(), StatusCode::OK);
     // At twice the limit, every response is refused.
     let third = connection(&all, "c", 4 * MIB);
-    let refused = third.admit(&Method::POST, body_of(MIB)).await;
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert!(!refused.headers().contains_key(RETRY_AFTER));
-    drop((body, kept));
-    let answer = other.admit(&Method::GET, body_of(MIB)).await;
-    assert_eq!(answer.status(), StatusCode::OK);
+    let rejected = third.admit(&Method::POST, body_of(MIB)).await;
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(!rejected.headers().contains_key(RETRY_AFTER));
+    drop((body, admitted));
+    let response_after = other.admit(&Method::GET, body_of(MIB)).await;
+    assert_eq!(response_after.status(), StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
@@ -193,9 +193,9 @@ async fn a_page_may_read_the_refusal_in_place_of_its_response() {
         response.headers_mut().insert(name, value);
     }
     let second = connection(&all, "b", 4 * MIB);
-    let refusal = second.admit(&Method::GET, response).await;
-    assert_eq!(refusal.status(), StatusCode::SERVICE_UNAVAILABLE);
-    let headers = refusal.headers();
+    let rejected = second.admit(&Method::GET, response).await;
+    assert_eq!(rejected.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let headers = rejected.headers();
     let origin = headers.get("access-control-allow-origin").unwrap();
     assert_eq!(origin, "https://page.example");
     assert!(headers.contains_key("vary") && headers.contains_key("x-request-id"));
@@ -371,8 +371,11 @@ proptest! {
             let held: u64 = holds.iter().map(|hold| hold.bytes).sum();
             prop_assert!(ledger.total() >= held);
             for one in &connections {
-                let own = holds.iter().filter(|hold| hold.connection.0.number == one.0.number);
-                let own: u64 = own.map(|hold| hold.bytes).sum();
+                let own: u64 = holds
+                    .iter()
+                    .filter(|hold| hold.connection.0.number == one.0.number)
+                    .map(|hold| hold.bytes)
+                    .sum();
                 let reserved = one.0.reserved.load(Ordering::Relaxed);
                 prop_assert_eq!(one.0.bytes.load(Ordering::Relaxed), own + reserved);
             }

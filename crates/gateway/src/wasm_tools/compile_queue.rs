@@ -73,9 +73,9 @@ impl CompileQueue {
     /// Waits for the next progress of a file; never resolves without files.
     pub(super) async fn next(&mut self) -> CompileProgress {
         let awaited = self.awaited.as_ref();
-        let awaited = awaited.map(|awaited| (awaited.until, awaited.name.clone()));
+        let deadline = awaited.map(|awaited| (awaited.until, awaited.name.clone()));
         let late = async move {
-            let Some((until, name)) = awaited else {
+            let Some((until, name)) = deadline else {
                 return pending().await;
             };
             sleep_until(until).await;

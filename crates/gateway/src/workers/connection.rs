@@ -156,7 +156,7 @@ impl WorkerRegistration {
                 }
             };
             outcome = match received {
-                Ok(WorkerMessage::Response(to, answer)) if to == id => Ok(Some(answer)),
+                Ok(WorkerMessage::Response(to, response)) if to == id => Ok(Some(response)),
                 Ok(WorkerMessage::Progress(of, progress)) => {
                     if let Some(link) = job.link.as_ref().filter(|_| of == id) {
                         link.progress(&progress);
@@ -167,11 +167,11 @@ impl WorkerRegistration {
             };
         }
         match outcome {
-            Ok(answer) => {
-                if let Some(answer) = answer {
-                    let bytes = answer.as_ref().map_or(0, |raw| raw.get().len());
+            Ok(response) => {
+                if let Some(response) = response {
+                    let bytes = response.as_ref().map_or(0, |raw| raw.get().len());
                     let account = format!("results of {}", tool.name());
-                    compute::run(&account, bytes, || finish(job, answer)).await;
+                    compute::run(&account, bytes, || finish(job, response)).await;
                 }
                 Ok(())
             }
@@ -189,8 +189,8 @@ impl WorkerRegistration {
 }
 
 /// Sends the worker's response to the caller.
-fn finish(job: Box<WorkerJob>, answer: Result<Box<RawValue>, Value>) {
-    let outcome = match answer {
+fn finish(job: Box<WorkerJob>, response: Result<Box<RawValue>, Value>) {
+    let outcome = match response {
         Err(error) => Err(rpc_connection::failure_of(
             &error,
             "The worker reported an error",

@@ -58,8 +58,10 @@ pub(super) fn call(id: u64, tool: &str, job: &WorkerJob) -> String {
     let mut about = json!({"callId": job.context.call_id});
     // A tool may trust `user`. A user that the caller merely claims is in another member.
     let context = &job.context;
-    let claimed = context.user.as_deref();
-    let claimed = claimed.filter(|_| !context.is_user_verified);
+    let claimed = context
+        .user
+        .as_deref()
+        .filter(|_| !context.is_user_verified);
     for (member, text) in [
         ("user", context.verified_user()),
         ("claimedUser", claimed),
@@ -90,21 +92,21 @@ pub(super) fn cancelled(id: u64) -> String {
 /// Converts a worker's result. Text alone becomes the result, and structured content its data; a
 /// result with other content stays unchanged.
 pub(super) fn outcome(result: &Value) -> Result<ToolOutput, ToolFailure> {
-    let blocks = result.get("content").and_then(Value::as_array);
-    let blocks = blocks.map_or(&[][..], Vec::as_slice);
+    let content = result.get("content").and_then(Value::as_array);
+    let blocks = content.map_or(&[][..], Vec::as_slice);
     let texts: Option<Vec<&str>> = blocks
         .iter()
         .map(|block| (block.get("type")? == "text").then(|| block.get("text")?.as_str())?)
         .collect();
     let structured = result.get("structuredContent");
     if result.get("isError") == Some(&Value::Bool(true)) {
-        let code = result.get("errorCode");
-        let code = code.and_then(|code| ErrorCode::deserialize(code).ok());
-        let text = texts.filter(|texts| !texts.is_empty());
-        let text = text.map_or_else(
-            || "The tool reported an error".to_owned(),
-            |texts| texts.join("\n"),
-        );
+        let code = result
+            .get("errorCode")
+            .and_then(|code| ErrorCode::deserialize(code).ok());
+        let text = match texts {
+            Some(texts) if !texts.is_empty() => texts.join("\n"),
+            _ => "The tool reported an error".to_owned(),
+        };
         let failure = ToolFailure::new(code.unwrap_or(ErrorCode::InternalError), text);
         return Err(match structured {
             Some(data) => failure.with_result(data.clone()),

@@ -167,9 +167,10 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
         definition = definition.category(category);
     }
     if let Some(seconds) = entry.cooldown_seconds {
-        let cooldown = Duration::try_from_secs_f64(seconds).ok();
-        let cooldown = cooldown.filter(|cooldown| *cooldown <= MAX_COOLDOWN);
-        let cooldown = cooldown.ok_or(RegistrationError::Cooldown { index })?;
+        let cooldown = Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|cooldown| *cooldown <= MAX_COOLDOWN)
+            .ok_or(RegistrationError::Cooldown { index })?;
         definition = definition.cooldown(cooldown);
     }
     let definition = definition
@@ -179,8 +180,9 @@ fn read(index: usize, mut listed: Map<String, Value>) -> Result<WorkerTool, Regi
     listed.retain(|key, _| !SIDECAR_MEMBERS.contains(&key.as_str()));
     let form = |source| RegistrationError::Form { index, source };
     let listed = to_raw_value(&listed).map_err(form)?;
-    let checked = EntryKind::Tool.check(&listed);
-    let checked = checked.map_err(|source| RegistrationError::Entry { index, source })?;
+    let checked = EntryKind::Tool
+        .check(&listed)
+        .map_err(|source| RegistrationError::Entry { index, source })?;
     let listed = ListedTool::new(&checked.entry).map_err(form)?;
     let timeout = entry.timeout_ms.map(Duration::from_millis);
     Ok(WorkerTool::new(definition, sent, listed, timeout))

@@ -92,7 +92,7 @@ impl Worker {
     ) -> Result<(), Box<WorkerJob>> {
         self.idle_since = None;
         self.calls += 1;
-        let given = self.inbox.try_send((Arc::clone(tool), job));
-        given.map_err(|refused| refused.into_inner().1)
+        let sent = self.inbox.try_send((Arc::clone(tool), job));
+        sent.map_err(|error| error.into_inner().1)
     }
 }

@@ -10,15 +10,15 @@ use super::*;
 use crate::process::Process;
 
 #[derive(Debug)]
-struct Nobody;
+struct NoListener;
 
-impl ToolListener for Nobody {
+impl ToolListener for NoListener {
     fn tools_changed(&self) {}
 }
 
 fn workers(registry: &Arc<ToolRegistry>) -> Arc<Workers> {
     let (registry, section) = (Arc::clone(registry), WorkersSection::default());
-    Workers::new(registry, Arc::new(Nobody), Arc::default(), section)
+    Workers::new(registry, Arc::new(NoListener), Arc::default(), section)
 }
 
 fn registration(tools: impl IntoIterator<Item = String>) -> CheckedRegistration {
@@ -61,18 +61,18 @@ async fn a_call_cancelled_before_it_was_sent_does_not_count_for_the_worker() {
         admission,
     );
     let working = tokio::spawn(working);
-    let answer = tokio::spawn(call());
+    let call_task = tokio::spawn(call());
     let (reader, mut writer) = tokio::io::split(ours);
     let mut lines = BufReader::new(reader).lines();
-    let asked = lines.next_line().await.unwrap();
-    let asked: Value = serde_json::from_str(&asked.expect("the connection holds")).unwrap();
+    let line = lines.next_line().await.unwrap();
+    let request: Value = serde_json::from_str(&line.expect("the connection holds")).unwrap();
     let result = json!({"content": [{"type": "text", "text": "done"}]});
-    let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result});
+    let result = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
     writer
         .write_all(format!("{result}\n").as_bytes())
         .await
         .unwrap();
-    assert!(answer.await.unwrap().is_ok());
+    assert!(call_task.await.unwrap().is_ok());
     drop((lines, writer));
     working.await.unwrap();
 }
@@ -105,7 +105,7 @@ async fn b1_a_name_registered_meanwhile_stays_with_its_owner() {
             (admitted, registering.join().unwrap())
         });
         let registered = matches!(registered, Some(Ok(())));
-        assert_ne!(admitted.is_ok(), registered, "both have it, or nobody");
+        assert_ne!(admitted.is_ok(), registered, "both have it, or neither");
         let holder = registry.get(&contested).unwrap();
         assert_eq!(registered, Arc::ptr_eq(holder.tool(), &other));
         assert_eq!(registry.contains(&format!("own_{round}_0")), !registered);

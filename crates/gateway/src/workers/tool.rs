@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::{WorkerJob, Workers};
-use crate::calling_client::link::Link;
+use crate::calling_client::link::ClientLink;
 use crate::calling_client::listed_tool::ListedTool;
 
 /// A tool of workers. A call waits for an idle worker.
@@ -97,8 +97,8 @@ impl WorkerTool {
             // The link is for the client's own request only, not for calls that a composed tool
             // makes.
             .filter(|_| context.nesting.is_none())
-            .and_then(|link| link.get::<Arc<Link>>());
-        let (reply, answer) = oneshot::channel();
+            .and_then(|link| link.get::<Arc<ClientLink>>());
+        let (reply, response) = oneshot::channel();
         let job = Box::new(WorkerJob {
             arguments,
             link: link.cloned(),
@@ -107,7 +107,7 @@ impl WorkerTool {
         });
         workers.submit(self, job)?;
         drop(workers);
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        response.await.unwrap_or_else(|_| Err(gone()))
     }
 }
 
@@ -123,8 +123,10 @@ impl Tool for WorkerTool {
     /// A worker gets the principal, which the id of an approval for a verified user does not
     /// contain.
     fn forwarded(&self, context: &CallContext) -> Result<Option<ForwardedParameters>, ToolFailure> {
-        let principal = context.principal.as_ref();
-        let principal = principal.filter(|_| context.verified_user().is_some());
+        let principal = context
+            .principal
+            .as_ref()
+            .filter(|_| context.verified_user().is_some());
         Ok(principal.map(|principal| ForwardedParameters {
             shown: json!({"principal": principal}),
             digest: principal.clone(),

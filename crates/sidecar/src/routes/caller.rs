@@ -97,7 +97,7 @@ impl FromRequestParts<App> for Caller {
         let (user, is_user_verified) = user_of(parts)?;
         let grant = parts.extensions.get::<AccessGrant>();
         let allowed = grant.map(|grant| grant.tools.clone());
-        let visibility = Visibility::of(allowed.unwrap_or_default());
+        let visibility = Visibility::new(allowed.unwrap_or_default());
         let context = CallContext {
             may_use: Some(visibility.filter()),
             user,

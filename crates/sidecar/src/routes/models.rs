@@ -70,7 +70,7 @@ pub(super) async fn show(
     let offered = app.tools_for(&caller.context, &caller.visibility).await;
     let tools = offered.tools.iter();
     let seen = tools.clone().filter(|tool| refusal(model, tool).is_none());
-    let native = NativeTools::of(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
+    let native = NativeTools::for_model(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
     Ok(Json(ModelResponse {
         success: true,
         model: entry(&app, model),

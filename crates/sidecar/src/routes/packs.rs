@@ -45,7 +45,7 @@ pub(super) async fn list(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
 ) -> Result<Json<PackList>, RequestError> {
-    let visibility = Visibility::of(grant.tools);
+    let visibility = Visibility::new(grant.tools);
     let mut packs = Vec::new();
     for pack in app.packs_for(&visibility).iter() {
         packs.push(entry(pack, &visibility).await?);
@@ -177,7 +177,7 @@ fn find_stored_items(
     pack: &str,
     kind: &str,
 ) -> Result<Arc<dyn StoredItems>, PackError> {
-    let packs = app.packs_for(&Visibility::of(grant.tools));
+    let packs = app.packs_for(&Visibility::new(grant.tools));
     let items = packs.get(pack).and_then(|pack| pack.stored_items_of(kind));
     items.cloned().ok_or(PackError::UnknownKind)
 }

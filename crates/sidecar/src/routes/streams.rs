@@ -41,7 +41,7 @@ pub(super) async fn list(
     Extension(grant): Extension<AccessGrant>,
     known: EntityTags,
 ) -> Result<Response, RequestError> {
-    let packs = app.packs_for(&Visibility::of(grant.tools));
+    let packs = app.packs_for(&Visibility::new(grant.tools));
     let streams = packs.streams().map(|stream| StreamEntry {
         name: stream.name().to_owned(),
         uri: stream.uri().to_owned(),
@@ -77,7 +77,7 @@ pub(super) async fn listen(
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| UnknownStream)?;
-    let packs = app.packs_for(&Visibility::of(grant.tools.clone()));
+    let packs = app.packs_for(&Visibility::new(grant.tools.clone()));
     let stream = packs.stream(&name).ok_or(UnknownStream)?;
     let last = headers.get("last-event-id");
     // The sidecar sends only UTF-8 ids, so any other id is unknown.

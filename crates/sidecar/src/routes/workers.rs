@@ -13,7 +13,7 @@ use super::tagged::EntityTags;
 use super::upgrade::{Upgrade, UpgradeError};
 use crate::app::App;
 use pillion_gateway::access::Peer;
-use pillion_gateway::workers::{self, Registration, WorkerRefusal};
+use pillion_gateway::workers::{self, Registration, WorkerRejection};
 
 /// The protocol of a worker's connection after the upgrade.
 const PROTOCOL: &str = "pillion-worker";
@@ -28,7 +28,7 @@ route_error! {
     struct InvalidRegistration(#[source] serde_json::Error) => INVALID_INPUT
 }
 
-impl RouteError for WorkerRefusal {
+impl RouteError for WorkerRejection {
     fn status(&self) -> Status {
         match self {
             Self::Registration(_) => INVALID_INPUT,
@@ -71,7 +71,7 @@ pub(super) async fn connect(
     let account = format!("worker {pid:?}");
     // The size counts as large, because small schemas may take long, too.
     let checked = compute::run(&account, usize::MAX, move || registration.check());
-    let registration = checked.await.map_err(WorkerRefusal::Registration)?;
+    let registration = checked.await.map_err(WorkerRejection::Registration)?;
     let worker = app.workers().admit(registration, pid)?;
     let id = worker.id();
     let (stopping, died) = (app.process().draining(), workers::ended(pid));

@@ -96,7 +96,7 @@ impl Connection {
         if let Peer::Process { uid, gid, pid } = self.peer
             && !app.access().peers.allow(uid, gid)
         {
-            connections.count_refused();
+            connections.count_rejected();
             tracing::warn!(
                 uid,
                 gid,
@@ -176,7 +176,7 @@ impl Connection {
                 timeout(LAST_RESPONSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
             }
             () = permit.refused() => {
-                connections.count_refused();
+                connections.count_rejected();
                 tracing::debug!(
                     ?peer,
                     "Closed a TCP connection that has not authenticated: its time is over, or a \

@@ -87,7 +87,7 @@ impl CallLog for SqlStore {
         statistics::by_tool(&self.database, filter).await
     }
 
-    async fn unfinished_lives(&self, owner: &str) -> Result<Vec<String>, StoreError> {
+    async fn unfinished_processes(&self, owner: &str) -> Result<Vec<String>, StoreError> {
         self.flush_ended_processes().await?;
         let sql = format!("SELECT DISTINCT life FROM tool_calls WHERE {UNFINISHED}");
         let rows = self

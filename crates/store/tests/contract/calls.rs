@@ -469,7 +469,7 @@ pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
     for (call, _) in &calls {
         store.record_call(call.clone()).await.unwrap();
     }
-    let mut lives = store.unfinished_lives("here").await.unwrap();
+    let mut lives = store.unfinished_processes("here").await.unwrap();
     lives.sort();
     assert_eq!(lives, ["before", "draining", "now"]);
     let before = process("before");

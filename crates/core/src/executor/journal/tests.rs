@@ -85,7 +85,7 @@ impl CallLog for Written {
         Ok(Vec::new())
     }
 
-    async fn unfinished_lives(&self, _: &str) -> Result<Vec<String>, StoreError> {
+    async fn unfinished_processes(&self, _: &str) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
     }
 

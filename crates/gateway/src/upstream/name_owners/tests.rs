@@ -115,8 +115,8 @@ type Servers = Vec<(Configured, Vec<&'static str>)>;
 
 /// The servers of one case, and in which order they list their tools.
 fn cases() -> impl Strategy<Value = (Servers, Vec<(usize, bool)>)> {
-    let servers = subsequence(SERVERS.to_vec(), 2..=5).prop_shuffle();
-    let servers = servers.prop_flat_map(|servers| {
+    let subset = subsequence(SERVERS.to_vec(), 2..=5).prop_shuffle();
+    let servers = subset.prop_flat_map(|servers| {
         let tools = vec(subsequence(TOOLS.to_vec(), 1..=8), servers.len());
         tools.prop_map(move |tools| servers.iter().copied().zip(tools).collect())
     });
@@ -133,8 +133,9 @@ struct Lists {
 
 impl Lists {
     fn new(servers: &[(Configured, Vec<&str>)]) -> Self {
-        let sections = servers.iter();
-        let sections = sections.map(|((label, prefix), _)| section(label, *prefix));
+        let sections = servers
+            .iter()
+            .map(|((label, prefix), _)| section(label, *prefix));
         let listeners = Listeners {
             events: Arc::default(),
             connections: Connections::default(),

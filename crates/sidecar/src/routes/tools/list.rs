@@ -68,10 +68,10 @@ pub(super) async fn respond<L: Serialize + 'static>(
 }
 
 fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
-    let of_servers = listed.of_servers(app);
+    let server_tools = listed.server_tools(app);
     let tools = listed.tools.iter();
     let tools: Vec<_> = tools
-        .map(|tool| with_warnings(app, tool, of_servers.get(tool.name())))
+        .map(|tool| with_warnings(app, tool, server_tools.get(tool.name())))
         .collect();
     let mut invalid_tools = app.wasm_tools().faults();
     invalid_tools.retain(|fault| {

@@ -48,9 +48,9 @@ pub(in crate::routes) async fn show(
         let failure = answer::unknown(&app, visibility, own, &name, missing, unavailable);
         return Err(ToolPathError::Unknown(Box::new(failure)).into());
     };
-    let of_server = listed.of_servers(&app).swap_remove(tool.name());
+    let server_tool = listed.server_tools(&app).swap_remove(tool.name());
     Ok(Json(ToolResponse {
         success: true,
-        tool: with_warnings(&app, &tool, of_server.as_ref()),
+        tool: with_warnings(&app, &tool, server_tool.as_ref()),
     }))
 }

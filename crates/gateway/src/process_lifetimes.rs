@@ -7,14 +7,14 @@ use crate::predecessors::Predecessors;
 
 /// This process, and the earlier processes on its socket that may still finish calls.
 #[derive(Clone)]
-pub(crate) struct ProcessLives {
+pub(crate) struct ProcessLifetimes {
     pub(crate) own: ProcessLife,
     pub(crate) predecessors: Predecessors,
     /// The socket of this process, if it has one.
     pub(crate) socket: Option<PathBuf>,
 }
 
-impl ProcessLives {
+impl ProcessLifetimes {
     /// Returns whether the process with this id may still finish calls. For a process without a
     /// socket, which others may run beside, this is assumed.
     pub(crate) fn may_run(&self, life: &str) -> bool {
