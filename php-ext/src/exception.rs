@@ -12,26 +12,21 @@ use pillion_mcp_client::{ErrorClass, McpError, McpErrorKind};
 use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
+use crate::zend::exception_class::{
+    APPROVAL_REQUIRED, CANCELLED, DENIED, INVALID_INPUT, NOT_FOUND, PILLION, RATE_LIMITED, TIMEOUT,
+    UNAVAILABLE, class_of, new_exception,
+};
+pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{
     Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
     member, runtime_exception, string_of,
 };
 pub use caught::{Caught, as_internal, catch, into_tool_failure, run_during_failure};
 
-/// The base class of all exceptions that the extension throws.
-static PILLION: ClassSlot = ClassSlot::new();
-static INVALID_INPUT: ClassSlot = ClassSlot::new();
-static NOT_FOUND: ClassSlot = ClassSlot::new();
-static RATE_LIMITED: ClassSlot = ClassSlot::new();
-static TIMEOUT: ClassSlot = ClassSlot::new();
-static UNAVAILABLE: ClassSlot = ClassSlot::new();
 static TRANSPORT: ClassSlot = ClassSlot::new();
 static SESSION_EXPIRED: ClassSlot = ClassSlot::new();
 static AUTHORIZATION: ClassSlot = ClassSlot::new();
-static CANCELLED: ClassSlot = ClassSlot::new();
 static JSON_RPC: ClassSlot = ClassSlot::new();
-static APPROVAL_REQUIRED: ClassSlot = ClassSlot::new();
-static DENIED: ClassSlot = ClassSlot::new();
 
 /// Registers the classes. They do not override anything, so that file, line and trace are correct.
 pub fn register() -> Result<()> {
@@ -124,34 +119,6 @@ fn text(text: &str) -> Result<Zval> {
 /// Returns -1, the `rpcCode` of a JSON-RPC error without a code.
 fn minus_one() -> Zval {
     int_of(-1)
-}
-
-/// Creates an exception for invalid input.
-pub fn invalid_input(message: impl Into<String>) -> Failure {
-    of_code(ErrorCode::InvalidInput, message)
-}
-
-/// Creates the exception for an error code.
-pub fn of_code(code: ErrorCode, message: impl Into<String>) -> Failure {
-    Failure::Thrown(Box::new(new_exception(
-        class_of(code).get(),
-        code,
-        message.into(),
-    )))
-}
-
-fn class_of(code: ErrorCode) -> &'static ClassSlot {
-    match code {
-        ErrorCode::InvalidInput => &INVALID_INPUT,
-        ErrorCode::NotFound => &NOT_FOUND,
-        ErrorCode::RateLimited => &RATE_LIMITED,
-        ErrorCode::Timeout => &TIMEOUT,
-        ErrorCode::Unavailable => &UNAVAILABLE,
-        ErrorCode::Cancelled => &CANCELLED,
-        ErrorCode::ApprovalRequired => &APPROVAL_REQUIRED,
-        ErrorCode::Denied => &DENIED,
-        _ => &PILLION,
-    }
 }
 
 /// A failed result created by PHP code.
@@ -316,16 +283,7 @@ pub fn of_client(error: &ClientError) -> Failure {
         | ClientError::Protocol { .. }
         | ClientError::Decode { .. }
         | ClientError::Disconnected { .. } => transport(error.to_string()),
-        _ => of_code(code, error.to_string()),
-    }
-}
-
-fn new_exception(class: &'static ClassEntry, code: ErrorCode, message: String) -> Thrown {
-    Thrown {
-        class,
-        message,
-        code: 0,
-        properties: vec![("errorCode", string_of(code.as_str()))],
+        _ => for_code(code, error.to_string()),
     }
 }
 

@@ -80,7 +80,7 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
 fn start_engine() -> Result<Arc<Engine>, Failure> {
     Engine::start().map_err(|error| {
         let message = format!("Pillion cannot start its thread: {error}");
-        exception::of_code(ErrorCode::Unavailable, message)
+        exception::for_code(ErrorCode::Unavailable, message)
     })
 }
 

@@ -9,8 +9,11 @@
 mod call;
 mod callback;
 mod class;
+mod class_slot;
+pub mod exception_class;
 mod failure;
 mod ffi;
+mod guard;
 mod held;
 mod interrupt;
 mod log;
@@ -21,17 +24,18 @@ mod setting;
 mod state;
 mod static_property;
 mod table;
+mod throw;
 mod types;
 mod value;
 mod web_client;
 
-pub use call::{MethodCall, Outcome};
-pub use callback::{
-    call_callable, call_with_names, is_callable, rethrow, run_guarded, take_exception,
-};
-pub use class::{AttributeTargets, Class, ClassSlot, Method, Parameter, Property};
-pub use failure::{Failure, Thrown};
+pub use call::MethodCall;
+pub use callback::{call_callable, call_with_names, is_callable};
+pub use class::{AttributeTargets, Class, Method, Parameter, Property};
+pub use class_slot::ClassSlot;
+pub use failure::{Failure, Outcome, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
+pub use guard::run_guarded;
 pub use held::held;
 pub use interrupt::{
     check_interrupt, has_small_stack, note_interrupt, noted_interrupt, should_stop,
@@ -44,6 +48,7 @@ pub use setting::{setting, show_settings, with_setting};
 pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
 pub use static_property::{set_static_property, static_property};
 pub use table::{Key, entries, is_list, item, member, slots};
+pub use throw::{rethrow, take_exception};
 pub use types::Type;
 pub use value::{
     array_of, bool_of, empty_array, escape_bytes, float_of, int_of, list_of, string_of, table_of,

@@ -149,7 +149,7 @@ impl LocalChatRequest<'_> {
     /// Returns the initial state of the run: the resumed or new state plus the new messages.
     fn initial_state(&self, chat: &ChatLoop) -> Result<ChatState, Failure> {
         let chat_failure =
-            |error: pillion_chat::ModelError| exception::of_code(error.code(), error.message);
+            |error: pillion_chat::ModelError| exception::for_code(error.code(), error.message);
         let Some(state) = self.state else {
             let system = self.settings.system.as_ref();
             let system = system.map(|system| json!({"role": "system", "content": system}));

@@ -79,7 +79,7 @@ impl ModelSettings {
                 Key::Text(key) => config.with_key(key.clone()),
                 Key::Callable => config.with_key(PhpKeySource),
             };
-            HttpModel::new(config).map_err(|error| exception::of_code(error.code(), error.message))
+            HttpModel::new(config).map_err(|error| exception::for_code(error.code(), error.message))
         })
     }
 }

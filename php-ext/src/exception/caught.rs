@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
 
-use super::{PILLION, RATE_LIMITED, error_code, of_code};
+use super::{PILLION, RATE_LIMITED, error_code, for_code};
 use crate::zend::{Failure, Object, Thrown, escape_bytes, rethrow, should_stop, take_exception};
 
 /// Converts a failure inside a tool to a failed call, unless the failure must end the request.
@@ -41,7 +41,7 @@ pub fn catch<T>(called: Caught<T>) -> Caught<T> {
 /// tool or callable is wrong, not the input. Exceptions of PHP code are returned unchanged.
 pub fn as_internal(failure: Failure) -> Failure {
     match failure {
-        Failure::Thrown(thrown) => of_code(ErrorCode::InternalError, thrown.message),
+        Failure::Thrown(thrown) => for_code(ErrorCode::InternalError, thrown.message),
         other => other,
     }
 }

@@ -5,7 +5,7 @@ use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::flags::ClassFlags;
 
 use super::{EmptyObject, decode, encode_arguments};
-use crate::exception;
+use crate::zend::exception_class::invalid_input;
 use crate::zend::{Class, ClassSlot, Method, MethodCall, Outcome, Parameter, Type, string_of};
 
 static CLASS: ClassSlot = ClassSlot::new();
@@ -30,8 +30,7 @@ pub fn register() -> ZendResult<()> {
 }
 
 fn to_php(call: &mut MethodCall<'_>) -> Outcome {
-    decode(call.string(0)?, EmptyObject::Array)?
-        .map_err(|error| exception::invalid_input(error.to_string()))
+    decode(call.string(0)?, EmptyObject::Array)?.map_err(|error| invalid_input(error.to_string()))
 }
 
 fn to_json(call: &mut MethodCall<'_>) -> Outcome {

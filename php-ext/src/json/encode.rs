@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::DEPTH_LIMIT;
-use crate::exception;
+use crate::zend::exception_class::invalid_input;
 use crate::zend::{
     Failure, Key, Object, Properties, is_list, json_serializable, run_guarded, slots,
 };
@@ -77,7 +77,7 @@ fn run<R>(
     if let Some(failure) = pass.failure.take() {
         return Err(failure);
     }
-    written.map_err(|error| exception::invalid_input(format!("The {what} is not JSON: {error}")))
+    written.map_err(|error| invalid_input(format!("The {what} is not JSON: {error}")))
 }
 
 impl EncodePass {

@@ -6,11 +6,8 @@ use ext_php_rs::flags::DataType;
 use ext_php_rs::types::{ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
-use super::{Failure, Object, ffi, held, is_callable};
-use crate::exception;
-
-/// The result of a native method.
-pub type Outcome = Result<Zval, Failure>;
+use super::exception_class::invalid_input;
+use super::{Failure, Object, Outcome, ffi, held, is_callable};
 
 /// A method as the engine calls it.
 pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
@@ -155,9 +152,8 @@ impl<'a> MethodCall<'a> {
         }
         // SAFETY: the argument holds the string for the length of the call.
         let text: &'a ZendStr = unsafe { &*text };
-        std::str::from_utf8(text.as_bytes()).map_err(|_| {
-            exception::invalid_input(format!("Argument #{} is not valid UTF-8", index + 1))
-        })
+        std::str::from_utf8(text.as_bytes())
+            .map_err(|_| invalid_input(format!("Argument #{} is not valid UTF-8", index + 1)))
     }
 
     /// Returns a string argument that may be null or omitted.

@@ -1,37 +1,8 @@
-use std::mem::ManuallyDrop;
-use std::panic::AssertUnwindSafe;
-
-use ext_php_rs::ffi::{_call_user_function_impl, zend_throw_exception_object};
+use ext_php_rs::ffi::_call_user_function_impl;
 use ext_php_rs::types::{ZendHashTable, Zval};
-use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
 
-use super::interrupt::settle_memory_limit;
 use super::table::held_callable;
-use super::{Failure, Object, Outcome, ffi, held, nesting, string_of};
-
-/// Runs code that may call PHP code, and returns in every case.
-///
-/// A bail-out (`longjmp`) inside ends here and becomes [`Failure::Bailout`], so that the Rust
-/// frames above are left in order, with their destructors. Everything that `body` itself holds at
-/// that moment is leaked, so it should hold only Zend values, which the engine frees at the end of
-/// the request.
-///
-/// # Errors
-/// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`], or an `Error`
-/// if `body` panics.
-pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
-    let run = || {
-        let value = body();
-        settle_memory_limit();
-        value
-    };
-    match try_catch(AssertUnwindSafe(run)) {
-        Ok(_) if ExecutorGlobals::has_exception() => Err(Failure::Pending),
-        Ok(value) => Ok(value),
-        Err(CatchError::Bailout) => Err(Failure::Bailout),
-        Err(error) => Err(Failure::error(format!("Pillion: {error}"))),
-    }
-}
+use super::{Failure, Outcome, held, nesting, run_guarded, string_of};
 
 /// Returns whether a value can be called. An autoloader may run.
 ///
@@ -102,27 +73,4 @@ fn call_function<const N: usize>(
         ));
     }
     Ok(held(&result))
-}
-
-/// Takes the pending exception, so that the caller can handle it as a failed call. Returns `None`
-/// if there is none, or if it is the one that unwinds after `exit()`, which must continue.
-pub fn take_exception() -> Option<Zval> {
-    let exception = ExecutorGlobals::get().exception;
-    // SAFETY: a pending exception is a live object, and the engine holds it until it is
-    // cleared below, when the new reference holds it.
-    let exception = unsafe { Object::from_raw(exception) }?;
-    if ffi::is_unwinding(exception) {
-        return None;
-    }
-    let exception_value = exception.to_value();
-    // SAFETY: also puts the opline back that the throw changed.
-    unsafe { ffi::zend_clear_exception() };
-    Some(exception_value)
-}
-
-/// Throws an exception that [`take_exception`] has taken.
-pub fn rethrow(exception: Zval) {
-    let mut exception = ManuallyDrop::new(exception);
-    // SAFETY: the value is an object of a throwable class; the engine takes its reference.
-    unsafe { zend_throw_exception_object(&raw mut *exception) };
 }

@@ -1,6 +1,5 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use ext_php_rs::builders::FunctionBuilder;
 use ext_php_rs::error::{Error, Result};
@@ -12,35 +11,11 @@ use ext_php_rs::flags::{ClassFlags, MethodFlags, PropertyFlags};
 use ext_php_rs::types::{ZendObject, ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, FunctionEntry};
 
-use super::call::{MethodCall, Outcome, handler};
-use super::{Type, ffi};
+use super::call::{MethodCall, handler};
+use super::{ClassSlot, Outcome, Type, ffi};
 
 /// `ZEND_ACC_READONLY`, for which there is no binding.
 const READONLY: u32 = 1 << 7;
-
-/// The storage of a registered class's entry.
-#[derive(Debug)]
-pub struct ClassSlot(AtomicPtr<ClassEntry>);
-
-impl ClassSlot {
-    pub const fn new() -> Self {
-        Self(AtomicPtr::new(std::ptr::null_mut()))
-    }
-
-    /// Returns the class entry.
-    ///
-    /// # Panics
-    /// If the class is not registered. All classes are registered before any PHP code runs.
-    pub fn get(&self) -> &'static ClassEntry {
-        // SAFETY: the pointer is null or a class entry that lives until module shutdown.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
-            .expect("classes are registered at module start-up")
-    }
-
-    fn set(&self, entry: *mut ClassEntry) {
-        self.0.store(entry, Ordering::Release);
-    }
-}
 
 /// Allocates an object: `zend_class_entry.create_object`.
 pub(super) type CreateObject = unsafe extern "C" fn(*mut ClassEntry) -> *mut ZendObject;

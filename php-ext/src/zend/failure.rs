@@ -1,10 +1,8 @@
-use std::ffi::CString;
-
-use ext_php_rs::ffi::zend_throw_exception;
 use ext_php_rs::types::Zval;
-use ext_php_rs::zend::{ClassEntry, bailout};
+use ext_php_rs::zend::ClassEntry;
 
-use super::Object;
+/// The result of a native method.
+pub type Outcome = Result<Zval, Failure>;
 
 /// The reason why a native method does not return a value.
 ///
@@ -41,32 +39,5 @@ impl Failure {
             code: 0,
             properties: Vec::new(),
         }))
-    }
-
-    /// Passes the failure to the engine. Does not return from a bail-out, so the caller must not
-    /// hold any value with a destructor.
-    pub(super) fn raise(self) {
-        match self {
-            Self::Pending => {}
-            Self::Thrown(thrown) => thrown.throw(),
-            // SAFETY: only `call::enter` calls this, inside the `zend_try` of `run_handler`,
-            // which takes the jump; `self` holds nothing in this variant.
-            Self::Bailout => unsafe { bailout() },
-        }
-    }
-}
-
-impl Thrown {
-    fn throw(self) {
-        let message = CString::new(self.message.replace('\0', "\\0")).unwrap_or_default();
-        let class = std::ptr::from_ref(self.class).cast_mut();
-        // SAFETY: the class entry is that of a throwable class; the message is copied. The
-        // exception is pending now, which keeps it alive.
-        let exception =
-            unsafe { Object::from_raw(zend_throw_exception(class, message.as_ptr(), self.code)) };
-        let Some(exception) = exception else { return };
-        for (name, value) in self.properties {
-            exception.set(self.class, name, value);
-        }
     }
 }

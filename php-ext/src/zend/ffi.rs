@@ -8,8 +8,6 @@ use ext_php_rs::ffi::{
 use ext_php_rs::types::{ZendHashTable, Zval};
 use ext_php_rs::zend::{ClassEntry, ModuleEntry};
 
-use super::Object;
-
 unsafe extern "C" {
     pub(super) fn zend_declare_typed_property(
         class: *mut zend_class_entry,
@@ -116,11 +114,4 @@ pub fn iterator() -> &'static ClassEntry {
 pub fn runtime_exception() -> &'static ClassEntry {
     // SAFETY: as above; SPL cannot be disabled either.
     unsafe { &*spl_ce_RuntimeException }
-}
-
-/// Returns whether an exception is not an error but unwinds after `exit()` or at the end of a
-/// fiber.
-pub(super) fn is_unwinding(exception: Object<'_>) -> bool {
-    // SAFETY: both only compare the object's class.
-    unsafe { zend_is_unwind_exit(exception.as_ptr()) || zend_is_graceful_exit(exception.as_ptr()) }
 }

@@ -4,6 +4,7 @@ use ext_php_rs::ffi::{
     ext_php_rs_executor_globals, zend_atomic_bool_store, zend_interrupt_function,
 };
 
+use super::guard::has_delayed_oom;
 use super::{Failure, ffi, run_guarded, web_client};
 
 /// Does what the engine does between two opcodes: ends the request when `max_execution_time` has
@@ -50,26 +51,6 @@ pub fn should_stop() -> bool {
     // SAFETY: reads a field of this thread's globals; `ExecutorGlobals::get` takes a lock.
     let thrown = unsafe { !(*ext_php_rs_executor_globals()).exception.is_null() };
     thrown || has_delayed_oom()
-}
-
-#[cfg(php_delayed_oom)]
-fn has_delayed_oom() -> bool {
-    // SAFETY: reads a field of this thread's globals.
-    unsafe { (*ext_php_rs_executor_globals()).delayed_oom.state != 0 }
-}
-
-#[cfg(not(php_delayed_oom))]
-fn has_delayed_oom() -> bool {
-    false
-}
-
-/// Lets the engine end the request if `memory_limit` is exceeded. Must be called inside a guard.
-pub(super) fn settle_memory_limit() {
-    #[cfg(php_delayed_oom)]
-    if has_delayed_oom() {
-        // SAFETY: this is the safe point that the engine waits for.
-        unsafe { ffi::zend_handle_delayed_oom() };
-    }
 }
 
 thread_local! {

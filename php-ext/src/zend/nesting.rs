@@ -5,7 +5,7 @@ use ext_php_rs::types::ZendStr;
 use pillion_core::tool::ErrorCode;
 
 use super::Failure;
-use crate::exception;
+use super::exception_class::for_code;
 
 /// The namespace of the extension's classes.
 const NAMESPACE: &[u8] = b"Pillion\\";
@@ -52,13 +52,13 @@ fn depth() -> usize {
     depth
 }
 
-/// Refuses to call PHP code when calls nest too deep.
+/// Rejects a call of PHP code when calls nest too deep.
 ///
 /// # Errors
 /// A `PillionException`.
 pub(super) fn check() -> Result<(), Failure> {
     if is_too_deep() {
-        return Err(exception::of_code(ErrorCode::InternalError, too_deep()));
+        return Err(for_code(ErrorCode::InternalError, too_deep()));
     }
     Ok(())
 }

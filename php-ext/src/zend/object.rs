@@ -98,7 +98,7 @@ impl<'a> Object<'a> {
         let is_php_class = self.class().type_ == USER_CLASS;
         if is_php_class {
             let this = self.to_value();
-            return callback::run_guarded(|| match Object::of(&this) {
+            return super::run_guarded(|| match Object::of(&this) {
                 Some(this) => this.read(scope, name),
                 None => Zval::new(),
             });

@@ -12,9 +12,8 @@ use ext_php_rs::ffi::{
 use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ClassEntry;
 
-use super::class::{Class, ClassSlot};
 use super::object::create;
-use super::{Failure, Object, Outcome, ffi};
+use super::{Class, ClassSlot, Failure, Object, Outcome, ffi};
 
 /// A Rust value inside the objects of a PHP class.
 ///

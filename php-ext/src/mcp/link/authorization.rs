@@ -94,7 +94,7 @@ impl ServerLink {
                 Ok((deferred.url, deferred.pending.state))
             }
             (None, Err(error)) => Err(exception::of_mcp(&error)),
-            (None, Ok(())) => Err(exception::of_code(
+            (None, Ok(())) => Err(exception::for_code(
                 ErrorCode::Unavailable,
                 "The server requires no authorization",
             )),

@@ -55,7 +55,7 @@ impl CallError {
     pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure, Failure> {
         match &self {
             Self::Mcp(error) => link.failure(hooks, error),
-            other => Ok(exception::of_code(other.code(), other.to_string())),
+            other => Ok(exception::for_code(other.code(), other.to_string())),
         }
     }
 }

@@ -1,0 +1,56 @@
+//! The exception classes by error code. The module `exception` registers them.
+
+use ext_php_rs::zend::ClassEntry;
+use pillion_core::tool::ErrorCode;
+
+use super::{ClassSlot, Failure, Thrown, string_of};
+
+/// The base class of all exceptions that the extension throws.
+pub static PILLION: ClassSlot = ClassSlot::new();
+pub static INVALID_INPUT: ClassSlot = ClassSlot::new();
+pub static NOT_FOUND: ClassSlot = ClassSlot::new();
+pub static RATE_LIMITED: ClassSlot = ClassSlot::new();
+pub static TIMEOUT: ClassSlot = ClassSlot::new();
+pub static UNAVAILABLE: ClassSlot = ClassSlot::new();
+pub static CANCELLED: ClassSlot = ClassSlot::new();
+pub static APPROVAL_REQUIRED: ClassSlot = ClassSlot::new();
+pub static DENIED: ClassSlot = ClassSlot::new();
+
+/// Creates an exception for invalid input.
+pub fn invalid_input(message: impl Into<String>) -> Failure {
+    for_code(ErrorCode::InvalidInput, message)
+}
+
+/// Creates the exception for an error code.
+pub fn for_code(code: ErrorCode, message: impl Into<String>) -> Failure {
+    Failure::Thrown(Box::new(new_exception(
+        class_of(code).get(),
+        code,
+        message.into(),
+    )))
+}
+
+/// Returns the class of the exceptions with this code.
+pub fn class_of(code: ErrorCode) -> &'static ClassSlot {
+    match code {
+        ErrorCode::InvalidInput => &INVALID_INPUT,
+        ErrorCode::NotFound => &NOT_FOUND,
+        ErrorCode::RateLimited => &RATE_LIMITED,
+        ErrorCode::Timeout => &TIMEOUT,
+        ErrorCode::Unavailable => &UNAVAILABLE,
+        ErrorCode::Cancelled => &CANCELLED,
+        ErrorCode::ApprovalRequired => &APPROVAL_REQUIRED,
+        ErrorCode::Denied => &DENIED,
+        _ => &PILLION,
+    }
+}
+
+/// Creates an exception with an error code.
+pub fn new_exception(class: &'static ClassEntry, code: ErrorCode, message: String) -> Thrown {
+    Thrown {
+        class,
+        message,
+        code: 0,
+        properties: vec![("errorCode", string_of(code.as_str()))],
+    }
+}

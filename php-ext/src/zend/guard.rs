@@ -1,0 +1,53 @@
+use std::panic::AssertUnwindSafe;
+
+#[cfg(php_delayed_oom)]
+use ext_php_rs::ffi::ext_php_rs_executor_globals;
+use ext_php_rs::zend::{CatchError, ExecutorGlobals, try_catch};
+
+use super::Failure;
+#[cfg(php_delayed_oom)]
+use super::ffi;
+
+/// Runs code that may call PHP code, and returns in every case.
+///
+/// A bail-out (`longjmp`) inside ends here and becomes [`Failure::Bailout`], so that the Rust
+/// frames above are left in order, with their destructors. Everything that `body` itself holds at
+/// that moment is leaked, so it should hold only Zend values, which the engine frees at the end of
+/// the request.
+///
+/// # Errors
+/// [`Failure::Pending`] if an exception is pending afterwards, [`Failure::Bailout`], or an `Error`
+/// if `body` panics.
+pub fn run_guarded<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
+    let run = || {
+        let value = body();
+        settle_memory_limit();
+        value
+    };
+    match try_catch(AssertUnwindSafe(run)) {
+        Ok(_) if ExecutorGlobals::has_exception() => Err(Failure::Pending),
+        Ok(value) => Ok(value),
+        Err(CatchError::Bailout) => Err(Failure::Bailout),
+        Err(error) => Err(Failure::error(format!("Pillion: {error}"))),
+    }
+}
+
+#[cfg(php_delayed_oom)]
+pub(super) fn has_delayed_oom() -> bool {
+    // SAFETY: reads a field of this thread's globals.
+    unsafe { (*ext_php_rs_executor_globals()).delayed_oom.state != 0 }
+}
+
+#[cfg(not(php_delayed_oom))]
+pub(super) fn has_delayed_oom() -> bool {
+    false
+}
+
+/// Lets the engine end the request if `memory_limit` is exceeded. Must be called inside a guard.
+fn settle_memory_limit() {
+    #[cfg(php_delayed_oom)]
+    if has_delayed_oom() {
+        // SAFETY: this is the safe point that the engine waits for.
+        unsafe { ffi::zend_handle_delayed_oom() };
+    }
+}

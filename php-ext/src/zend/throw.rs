@@ -1,0 +1,72 @@
+//! Throws exceptions, and takes those that are pending.
+
+use std::ffi::CString;
+use std::mem::ManuallyDrop;
+
+use ext_php_rs::ffi::{zend_throw_exception, zend_throw_exception_object};
+use ext_php_rs::types::Zval;
+use ext_php_rs::zend::{ExecutorGlobals, bailout};
+
+use super::{Failure, Object, Thrown, ffi};
+
+impl Failure {
+    /// Passes the failure to the engine. Does not return from a bail-out, so the caller must not
+    /// hold any value with a destructor.
+    pub(super) fn raise(self) {
+        match self {
+            Self::Pending => {}
+            Self::Thrown(thrown) => thrown.throw(),
+            // SAFETY: only `call::enter` calls this, inside the `zend_try` of `run_handler`,
+            // which takes the jump; `self` holds nothing in this variant.
+            Self::Bailout => unsafe { bailout() },
+        }
+    }
+}
+
+impl Thrown {
+    fn throw(self) {
+        let message = CString::new(self.message.replace('\0', "\\0")).unwrap_or_default();
+        let class = std::ptr::from_ref(self.class).cast_mut();
+        // SAFETY: the class entry is that of a throwable class; the message is copied. The
+        // exception is pending now, which keeps it alive.
+        let exception =
+            unsafe { Object::from_raw(zend_throw_exception(class, message.as_ptr(), self.code)) };
+        let Some(exception) = exception else { return };
+        for (name, value) in self.properties {
+            exception.set(self.class, name, value);
+        }
+    }
+}
+
+/// Takes the pending exception, so that the caller can handle it as a failed call. Returns `None`
+/// if there is none, or if it is the one that unwinds after `exit()`, which must continue.
+pub fn take_exception() -> Option<Zval> {
+    let exception = ExecutorGlobals::get().exception;
+    // SAFETY: a pending exception is a live object, and the engine holds it until it is
+    // cleared below, when the new reference holds it.
+    let exception = unsafe { Object::from_raw(exception) }?;
+    if is_unwinding(exception) {
+        return None;
+    }
+    let exception_value = exception.to_value();
+    // SAFETY: also puts the opline back that the throw changed.
+    unsafe { ffi::zend_clear_exception() };
+    Some(exception_value)
+}
+
+/// Throws an exception that [`take_exception`] has taken.
+pub fn rethrow(exception: Zval) {
+    let mut exception = ManuallyDrop::new(exception);
+    // SAFETY: the value is an object of a throwable class; the engine takes its reference.
+    unsafe { zend_throw_exception_object(&raw mut *exception) };
+}
+
+/// Returns whether an exception is not an error but unwinds after `exit()` or at the end of a
+/// fiber.
+fn is_unwinding(exception: Object<'_>) -> bool {
+    // SAFETY: both only compare the object's class.
+    unsafe {
+        ffi::zend_is_unwind_exit(exception.as_ptr())
+            || ffi::zend_is_graceful_exit(exception.as_ptr())
+    }
+}
