@@ -2,7 +2,7 @@
 """The features that the official conformance suite requires of a server, for Pillion to forward.
 
 upstream.py PORT [NAME,...] serves them on 127.0.0.1 at /mcp, without the tools of these names. Adapted from the everything-server of the MCP
-Python SDK (MIT licence, Copyright (c) 2024 Anthropic, PBC).
+Python SDK (MIT license, Copyright (c) 2024 Anthropic, PBC).
 """
 
 import asyncio
