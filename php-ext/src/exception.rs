@@ -5,7 +5,6 @@ mod caught;
 use ext_php_rs::error::Result;
 use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
-use ext_php_rs::zend::ClassEntry;
 use pillion_client::ClientError;
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::{ErrorClass, McpError, McpErrorKind};
