@@ -221,7 +221,8 @@ fn the_service_manager_is_notified_of_a_reload_and_its_outcome() {
     let child = manager.start();
     assert_contains!(manager.hear(), "READY=1");
     signal(&child, Signal::SIGHUP);
-    assert_contains!(manager.hear(), "RELOADING=1", "MONOTONIC_USEC=", "READY=1");
+    assert_contains!(manager.hear(), "RELOADING=1", "MONOTONIC_USEC=");
+    assert_contains!(manager.hear(), "READY=1");
     std::fs::write(manager.directory.path().join("pillion.toml"), "nonsense").unwrap();
     signal(&child, Signal::SIGHUP);
     eventually("the failed reload is reported", || {
