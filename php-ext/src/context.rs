@@ -115,8 +115,7 @@ pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
             visible.insert(key.to_owned(), Value::from(text));
         }
     }
-    let extra = context.extra.iter();
-    let extra = extra.filter(|(key, _)| *key != APPROVAL_KEY);
+    let extra = (context.extra.iter()).filter(|(key, _)| *key != APPROVAL_KEY);
     visible.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
     Value::Object(visible)
 }

@@ -87,9 +87,10 @@ pub fn execute(
         })
         .collect();
     // A PHP tool that makes calls holds its permit until those calls have finished.
-    let executor = match is_nested() {
-        true => executor.with_separate_permits(),
-        false => executor.clone(),
+    let executor = if is_nested() {
+        executor.with_separate_permits()
+    } else {
+        executor.clone()
     };
     let started_calls = StartedCalls::default();
     let mut ran = wait_serving(

@@ -65,7 +65,7 @@ impl RegisteredMcpServer {
         for listed in listed {
             match McpTool::from_listed(identity.clone(), prefix, listed) {
                 Ok(tool) => {
-                    let policy = approval.of(tool.remote_name());
+                    let policy = approval.policy_for(tool.remote_name());
                     let tool = tool.with_approval_policy(policy);
                     tools.push(Arc::new(ServerTool::new(tool, &self.client_slot)));
                 }

@@ -90,10 +90,13 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
 /// The typed properties validate the arguments with a `TypeError`.
 fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
     let description = call.optional_string(0)?;
-    let description = description.map_or_else(Zval::new, string_of);
     let this = call.this();
     let class = PARAMETER_CLASS.get();
-    this.set(class, "description", description);
+    this.set(
+        class,
+        "description",
+        description.map_or_else(Zval::new, string_of),
+    );
     for (index, (name, _, _)) in CONSTRAINTS.into_iter().enumerate() {
         let value = call.value(index + 1);
         this.set(
@@ -109,7 +112,7 @@ fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Returns a property of an `AsTool`.
-pub fn of_tool(attribute: Object<'_>, name: &str) -> Outcome {
+pub fn tool_property(attribute: Object<'_>, name: &str) -> Outcome {
     attribute.get(AS_TOOL_CLASS.get(), name)
 }
 

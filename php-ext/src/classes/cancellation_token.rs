@@ -82,8 +82,9 @@ impl Cancellation {
     ///
     /// # Errors
     /// An `Error` if the token's constructor has not run.
-    pub fn of(value: &Zval) -> Result<Option<Self>, Failure> {
-        let Some(object) = Object::of(value).filter(|object| object.instance_of(CLASS.get()))
+    pub fn from_value(value: &Zval) -> Result<Option<Self>, Failure> {
+        let Some(object) =
+            Object::from_value(value).filter(|object| object.instance_of(CLASS.get()))
         else {
             return Ok(None);
         };

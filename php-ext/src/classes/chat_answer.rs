@@ -73,11 +73,11 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Creates the PHP object for the outcome of a run.
-pub fn new_answer(done: &FinishedChat) -> Outcome {
-    let answer = &done.answer;
+pub fn new(done: &FinishedChat) -> Outcome {
+    let response = &done.response;
     let mut values = Vec::with_capacity(PROPERTIES.len());
     for (name, _, default, field) in PROPERTIES {
-        let value = answer.get(field).unwrap_or(&Value::Null);
+        let value = response.get(field).unwrap_or(&Value::Null);
         let value = match name {
             "state" => string_of(&done.state),
             "approvals" => approvals_of(value)?,
@@ -94,7 +94,7 @@ pub fn new_answer(done: &FinishedChat) -> Outcome {
         };
         values.push((name, value));
     }
-    let success = answer["success"] == true;
+    let success = response["success"] == true;
     create(CLASS.get(), |this| {
         this.set(CLASS.get(), "success", bool_of(success));
         for (name, value) in values {
@@ -105,9 +105,8 @@ pub fn new_answer(done: &FinishedChat) -> Outcome {
 
 /// Converts the calls that wait for approval; the approver needs to see their arguments.
 fn approvals_of(approvals: &Value) -> Outcome {
-    let approvals = approvals.as_array().into_iter().flatten();
-    let approvals: Vec<_> = approvals.map(approval_of).collect::<Result<_, _>>()?;
-    Ok(list_of(approvals))
+    let approvals = approvals.as_array().into_iter().flatten().map(approval_of);
+    Ok(list_of(approvals.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Converts one call that waits for approval.
@@ -128,19 +127,16 @@ fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     if this.get(CLASS.get(), "success")?.bool() == Some(true) && text.is_string() {
         return Ok(text);
     }
-    Err(exception::of_result(&failure(this)?))
+    Err(exception::for_result(&failure(this)?))
 }
 
 fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
     let get = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
     let approvals = get("approvals")?;
-    let first = entries(&approvals).next();
-    let first = first.map(|(_, approval)| approval);
-    let Some(approval) = first.filter(|approval| {
-        let is_waiting = |status: Option<String>| status.as_deref() == Some("awaiting_approval");
-        approval.is_array() && text("status").is_ok_and(is_waiting)
-    }) else {
+    let is_waiting = text("status")?.as_deref() == Some("awaiting_approval");
+    let first = entries(&approvals).next().filter(|_| is_waiting);
+    let Some((_, approval)) = first.filter(|(_, approval)| approval.is_array()) else {
         let retry_after = get("retryAfter")?;
         return Ok(FailedResult {
             tool_name: String::new(),

@@ -36,17 +36,23 @@ pub(super) fn observing<T: State>(class: Class) -> Class {
 }
 
 fn set_logger<T: State>(call: &mut MethodCall<'_>) -> Outcome {
-    Hooks::of::<T>(call.this())?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
+    Hooks::for_object::<T>(call.this())?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
     Ok(call.this().to_value())
 }
 
 fn set_event_dispatcher<T: State>(call: &mut MethodCall<'_>) -> Outcome {
-    Hooks::of::<T>(call.this())?.set_object(call, 0, hooks::EVENTS, "dispatcher", &["dispatch"])?;
+    Hooks::for_object::<T>(call.this())?.set_object(
+        call,
+        0,
+        hooks::EVENTS,
+        "dispatcher",
+        &["dispatch"],
+    )?;
     Ok(call.this().to_value())
 }
 
 fn set_cache<T: State>(call: &mut MethodCall<'_>) -> Outcome {
-    let hooks = Hooks::of::<T>(call.this())?;
+    let hooks = Hooks::for_object::<T>(call.this())?;
     let ttl = call.optional_int(1)?.unwrap_or(300);
     if ttl < 0 {
         return Err(exception::invalid_input(

@@ -164,7 +164,7 @@ fn call_remote(
         .get("tool_name")
         .and_then(Value::as_str)
         .unwrap_or("roll");
-    let client = Object::of(client).ok_or(Failure::Pending)?;
+    let client = Object::from_value(client).ok_or(Failure::Pending)?;
     let arguments = decode_value(&Value::Object(arguments), EmptyObject::Array)?;
     to_value(&client.call("callTool", [string_of(tool), arguments])?)
 }

@@ -89,7 +89,7 @@ where
 {
     let class = class
         .flags(ClassFlags::Final)
-        .method(Method::new("__construct", refuse).make_private())
+        .method(Method::new("__construct", no_constructor).make_private())
         .method(Method::new("getName", get_name::<K>).returns(Type::STRING))
         .method(
             Method::new("getDefinition", get_definition::<K>)
@@ -109,7 +109,7 @@ pub fn new_native(tool: &Arc<RegisteredTool>, executor: &Executor) -> Outcome {
 }
 
 /// Creates the object of an MCP tool. The hidden value is the server's client, whose callbacks
-/// answer requests from the server.
+/// handle requests from the server.
 pub fn new_mcp(
     tool: &Arc<RegisteredTool>,
     executor: &Executor,
@@ -118,15 +118,16 @@ pub fn new_mcp(
 ) -> Outcome {
     let kind = Mcp(Rc::clone(server));
     let value = new_with_state(EngineTool::new(tool, executor, kind))?;
-    if let (Some(object), Some(client)) = (Object::of(&value), client) {
-        HiddenValue::of::<EngineTool<Mcp>>(object)?.set(client.shallow_clone());
+    if let (Some(object), Some(client)) = (Object::from_value(&value), client) {
+        HiddenValue::for_object::<EngineTool<Mcp>>(object)?.set(client.shallow_clone());
     }
     Ok(value)
 }
 
 /// Returns the client of the MCP server of a tool object; null if there is none.
 pub fn client(object: Object<'_>) -> Zval {
-    HiddenValue::of::<EngineTool<Mcp>>(object).map_or_else(|_| Zval::new(), HiddenValue::get)
+    HiddenValue::for_object::<EngineTool<Mcp>>(object)
+        .map_or_else(|_| Zval::new(), HiddenValue::get)
 }
 
 /// Returns the MCP server of a tool object; `None` for an object of another class.
@@ -175,7 +176,7 @@ pub fn engine_tool(object: Object<'_>) -> Result<Option<Arc<dyn Tool>>, Failure>
     Ok(Some(Arc::clone(tool.tool())))
 }
 
-fn refuse(_call: &mut MethodCall<'_>) -> Outcome {
+fn no_constructor(_call: &mut MethodCall<'_>) -> Outcome {
     Err(Failure::error(
         "A tool of the engine is created by a registry",
     ))
@@ -223,7 +224,7 @@ where
             .execute_one(tool_call, &CallContext::default())
             .await
     };
-    let client = HiddenValue::of::<EngineTool<K>>(call.this())?.get();
+    let client = HiddenValue::for_object::<EngineTool<K>>(call.this())?.get();
     let client = any_client_of(&client)?;
     state.kind.use_client(client)?;
     let result = match client {

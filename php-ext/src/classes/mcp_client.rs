@@ -78,15 +78,14 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
         None => json!({}),
     };
     // Roots belong to the object, not to the server.
-    let take = |of: &mut Value| of.as_object_mut()?.shift_remove("roots");
+    let take = |array: &mut Value| array.as_object_mut()?.shift_remove("roots");
     let roots = match (take(&mut server), take(&mut options)) {
         (Some(_), Some(_)) => return Err(Server::duplicate_option("roots")),
         (roots, more) => roots.or(more),
     };
-    let roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
-    let server = Server::from_client_arguments(server, options)?;
-    let link = ServerLink::mcp(server);
-    if let Some(roots) = roots {
+    let parsed_roots = roots.map(|roots| callbacks::roots(&roots)).transpose()?;
+    let link = ServerLink::mcp(Server::from_client_arguments(server, options)?);
+    if let Some(roots) = parsed_roots {
         link.change_capabilities(|capabilities| capabilities.roots = roots);
     }
     construct(call.this(), Client { link })?;

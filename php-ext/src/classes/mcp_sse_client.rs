@@ -91,7 +91,7 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Creates a client from a server entry in HAWKI's format: `server_url` and optionally
 /// `server_label`, `timeout`, `api_key` and `options`. `None` without a URL.
-pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
+pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
     let Some(server) = Server::from_entry(entry)? else {
         return Ok(None);
     };
@@ -106,7 +106,7 @@ pub fn of_server_config(entry: &Value) -> Result<Option<Zval>, Failure> {
 /// # Errors
 /// An `Error` if the client is not constructed.
 pub fn any_client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
-    match Object::of(value) {
+    match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
         _ => mcp_client::client_of(value),
     }
@@ -114,7 +114,7 @@ pub fn any_client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, F
 
 fn parts_of(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
     let state = state_of::<Client>(client)?;
-    Ok((&state.link, Hooks::of::<Client>(client)?))
+    Ok((&state.link, Hooks::for_object::<Client>(client)?))
 }
 
 fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
@@ -181,5 +181,5 @@ fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
 pub fn tools_of(server: &Server) -> Result<Vec<Box<RawValue>>, Failure> {
     let client = runtime::mcp_client(server)?;
     wait(async move { client.list_tools().await })?
-        .map_err(|error| crate::exception::of_mcp(&error))
+        .map_err(|error| crate::exception::for_mcp_error(&error))
 }

@@ -66,8 +66,8 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
     this.set(CLASS.get(), "serverConfig", config.shallow_clone());
     let entry = to_value(config)?;
     // The registry reads `require_approval` later; this call reports an invalid value early.
-    RequireApproval::of_entry(&entry)?;
-    if let Some(client) = mcp_sse_client::of_server_config(&entry)? {
+    RequireApproval::from_entry(&entry)?;
+    if let Some(client) = mcp_sse_client::new_client(&entry)? {
         this.set(CLASS.get(), "serverAvailable", bool_of(true));
         this.set(CLASS.get(), "client", client);
     }

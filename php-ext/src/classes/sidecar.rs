@@ -1,7 +1,7 @@
 //! `Sidecar`: a client for the sidecar, over its Unix socket.
 
-mod answer;
 mod batch;
+mod call_response;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +27,7 @@ use crate::zend::{
     state_of, static_property, string_of, type_name,
 };
 use crate::{runtime, settings};
-use answer::Answer;
+use call_response::CallResponse;
 
 const NAME: &str = "Pillion\\Sidecar";
 /// The static property with the closure of `resolveSocketUsing()`.
@@ -146,8 +146,9 @@ fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn resolve_socket_using(call: &mut MethodCall<'_>) -> Outcome {
-    let is_closure =
-        |value: &Zval| Object::of(value).is_some_and(|object| object.class_name() == "Closure");
+    let is_closure = |value: &Zval| {
+        Object::from_value(value).is_some_and(|object| object.class_name() == "Closure")
+    };
     let resolver = match call.non_null(0) {
         Some(resolver) if is_closure(resolver) => resolver.shallow_clone(),
         Some(_) => return Err(call.type_error(0, "?Closure")),
@@ -229,16 +230,17 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
         let request = client.request(route::EXECUTE_TOOL, [name]).tools([name]);
         request.caller(&caller).send_bytes(arguments.as_bytes())
     })?;
-    let answer = Answer::of(&decode_body(response.body(), EmptyObject::Array)?);
-    if answer.success {
-        return Ok(answer.data);
+    let call_response =
+        CallResponse::from_value(&decode_body(response.body(), EmptyObject::Array)?);
+    if call_response.success {
+        return Ok(call_response.data);
     }
-    let arguments = approval_arguments(response.body())?
+    let exact_arguments = approval_arguments(response.body())?
         .into_iter()
         .next()
         .flatten();
-    Err(answer
-        .with_arguments(arguments)
+    Err(call_response
+        .with_arguments(exact_arguments)
         .into_failure(name.to_owned()))
 }
 
@@ -301,8 +303,8 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
     let response = send_request(call, |client| {
         client.request(route, [id]).send_json(&request)
     })?;
-    let answer = decode_body(response.body(), EmptyObject::Array)?;
-    member(&answer, "approval")
+    let body = decode_body(response.body(), EmptyObject::Array)?;
+    member(&body, "approval")
         .filter(Zval::is_array)
         .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
 }
@@ -330,15 +332,15 @@ fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     if !body.windows(code.len()).any(|part| part == code) {
         return Ok(Vec::new());
     }
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    let results = match answer["results"].as_array() {
+    let response: Value = serde_json::from_slice(body).unwrap_or_default();
+    let results = match response["results"].as_array() {
         Some(results) => results.as_slice(),
         // The response to a single call.
-        None => std::slice::from_ref(&answer),
+        None => std::slice::from_ref(&response),
     };
-    let arguments = results.iter().map(|answer| {
-        let outcome = answer.get("result").filter(|result| result.is_object());
-        let outcome = outcome.unwrap_or(answer);
+    let arguments = results.iter().map(|result| {
+        let inner = result.get("result").filter(|inner| inner.is_object());
+        let outcome = inner.unwrap_or(result);
         let needs_approval = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
         let arguments = outcome["metadata"]
             .get("arguments")
@@ -408,7 +410,7 @@ fn send_request<R>(
 pub fn failure_of(error: &ClientError) -> Failure {
     match error {
         ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
-        error => exception::of_client(error),
+        error => exception::for_client_error(error),
     }
 }
 
@@ -435,12 +437,12 @@ fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
 
 /// Returns a list of objects in the sidecar's response.
 fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
-    let answer = decode_body(body, empty)?;
-    let list = member(&answer, field)
-        .filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
-    let list = list.ok_or_else(|| {
-        exception::transport(format!("The sidecar's response has no list '{field}'"))
-    })?;
+    let response = decode_body(body, empty)?;
+    let list = member(&response, field)
+        .filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()))
+        .ok_or_else(|| {
+            exception::transport(format!("The sidecar's response has no list '{field}'"))
+        })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
     if !entries(&list).all(|(_, entry)| is_object(&entry)) {
         return Err(exception::transport(format!(

@@ -74,7 +74,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 /// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
 fn from_array(call: &mut MethodCall<'_>) -> Outcome {
     call.array(0)?;
-    let parts = Parts::of_array(call.value(0).unwrap_or(&Zval::new()))?;
+    let parts = Parts::from_array(call.value(0).unwrap_or(&Zval::new()))?;
     create(CLASS.get(), |this| parts.fill(this))
 }
 
@@ -109,37 +109,37 @@ pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
 }
 
 /// A call whose arguments cannot be converted to JSON.
-pub struct RefusedCall {
+pub struct RejectedCall {
     pub id: String,
     pub name: String,
     /// Why the arguments cannot be converted.
     pub reason: String,
 }
 
-/// Reads a call like [`call_of`], but returns a [`RefusedCall`] for arguments that cannot be
+/// Reads a call like [`call_of`], but returns a [`RejectedCall`] for arguments that cannot be
 /// converted to JSON, so that other calls can run.
 ///
 /// # Errors
 /// For a value that is not a call, and for exceptions of PHP code.
-pub fn call_or_refusal(
+pub fn call_or_rejection(
     value: &Zval,
-) -> std::result::Result<std::result::Result<ToolCall, RefusedCall>, Failure> {
+) -> std::result::Result<std::result::Result<ToolCall, RejectedCall>, Failure> {
     let parts = parts_of(value)?;
     let (id, name) = (parts.id.clone(), parts.name.clone());
     match parts.into_call() {
         Ok(call) => Ok(Ok(call)),
         Err(Failure::Thrown(thrown)) => {
             let reason = thrown.message;
-            Ok(Err(RefusedCall { id, name, reason }))
+            Ok(Err(RejectedCall { id, name, reason }))
         }
         Err(failure) => Err(failure),
     }
 }
 
 fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
-    match Object::of(value) {
-        Some(object) if object.instance_of(CLASS.get()) => Parts::of_object(object),
-        _ if value.is_array() => Parts::of_array(value),
+    match Object::from_value(value) {
+        Some(object) if object.instance_of(CLASS.get()) => Parts::from_object(object),
+        _ if value.is_array() => Parts::from_array(value),
         _ => Err(exception::invalid_input(format!(
             "A call must be a {NAME} or an array, {} given",
             type_name(value)
@@ -148,7 +148,7 @@ fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
 }
 
 impl Parts {
-    fn of_array(array: &Zval) -> std::result::Result<Self, Failure> {
+    fn from_array(array: &Zval) -> std::result::Result<Self, Failure> {
         let inner = member(array, "function");
         let find = |key: &str| {
             let value = inner.as_ref().and_then(|inner| member(inner, key));
@@ -190,7 +190,7 @@ impl Parts {
         })
     }
 
-    fn of_object(this: Object<'_>) -> std::result::Result<Self, Failure> {
+    fn from_object(this: Object<'_>) -> std::result::Result<Self, Failure> {
         let property = |name: &str| this.get(CLASS.get(), name);
         let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
         Ok(Self {

@@ -162,9 +162,9 @@ pub fn new_definition(definition: &ToolDefinition) -> Outcome {
 
 /// Creates the PHP object for a definition created from a signature, with the binding of its
 /// arguments.
-pub fn of_signature(signature: &Signature) -> Outcome {
+pub fn new_from_signature(signature: &Signature) -> Outcome {
     let value = new_definition(&signature.definition)?;
-    if let Some(object) = Object::of(&value) {
+    if let Some(object) = Object::from_value(&value) {
         object.set(CLASS.get(), "binding", signature.binding_value());
     }
     Ok(value)
@@ -173,7 +173,7 @@ pub fn of_signature(signature: &Signature) -> Outcome {
 /// Returns how the arguments of calls become parameters; `None` if the PHP code receives all
 /// arguments as one array.
 pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
-    let Some(object) = Object::of(definition) else {
+    let Some(object) = Object::from_value(definition) else {
         return Ok(None);
     };
     let binding = object.get(CLASS.get(), "binding")?;
@@ -190,17 +190,17 @@ fn from_callable(call: &mut MethodCall<'_>) -> Outcome {
         description: call.optional_string(2)?,
     };
     let target = Target::find(callable)?;
-    of_signature(&signature::read(&target, &overrides)?)
+    new_from_signature(&signature::read(&target, &overrides)?)
 }
 
 /// Returns whether a value is a `ToolDefinition`.
 pub fn is_definition(value: &Zval) -> bool {
-    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// Returns the name of a `ToolDefinition`.
 pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
-    match Object::of(definition) {
+    match Object::from_value(definition) {
         Some(object) => Ok(object
             .get(CLASS.get(), "name")?
             .string()
@@ -212,7 +212,7 @@ pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
 /// Converts a PHP object to a definition of the engine; `None` if the value is not a
 /// `ToolDefinition`.
 pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
-    match Object::of(value) {
+    match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
         _ => Ok(None),
     }

@@ -104,7 +104,7 @@ fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Returns the hooks of an executor.
 pub fn hooks_of(executor: Object<'_>) -> Result<Hooks<'_>, Failure> {
-    Hooks::of::<ToolExecutor>(executor)
+    Hooks::for_object::<ToolExecutor>(executor)
 }
 
 /// Returns whether an object is a `ToolExecutor`.

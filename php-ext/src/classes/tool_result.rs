@@ -193,9 +193,9 @@ pub fn new_result(result: &ToolResult) -> Outcome {
     let value = |value: &Value| decode_value(value, EmptyObject::Array);
     let mut metadata = Vec::with_capacity(result.metadata.len());
     // The approver needs to see the arguments that the tool would receive.
-    let is_asked = result.error_code == Some(ErrorCode::ApprovalRequired);
+    let needs_approval = result.error_code == Some(ErrorCode::ApprovalRequired);
     for (key, fact) in &result.metadata {
-        let fact = if is_asked && key == "arguments" {
+        let fact = if needs_approval && key == "arguments" {
             exact_arguments(fact)?
         } else {
             value(fact)?
@@ -219,12 +219,12 @@ pub fn new_result(result: &ToolResult) -> Outcome {
 
 /// Returns whether a value is a `ToolResult`.
 pub fn is_result(value: &Zval) -> bool {
-    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// Converts a PHP object to a result of the engine; `None` if the value is not a `ToolResult`.
 pub fn result_of(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
-    match Object::of(value) {
+    match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
         _ => Ok(None),
     }

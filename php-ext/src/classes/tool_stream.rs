@@ -114,7 +114,7 @@ pub fn start(
         has_dispatched_end: Cell::new(false),
         position: ItemIndex::default(),
     })?;
-    if let Some(object) = Object::of(&stream) {
+    if let Some(object) = Object::from_value(&stream) {
         object.set(CLASS.get(), CLIENT, client.to_value());
     }
     Ok(stream)
@@ -129,7 +129,7 @@ impl StreamState for Stream {
 
     fn advance(&self, this: Object<'_>) -> Result<(), Failure> {
         let client = this.get(CLASS.get(), CLIENT)?;
-        let Some(client) = Object::of(&client) else {
+        let Some(client) = Object::from_value(&client) else {
             return Ok(());
         };
         let (link, hooks) = mcp_client::parts_of(client)?;
@@ -213,7 +213,7 @@ fn destruct(call: &mut MethodCall<'_>) -> Outcome {
         return Ok(Zval::new());
     }
     let client = this.get(CLASS.get(), CLIENT)?;
-    if let Some(client) = Object::of(&client) {
+    if let Some(client) = Object::from_value(&client) {
         let (link, hooks) = mcp_client::parts_of(client)?;
         end(stream, link, hooks, Some(ErrorCode::Cancelled.as_str()))?;
     }

@@ -18,7 +18,7 @@ pub(super) fn run(registry: Object<'_>, run: &ToolRun<u64>) -> Caught<ToolOutput
         let message = format!("Unknown tool: {}", run.name);
         return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
     };
-    let Some(object) = Object::of(&tool) else {
+    let Some(object) = Object::from_value(&tool) else {
         return Ok(Err(ToolFailure::internal("The tool is not an object")));
     };
     exception::catch(call(object, run))

@@ -8,7 +8,7 @@ use super::router::MessageRouter;
 use super::server_job::ServerRequestKind;
 use super::token_slot::TokenSlot;
 
-/// The capabilities of an object: what it can answer when the server sends a request. The server
+/// The capabilities of an object: which requests of the server it can handle. The server
 /// learns them when the connection opens, so objects with different callbacks use different
 /// connections.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

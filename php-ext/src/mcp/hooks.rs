@@ -22,8 +22,8 @@ impl<'a> Hooks<'a> {
     ///
     /// # Errors
     /// An `Error` if the object has another class.
-    pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
-        HiddenValue::of::<T>(object).map(Self)
+    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+        HiddenValue::for_object::<T>(object).map(Self)
     }
 
     /// Returns the hook with this name.
@@ -59,7 +59,7 @@ impl<'a> Hooks<'a> {
             self.set(name, None);
             return Ok(());
         };
-        let object = Object::of(value).ok_or_else(|| call.type_error(index, "?object"))?;
+        let object = Object::from_value(value).ok_or_else(|| call.type_error(index, "?object"))?;
         if let Some(missing) = methods.iter().find(|method| !object.has_method(method)) {
             return Err(exception::invalid_input(format!(
                 "${parameter} must have the method {missing}(), and {} has none",
@@ -120,7 +120,7 @@ impl<'a> Hooks<'a> {
             log::log(level, message, facts);
             return Ok(());
         };
-        let Some(logger) = Object::of(&logger) else {
+        let Some(logger) = Object::from_value(&logger) else {
             return Ok(());
         };
         let facts = decode_value(&facts(), EmptyObject::Array)?;
@@ -136,7 +136,7 @@ impl<'a> Hooks<'a> {
         let Some(dispatcher) = self.get(EVENTS) else {
             return Ok(());
         };
-        let Some(dispatcher) = Object::of(&dispatcher) else {
+        let Some(dispatcher) = Object::from_value(&dispatcher) else {
             return Ok(());
         };
         dispatcher.call("dispatch", [event()?])?;

@@ -218,7 +218,7 @@ impl ServerLink {
         self.connect_for_authorization(hooks, &connection)?;
         let client = connection.client().clone();
         let waiting_client =
-            WaitingClient::of(self, hooks, Arc::clone(&connection), progress_receiver);
+            WaitingClient::for_connection(self, hooks, Arc::clone(&connection), progress_receiver);
         // The future is large. Without the box every step would copy it.
         let outcome = waiting_client.wait(|handle| Box::pin(work(client, handle)))?;
         drop(waiting_client);

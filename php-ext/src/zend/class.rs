@@ -222,7 +222,7 @@ impl Property {
                 &raw mut self.default,
                 self.flags as c_int,
                 std::ptr::null_mut(),
-                self.kind.of_property(),
+                self.kind.to_property_type(),
             );
         }
     }

@@ -18,19 +18,19 @@ pub struct Type {
 }
 
 impl Type {
-    pub const INT: Self = Self::of(1 << IS_LONG);
-    pub const FLOAT: Self = Self::of(1 << IS_DOUBLE);
-    pub const STRING: Self = Self::of(1 << IS_STRING);
-    pub const BOOL: Self = Self::of(MAY_BE_BOOL);
-    pub const ARRAY: Self = Self::of(1 << IS_ARRAY);
-    pub const OBJECT: Self = Self::of(1 << IS_OBJECT);
-    pub const CALLABLE: Self = Self::of(1 << IS_CALLABLE);
-    pub const MIXED: Self = Self::of(MAY_BE_ANY);
-    pub const VOID: Self = Self::of(1 << IS_VOID);
+    pub const INT: Self = Self::from_mask(1 << IS_LONG);
+    pub const FLOAT: Self = Self::from_mask(1 << IS_DOUBLE);
+    pub const STRING: Self = Self::from_mask(1 << IS_STRING);
+    pub const BOOL: Self = Self::from_mask(MAY_BE_BOOL);
+    pub const ARRAY: Self = Self::from_mask(1 << IS_ARRAY);
+    pub const OBJECT: Self = Self::from_mask(1 << IS_OBJECT);
+    pub const CALLABLE: Self = Self::from_mask(1 << IS_CALLABLE);
+    pub const MIXED: Self = Self::from_mask(MAY_BE_ANY);
+    pub const VOID: Self = Self::from_mask(1 << IS_VOID);
     /// `static`, as a return type.
-    pub const STATIC: Self = Self::of(1 << IS_STATIC);
+    pub const STATIC: Self = Self::from_mask(1 << IS_STATIC);
 
-    const fn of(mask: u32) -> Self {
+    const fn from_mask(mask: u32) -> Self {
         Self {
             mask,
             classes: None,
@@ -88,7 +88,7 @@ impl Type {
 
     /// Returns the type in the format of typed properties. The class name is interned and lives as
     /// long as the process.
-    pub(super) fn of_property(self) -> zend_type {
+    pub(super) fn to_property_type(self) -> zend_type {
         match self.classes {
             None => zend_type {
                 ptr: std::ptr::null_mut(),

@@ -49,7 +49,7 @@ pub(super) fn methods(class: Class) -> Class {
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "on_progress", "cancellation", "meta", "id"];
-    let options = CallOptions::of_argument(call, 2, &allowed)?;
+    let options = CallOptions::from_argument(call, 2, &allowed)?;
     let spec = read_spec(call, &options)?;
     let (ids, name) = ([spec.id.clone()], spec.name.clone());
     let progress_receiver = options
@@ -82,7 +82,7 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
 fn stream_tool(call: &mut MethodCall<'_>) -> Outcome {
     let (link, hooks) = parts(call)?;
     let allowed = ["timeout", "cancellation", "meta", "id"];
-    let options = CallOptions::of_argument(call, 2, &allowed)?;
+    let options = CallOptions::from_argument(call, 2, &allowed)?;
     let spec = read_spec(call, &options)?;
     let (id, name) = (spec.id.clone(), spec.name.clone());
     dispatch_start(link, hooks, (&id, &name))

@@ -22,7 +22,7 @@ impl State for Client {
 
 /// Returns a client's link and hooks; `None` if the value is not an `McpClient`.
 pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
-    match Object::of(value) {
+    match Object::from_value(value) {
         Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
         _ => Ok(None),
     }
@@ -31,7 +31,7 @@ pub fn client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failu
 /// Returns the link and the hooks of a client.
 pub fn parts_of<'a>(client: Object<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
     let state = state_of::<Client>(client)?;
-    Ok((&state.link, Hooks::of::<Client>(client)?))
+    Ok((&state.link, Hooks::for_object::<Client>(client)?))
 }
 
 /// Returns the link and the hooks of `$this`.

@@ -72,8 +72,8 @@ where
 {
     let (link, hooks) = parts(call)?;
     let items = link.send(hooks, method, request)?;
-    let items = items.iter().map(|item| decode_message(item, EMPTY));
-    items.collect::<Result<Vec<_>, _>>().map(list_of)
+    let values = items.iter().map(|item| decode_message(item, EMPTY));
+    values.collect::<Result<Vec<_>, _>>().map(list_of)
 }
 
 /// Returns the complete result: `contents` and any other members.

@@ -35,7 +35,7 @@ impl CallOptions {
     ///
     /// # Errors
     /// A `TypeError`, or an `InvalidInputException` naming the option.
-    pub fn of_argument(
+    pub fn from_argument(
         call: &MethodCall<'_>,
         index: usize,
         allowed: &[&str],
@@ -86,14 +86,16 @@ impl CallOptions {
                 )]
                 let number = value
                     .double()
-                    .or(value.long().map(|integer| integer as f64));
-                let number = number.ok_or_else(|| wrong("a number of seconds"))?;
-                self.request.timeout = Some(positive(seconds("timeout", number)?));
+                    .or(value.long().map(|integer| integer as f64))
+                    .ok_or_else(|| wrong("a number of seconds"))?;
+                // Zero would mean no timeout.
+                let timeout = seconds("timeout", number)?.max(Duration::from_millis(1));
+                self.request.timeout = Some(timeout);
             }
             "on_progress" if is_callable(value)? => self.on_progress = Some(value.shallow_clone()),
             "on_progress" => return Err(wrong("callable")),
             "cancellation" => {
-                let token = Cancellation::of(value)?;
+                let token = Cancellation::from_value(value)?;
                 self.cancellation = token.ok_or_else(|| wrong("a Pillion\\CancellationToken"))?;
             }
             "meta" => {
@@ -103,17 +105,13 @@ impl CallOptions {
             "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
             _ => {
                 let number = value.long().and_then(|number| usize::try_from(number).ok());
-                let number = number.filter(|number| *number > 0);
-                self.max_concurrent = number.ok_or_else(|| wrong("an integer greater than 0"))?;
+                self.max_concurrent = number
+                    .filter(|number| *number > 0)
+                    .ok_or_else(|| wrong("an integer greater than 0"))?;
             }
         }
         Ok(())
     }
-}
-
-/// Raises a zero timeout to 1 ms, because zero would mean no timeout.
-fn positive(timeout: Duration) -> Duration {
-    timeout.max(Duration::from_millis(1))
 }
 
 fn meta(value: &Zval) -> Result<Option<Map<String, Value>>, Failure> {

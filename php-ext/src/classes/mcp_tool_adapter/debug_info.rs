@@ -34,20 +34,21 @@ const PUBLIC_KEYS: [&str; 1] = ["token_in_query"];
 pub(super) fn debug_info(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this().to_value();
     let properties = run_guarded(|| Properties::for_array(&this))?;
-    let properties = properties
+    let set_properties = properties
         .iter()
         .flat_map(Properties::entries)
         .filter(|(_, value)| value.get_type() != DataType::Undef);
     let mut redacted = ZendHashTable::new();
-    for (key, value) in properties {
+    for (key, value) in set_properties {
         let is_entry = key
             .zend_str()
             .is_some_and(|name| name.as_bytes() == SERVER_CONFIG);
-        let value = match is_entry && value.is_array() {
-            true => without_credentials(&value, MAX_DEPTH),
-            false => value,
+        let shown = if is_entry && value.is_array() {
+            without_credentials(&value, MAX_DEPTH)
+        } else {
+            value
         };
-        put(&mut redacted, key, value);
+        put(&mut redacted, key, shown);
     }
     Ok(table_of(redacted))
 }

@@ -14,7 +14,7 @@ pub struct Client(Zval);
 
 impl Clients {
     /// Reads the clients from the hidden value of a registry.
-    pub fn of(hidden: &Zval) -> Self {
+    pub fn from_value(hidden: &Zval) -> Self {
         let clients = entries(hidden);
         Self(clients.map(|(_, client)| Client(client)).collect())
     }
@@ -26,7 +26,7 @@ impl Clients {
 
     /// Returns the index of a client; adds the client if necessary.
     pub(super) fn index_of_or_add(&mut self, client: &Zval) -> usize {
-        let is_same = |known: &Client| Object::of(&known.0) == Object::of(client);
+        let is_same = |known: &Client| Object::from_value(&known.0) == Object::from_value(client);
         self.0.iter().position(is_same).unwrap_or_else(|| {
             self.0.push(Client(client.shallow_clone()));
             self.0.len() - 1

@@ -15,7 +15,7 @@ fn select(
     let tools = objects(this)?;
     let mut selected = Vec::new();
     for (name, tool) in entries(&tools) {
-        let Some(object) = Object::of(&tool) else {
+        let Some(object) = Object::from_value(&tool) else {
             continue;
         };
         if keep(object)? {
@@ -85,7 +85,7 @@ pub(super) fn dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
 pub(super) fn definitions_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let mut definitions = Vec::new();
     for (_, tool) in available(call)? {
-        let Some(object) = Object::of(&tool) else {
+        let Some(object) = Object::from_value(&tool) else {
             continue;
         };
         if object.instance_of(MCP_TOOL.get()) && !is_yes(&object.call("isServerAvailable", [])?) {

@@ -39,7 +39,7 @@ pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
         None => Vec::new(),
     };
     let value = new_with_state(Registry::new())?;
-    let Some(this) = Object::of(&value) else {
+    let Some(this) = Object::from_value(&value) else {
         return Ok(value);
     };
     let registry = state_of::<Registry>(this)?;
@@ -70,11 +70,13 @@ pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
             callable_tool::new_tool(definition, handler)?
         }
         None => argument
-            .filter(|value| Object::of(value).is_some_and(|object| object.instance_of(TOOL.get())))
+            .filter(|value| {
+                Object::from_value(value).is_some_and(|object| object.instance_of(TOOL.get()))
+            })
             .map(Zval::shallow_clone)
             .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
     };
-    let Some(tool) = Object::of(&object) else {
+    let Some(tool) = Object::from_value(&object) else {
         return Ok(Zval::new());
     };
     let definition = definition_of(tool)?;
@@ -90,7 +92,7 @@ fn add_object(
     definition: ToolDefinition,
     replace: bool,
 ) -> Result<(), Failure> {
-    let Some(tool) = Object::of(object) else {
+    let Some(tool) = Object::from_value(object) else {
         return Ok(());
     };
     let name = definition.name().as_str().to_owned();
@@ -104,7 +106,7 @@ fn add_object(
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
                 index = Some(clients.index_of_or_add(&client));
-                HiddenValue::of::<Registry>(this)?.set(clients.to_value());
+                HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
             }
             if let Some(server) = engine_tool::server_of(tool)? {
                 registry.add_server(server, index);
@@ -144,7 +146,7 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
                 name.clone(),
             )));
         }
-        let definition = tool_definition::of_signature(&signature)?;
+        let definition = tool_definition::new_from_signature(&signature)?;
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
@@ -213,7 +215,7 @@ pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
         names.push(string_of(name));
     }
     this.set(CLASS.get(), "tools", with_entries(&objects(this)?, added));
-    HiddenValue::of::<Registry>(this)?.set(clients.to_value());
+    HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
     registry.add_server(server, index);
     Ok(list_of(names))
 }
@@ -235,8 +237,8 @@ struct ServerArgument<'a> {
 fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Failure> {
     let value = call
         .value(0)
-        .filter(|value| value.is_array() || value.is_object());
-    let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
+        .filter(|value| value.is_array() || value.is_object())
+        .ok_or_else(|| call.type_error(0, CLIENTS))?;
     if let Some((link, hooks)) = any_client_of(value)? {
         return Ok(ServerArgument {
             listed: tool_list::list_raw(link, hooks)?,
@@ -249,7 +251,7 @@ fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Fail
         return Err(call.type_error(0, CLIENTS));
     }
     let entry = to_value(value)?;
-    let approval = RequireApproval::of_entry(&entry)?;
+    let approval = RequireApproval::from_entry(&entry)?;
     let server = Server::from_entry(&entry)?
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
     Ok(ServerArgument {
@@ -309,8 +311,8 @@ fn origin_of(
         server_label: text("server_label"),
         server_url: text("server_url"),
     };
-    let approval = RequireApproval::of_entry(&config)?;
-    Ok((origin, approval.of_php_tool(name.as_str())))
+    let approval = RequireApproval::from_entry(&config)?;
+    Ok((origin, approval.policy_for_php_tool(name.as_str())))
 }
 
 pub(super) fn alias(call: &mut MethodCall<'_>) -> Outcome {

@@ -56,7 +56,7 @@ impl Registry {
     /// # Errors
     /// An `Error` if `this` is not a registry.
     pub fn clients(&self, this: Object<'_>) -> Result<Clients, Failure> {
-        HiddenValue::of::<Self>(this).map(|clients| Clients::of(&clients.get()))
+        HiddenValue::for_object::<Self>(this).map(|clients| Clients::from_value(&clients.get()))
     }
 
     /// Prepares the servers before tools run: in a forked child, all servers get their own
@@ -111,13 +111,13 @@ impl Registry {
 /// Returns the registry of an object, and the object.
 pub fn registry_of(value: &Zval) -> Result<(Object<'_>, &Registry), Failure> {
     let object =
-        Object::of(value).ok_or_else(|| Failure::error("The registry is not an object"))?;
+        Object::from_value(value).ok_or_else(|| Failure::error("The registry is not an object"))?;
     Ok((object, state_of(object)?))
 }
 
 /// Returns whether a value is a `ToolRegistry`.
 pub fn is_registry(value: &Zval) -> bool {
-    Object::of(value).is_some_and(|object| object.instance_of(CLASS.get()))
+    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
 }
 
 /// Returns the PHP object of the tool with this name; the caller must resolve aliases first.

@@ -243,14 +243,13 @@ impl SettingsReader<'_> {
         let Some(url) = url else {
             return Ok(None);
         };
-        let url = Url::parse(url).ok().filter(|url| {
+        let parsed = Url::parse(url).ok().filter(|url| {
             let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
             is_http && url.username().is_empty() && url.password().is_none()
         });
-        let url = url.ok_or_else(|| {
+        parsed.map(Some).ok_or_else(|| {
             self.invalid(key, "expected an http:// or https:// URL without password")
-        });
-        url.map(Some)
+        })
     }
 }
 

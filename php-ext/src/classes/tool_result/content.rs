@@ -66,12 +66,8 @@ pub(super) fn is_error(call: &mut MethodCall<'_>) -> Outcome {
 pub(super) fn content(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     let result = property(this, "result")?;
-    if let Some(blocks) = blocks_of(&result) {
-        if let Some(content) = member(&result, "content") {
-            return Ok(content);
-        }
-        debug_assert!(blocks.is_empty());
-        return Ok(list_of([]));
+    if blocks_of(&result).is_some() {
+        return Ok(member(&result, "content").unwrap_or_else(|| list_of([])));
     }
     let text = unstructured_text(this, &result)?;
     Ok(list_of(text.map(|text| {
@@ -134,11 +130,11 @@ pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
         let Some((mime_type, data)) = image_in(&block) else {
             continue;
         };
-        let data = data.str().and_then(decoded).ok_or_else(|| {
+        let bytes = data.str().and_then(decoded).ok_or_else(|| {
             exception::transport(format!("Content block {index} holds no valid base64"))
         })?;
-        // PHP may abort the request if memory is exhausted, and must not leak `data`.
-        let data = run_guarded(|| string_of(&data))?;
+        // PHP may abort the request if memory is exhausted, and must not leak `bytes`.
+        let data = run_guarded(|| string_of(&bytes))?;
         images.push(array_of([("mime_type", mime_type), ("data", data)]));
     }
     Ok(list_of(images))
@@ -149,8 +145,8 @@ pub(super) fn images(call: &mut MethodCall<'_>) -> Outcome {
 fn image_in(block: &Zval) -> Option<(Zval, Zval)> {
     match text_in(block, "type")?.str()? {
         "image" => {
-            let mime_type = text_in(block, "mimeType");
-            let mime_type = mime_type.unwrap_or_else(|| string_of("application/octet-stream"));
+            let mime_type =
+                text_in(block, "mimeType").unwrap_or_else(|| string_of("application/octet-stream"));
             Some((mime_type, text_in(block, "data")?))
         }
         "resource" => {

@@ -62,7 +62,7 @@ pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
         return Ok(this.to_value());
     }
     let text = |name: &str| Ok::<_, crate::zend::Failure>(property(name)?.string());
-    Err(exception::of_result(&exception::FailedResult {
+    Err(exception::for_result(&exception::FailedResult {
         tool_name: text("toolName")?.unwrap_or_default(),
         error: text("error")?.unwrap_or_else(|| "The tool failed".to_owned()),
         code: text("errorCode")?.unwrap_or_else(|| "internal_error".to_owned()),

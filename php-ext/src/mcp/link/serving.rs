@@ -9,7 +9,7 @@ use crate::mcp::connection::McpConnection;
 use crate::mcp::hooks::{Hooks, NOTIFICATION};
 use crate::mcp::router::CallHandle;
 use crate::mcp::server_job::ServerJob;
-use crate::mcp::{answers, credentials, tool_list};
+use crate::mcp::{credentials, tool_list};
 use crate::runtime::{self, Bound};
 use crate::zend::{Failure, call_callable, string_of};
 
@@ -27,10 +27,10 @@ impl ServerLink {
         job: ServerJob,
     ) -> Result<(), Failure> {
         match job {
-            ServerJob::Request(request) => answers::answer_request(hooks, request),
+            ServerJob::Request(request) => request_handlers::handle_request(hooks, request),
             ServerJob::Authorize { url, reply } => {
                 self.has_prompted_user.set(true);
-                answers::authorize(hooks, &url, reply)
+                request_handlers::authorize(hooks, &url, reply)
             }
             ServerJob::Wake => {
                 while let Some(job) = handle.get().and_then(CallHandle::take_job) {

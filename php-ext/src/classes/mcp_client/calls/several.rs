@@ -32,7 +32,7 @@ pub(super) fn call_tools(call: &mut MethodCall<'_>) -> Outcome {
         "meta",
         "max_concurrent",
     ];
-    let options = CallOptions::of_argument(call, 1, &allowed)?;
+    let options = CallOptions::from_argument(call, 1, &allowed)?;
     let mut ids = Vec::new();
     let mut names = Vec::new();
     let mut specs = Vec::new();
@@ -174,7 +174,7 @@ fn read_call(
     entry: &Zval,
     index: usize,
 ) -> Result<(String, String, Result<Box<RawValue>, String>), Failure> {
-    let is_call = Object::of(entry).is_some() || entry.is_array();
+    let is_call = Object::from_value(entry).is_some() || entry.is_array();
     if !is_call {
         return Err(exception::invalid_input(format!(
             "$calls must be a list of Pillion\\ToolCall or arrays; entry {index} is {}",

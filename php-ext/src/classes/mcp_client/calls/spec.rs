@@ -89,8 +89,9 @@ pub async fn call_with_cancellation(
 /// Returns an ID that is unique in this process and most likely unique across processes.
 pub fn new_id() -> String {
     static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = now.map_or(0, |now| now.as_millis());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_millis());
     let (process, count) = (std::process::id(), NEXT_ID.fetch_add(1, Ordering::Relaxed));
     format!("call_{now:x}_{process:x}_{count:x}")
 }

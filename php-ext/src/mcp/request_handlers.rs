@@ -1,4 +1,4 @@
-//! The PHP callbacks that answer the server's requests.
+//! The PHP callbacks that handle the server's requests.
 
 use ext_php_rs::types::Zval;
 use pillion_mcp_client::{AuthorizationResponse, PromptError, RpcError};
@@ -17,12 +17,12 @@ const USER_REJECTED: i64 = -1;
 /// The error code of a request whose parameters cannot be parsed.
 const INVALID_PARAMS: i64 = -32602;
 
-/// Calls the object's callback and sends its answer to the server.
+/// Calls the object's callback and sends its response to the server.
 ///
 /// # Errors
 /// An exception of the callback, which ends the call. An `InvalidInputException` if the callback
-/// returns an invalid answer.
-pub fn answer_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Failure> {
+/// returns an invalid value.
+pub fn handle_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Failure> {
     if request.is_abandoned() {
         return Ok(());
     }
@@ -32,26 +32,26 @@ pub fn answer_request(hooks: Hooks<'_>, request: ServerRequest) -> Result<(), Fa
     };
     let Ok(params) = decode(request.params.get(), EmptyObject::StdClass)? else {
         let error = RpcError::new(INVALID_PARAMS, "Invalid params");
-        request.answer(Err(error));
+        request.respond(Err(error));
         return Ok(());
     };
     let Some(returned) = hooks.call(hook, [params])? else {
         // The callback was removed after the server had received the capability.
-        request.answer(Err(RpcError::new(-32601, "Method not found")));
+        request.respond(Err(RpcError::new(-32601, "Method not found")));
         return Ok(());
     };
-    let answer = match request.kind {
+    let outcome = match request.kind {
         ServerRequestKind::Sampling => sampling_result(&returned)?,
         ServerRequestKind::Elicitation => Ok(elicitation_result(&returned)?),
     };
-    request.answer(answer);
+    request.respond(outcome);
     Ok(())
 }
 
 /// Converts the callback's value to a `CreateMessageResult`. The value is the whole result, only
 /// its text, or null for a rejection.
 fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> {
-    let mut answer = match to_value(returned)? {
+    let mut result = match to_value(returned)? {
         Value::Null => {
             return Ok(Err(RpcError::new(
                 USER_REJECTED,
@@ -61,7 +61,7 @@ fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> 
         Value::String(text) => {
             Map::from_iter([("content".to_owned(), json!({"type": "text", "text": text}))])
         }
-        Value::Object(answer) if answer.contains_key("content") => answer,
+        Value::Object(result) if result.contains_key("content") => result,
         _ => {
             return Err(exception::invalid_input(format!(
                 "The sampling callback must return an array with 'content', a string or null, {} returned",
@@ -70,30 +70,30 @@ fn sampling_result(returned: &Zval) -> Result<Result<Value, RpcError>, Failure> 
         }
     };
     // Both fields are required. These are the defaults for callbacks that omit them.
-    answer.entry("role").or_insert_with(|| json!("assistant"));
-    answer.entry("model").or_insert_with(|| json!("unknown"));
-    Ok(Ok(Value::Object(answer)))
+    result.entry("role").or_insert_with(|| json!("assistant"));
+    result.entry("model").or_insert_with(|| json!("unknown"));
+    Ok(Ok(Value::Object(result)))
 }
 
 /// Converts the callback's value to an `ElicitResult`. Null declines.
 fn elicitation_result(returned: &Zval) -> Result<Value, Failure> {
-    let mut answer = match to_value(returned)? {
+    let mut result = match to_value(returned)? {
         Value::Null => return Ok(json!({"action": "decline"})),
-        Value::Object(answer) => answer,
+        Value::Object(result) => result,
         _ => return Err(invalid_elicitation(returned)),
     };
-    let action = answer.get("action").and_then(Value::as_str);
+    let action = result.get("action").and_then(Value::as_str);
     if !matches!(action, Some("accept" | "decline" | "cancel")) {
         return Err(invalid_elicitation(returned));
     }
     // PHP encodes an empty map as `[]`.
-    if answer
+    if result
         .get("content")
         .is_some_and(|content| *content == json!([]))
     {
-        answer.insert("content".to_owned(), json!({}));
+        result.insert("content".to_owned(), json!({}));
     }
-    Ok(Value::Object(answer))
+    Ok(Value::Object(result))
 }
 
 fn invalid_elicitation(returned: &Zval) -> Failure {
@@ -116,7 +116,7 @@ pub fn authorize(
     if reply.is_abandoned() {
         return Ok(());
     }
-    let answer = match hooks.call(AUTHORIZATION, [string_of(url)])? {
+    let outcome = match hooks.call(AUTHORIZATION, [string_of(url)])? {
         None => Err(PromptError::Abandoned),
         Some(address) => {
             let text = address.str().ok_or_else(|| {
@@ -128,13 +128,13 @@ pub fn authorize(
             AuthorizationResponse::from_redirect(text).map_err(PromptError::from)
         }
     };
-    reply.send(answer);
+    reply.send(outcome);
     Ok(())
 }
 
 /// Returns the type of a value, for messages.
 pub fn describe_type(value: &Zval) -> &'static str {
-    match Object::of(value) {
+    match Object::from_value(value) {
         Some(object) => object.class_name(),
         None if value.is_array() => "array",
         None if value.is_string() => "string",

@@ -2,12 +2,12 @@ use ext_php_rs::types::Zval;
 use pillion_core::tool::ErrorCode;
 
 use crate::classes::tool_result::Parts;
-use crate::exception::{FailedResult, error_code, of_result};
+use crate::exception::{FailedResult, error_code, for_result};
 use crate::zend::{Failure, Outcome, empty_array, member, with_entry};
 
 /// The sidecar's response to one call, as PHP values: the outcome of a tool under `result`, or an
 /// error because the tool does not exist.
-pub(super) struct Answer {
+pub(super) struct CallResponse {
     pub(super) success: bool,
     /// The tool's data, or its result if there is no data.
     pub(super) data: Zval,
@@ -18,11 +18,11 @@ pub(super) struct Answer {
     metadata: Zval,
 }
 
-impl Answer {
+impl CallResponse {
     /// Reads a response; missing members count as empty.
-    pub(super) fn of(answer: &Zval) -> Self {
-        let inner = member(answer, "result").filter(Zval::is_array);
-        let outcome = inner.as_ref().unwrap_or(answer);
+    pub(super) fn from_value(response: &Zval) -> Self {
+        let inner = member(response, "result").filter(Zval::is_array);
+        let outcome = inner.as_ref().unwrap_or(response);
         let field = |key: &str| member(outcome, key);
         let text = |key: &str| field(key).and_then(|text| text.string());
         Self {
@@ -58,7 +58,7 @@ impl Answer {
     /// Returns the exception for a failed call.
     pub(super) fn into_failure(self, tool_name: String) -> Failure {
         let code = self.error_code.as_deref().and_then(error_code);
-        of_result(&FailedResult {
+        for_result(&FailedResult {
             tool_name,
             error: self.error.unwrap_or_else(|| "The tool failed".to_owned()),
             code: code.unwrap_or(ErrorCode::InternalError).as_str().to_owned(),
