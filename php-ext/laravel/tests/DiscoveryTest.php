@@ -58,7 +58,7 @@ final class DiscoveryTest extends TestCase
                 namespace App\Broken;
                 class Unresolvable extends \App\Tools\Counter
                 {
-                    public function __construct(\Countable $nobodyBindsThis) {}
+                    public function __construct(\Countable $unboundDependency) {}
                 }
                 PHP,
             'app/Broken/Moody.php' => <<<'PHP'
@@ -79,7 +79,7 @@ final class DiscoveryTest extends TestCase
                 #[AsTool(name: 'described', description: 'Is never made', category: 'rare', requiresConfirmation: true)]
                 class Described
                 {
-                    public function __construct(\Countable $nobodyBindsThis) {}
+                    public function __construct(\Countable $unboundDependency) {}
                     public function __invoke(int $number): int { return $number; }
                 }
                 PHP,

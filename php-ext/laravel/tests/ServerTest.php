@@ -216,10 +216,10 @@ final class ServerTest extends TestCase
         self::assertSame(['gone'], array_keys(Pillion::skipped()));
 
         $this->configure(['servers.gone.url' => FakeServer::url()]);
-        $later = Pillion::forUser('somebody');
+        $later = Pillion::forUser('bob');
         self::assertFalse($later->registry()->has('gone_roll'), 'the server is not retried at once');
         $this->travel(31)->seconds();
-        self::assertTrue(Pillion::forUser('somebody')->registry()->has('gone_roll'));
+        self::assertTrue(Pillion::forUser('bob')->registry()->has('gone_roll'));
     }
 
     /** @return array<string, array{mixed, string}> */

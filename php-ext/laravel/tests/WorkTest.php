@@ -54,7 +54,7 @@ final class WorkTest extends TestCase
         self::assertSame(['broken', 'labelled', 'limited', 'untidy', 'whoami'], array_keys($tools), 'not those that the sidecar has');
         self::assertSame([true, 5_000], [$tools['whoami']['requiresConfirmation'], $tools['whoami']['timeoutMs']]);
         self::assertFalse($tools['untidy']['requiresConfirmation']);
-        self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry says so');
+        self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry requires confirmation');
     }
 
     public function test_no_state_of_a_call_is_visible_to_the_next(): void

@@ -172,7 +172,7 @@ final class ChatInSidecarTest extends TestCase
                 usleep(10_000);
             }
         }
-        self::fail('The chat is somebody else\'s still');
+        self::fail('Another request still holds the chat');
     }
 
     public function testH2TheModelSeesItsToolsOnly(): void

@@ -282,7 +282,7 @@ final class ChatTest extends TestCase
         $waiting = $chat->send('delete {"text": "a"}', context: $context);
         self::assertSame(['awaiting_approval', []], [$waiting->status, $executor->batches[2][1]['approved']]);
 
-        $executor->instead = fn () => array_reverse([new ToolResult($executor->ids[0], 'shout', 'one'), new ToolResult($executor->ids[1], 'shout', 'two'), new ToolResult('nobody', 'shout', 'three')]);
+        $executor->instead = fn () => array_reverse([new ToolResult($executor->ids[0], 'shout', 'one'), new ToolResult($executor->ids[1], 'shout', 'two'), new ToolResult('unknown', 'shout', 'three')]);
         self::assertSame('The tools say: one; two', $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text);
         $executor->instead = fn () => [new ToolResult($executor->ids[1], 'shout', 'two')];
         self::assertSame(

@@ -132,7 +132,7 @@ final class MCPSSEClientTest extends TestCase
         (new ToolRegistry())->register($tool);
         self::assertTrue($tool->isServerAvailable());
         // The kernel accepts a connection here, although no process does.
-        self::assertFalse(@stream_socket_accept($listener, 0.2), 'somebody has connected');
+        self::assertFalse(@stream_socket_accept($listener, 0.2), 'a client has connected');
         if (extension_loaded('pillion')) {
             // The server stops before it has responded, so that a second request would be noticed.
             $patient = new MCPSSEClient($url, 0.2);

@@ -134,8 +134,8 @@ final class SidecarApprovalTest extends TestCase
     public function testAnUnknownFilterIsAnError(): void
     {
         $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage("There is no filter 'colour'");
-        $this->sidecar->listApprovals(['colour' => 'red']);
+        $this->expectExceptionMessage("There is no filter 'color'");
+        $this->sidecar->listApprovals(['color' => 'red']);
     }
 
     public function testNullIsNoFilter(): void

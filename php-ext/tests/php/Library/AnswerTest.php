@@ -21,16 +21,16 @@ use Pillion\Tests\Support\Process;
 final class AnswerTest extends TestCase
 {
     /** @dataProvider answers */
-    public function testAMalformedResponseIsNamed(string $behaviour, string $method, array $arguments, string $message): void
+    public function testAMalformedResponseIsNamed(string $behavior, string $method, array $arguments, string $message): void
     {
-        $peer = new OddPeer($behaviour);
+        $peer = new OddPeer($behavior);
         try {
             (new Sidecar($peer->socket, 5))->$method(...$arguments);
             self::fail('It was taken');
         } catch (TransportException $e) {
             self::assertStringContainsString($message, $e->getMessage());
             self::assertSame('unavailable', $e->errorCode);
-            self::assertSame($behaviour === 'server error' ? 502 : ($behaviour === 'wrong types' ? null : 200), $e->httpStatus);
+            self::assertSame($behavior === 'server error' ? 502 : ($behavior === 'wrong types' ? null : 200), $e->httpStatus);
         } finally {
             $peer->stop();
         }

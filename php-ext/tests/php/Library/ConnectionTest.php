@@ -29,9 +29,9 @@ final class ConnectionTest extends TestCase
         $this->peer?->stop();
     }
 
-    private function connect(string $behaviour): Connection
+    private function connect(string $behavior): Connection
     {
-        $this->peer = new OddPeer($behaviour);
+        $this->peer = new OddPeer($behavior);
         return $this->connection = new Connection($this->peer->socket);
     }
 

@@ -130,7 +130,7 @@ final class McpClientTest extends TestCase
     public static function throwingListeners(): iterable
     {
         $all = ['start a', 'start b', 'start c', 'end a ok', 'end b internal_error', 'end c not_found'];
-        yield 'nobody throws' => ['', $all];
+        yield 'no listener throws' => ['', $all];
         yield 'at an end' => ['end a ok', $all];
         yield 'at a start' => ['start b', ['start a', 'start b', 'end a internal_error', 'end b internal_error']];
     }
