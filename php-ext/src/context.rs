@@ -15,10 +15,9 @@ use crate::zend::{Failure, MethodCall};
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` naming the key.
 pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallContext, Failure> {
-    let Some(context) = call.value(index) else {
+    let Some(context) = call.optional_array(index)? else {
         return Ok(CallContext::default());
     };
-    call.array(index)?;
     let mut extra = match to_value_as("argument $context", context)? {
         Value::Object(context) => context,
         Value::Array(list) if list.is_empty() => JsonObject::new(),

@@ -3,9 +3,7 @@
 mod caught;
 
 use ext_php_rs::error::Result;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
-use ext_php_rs::zend::ClassEntry;
 use pillion_client::ClientError;
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::{ErrorClass, McpError, McpErrorKind};
@@ -18,8 +16,8 @@ use crate::zend::exception_class::{
 };
 pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{
-    Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
-    member, runtime_exception, string_of,
+    Class, ClassSlot, Failure, Thrown, float_of, int_of, list_of, member, runtime_exception,
+    string_of,
 };
 pub use caught::{Caught, as_internal, catch, into_tool_failure, run_during_failure};
 
@@ -30,10 +28,9 @@ static JSON_RPC: ClassSlot = ClassSlot::new();
 
 /// Registers the classes. They do not override anything, so that file, line and trace are correct.
 pub fn register() -> Result<()> {
-    let null = Zval::new;
     let base_code = text(ErrorCode::InternalError.as_str())?;
     Class::new("Pillion\\Exception\\PillionException")
-        .property(public("errorCode", Type::STRING, base_code))
+        .property_with_default("string $errorCode", base_code)
         .extends(runtime_exception())
         .register(&PILLION)?;
     for (name, code) in [
@@ -59,36 +56,35 @@ pub fn register() -> Result<()> {
         "Pillion\\Exception\\ApprovalRequiredException",
         ErrorCode::ApprovalRequired,
     )?
-    .property(public("approvalId", Type::STRING, text("")?))
-    .property(public("toolName", Type::STRING, text("")?))
-    .property(public("arguments", Type::ARRAY, empty_array()))
+    .property_with_default("string $approvalId", text("")?)
+    .property_with_default("string $toolName", text("")?)
+    .property("array $arguments = []")
     .register(&APPROVAL_REQUIRED)?;
     child_of_code(
         "Pillion\\Exception\\RateLimitedException",
         ErrorCode::RateLimited,
     )?
-    .property(public("retryAfter", Type::FLOAT.nullable(), null()))
+    .property("?float $retryAfter = null")
     .register(&RATE_LIMITED)?;
     child_of_code(
         "Pillion\\Exception\\TransportException",
         ErrorCode::Unavailable,
     )?
-    .property(public("httpStatus", Type::INT.nullable(), null()))
+    .property("?int $httpStatus = null")
     .register(&TRANSPORT)?;
     Class::new("Pillion\\Exception\\SessionExpiredException")
         .extends(TRANSPORT.get())
         .register(&SESSION_EXPIRED)?;
-    let text_or_null = Type::STRING.nullable();
     child("Pillion\\Exception\\AuthorizationException")
-        .property(public("httpStatus", Type::INT.nullable(), null()))
-        .property(public("challenge", text_or_null, null()))
-        .property(public("authorizationUrl", text_or_null, null()))
-        .property(public("scopes", Type::ARRAY, empty_array()))
+        .property("?int $httpStatus = null")
+        .property("?string $challenge = null")
+        .property("?string $authorizationUrl = null")
+        .property("array $scopes = []")
         .register(&AUTHORIZATION)?;
     // -1 is the `rpcCode` of a JSON-RPC error without a code.
     child("Pillion\\Exception\\JsonRpcException")
-        .property(public("rpcCode", Type::INT, int_of(-1)))
-        .property(public("data", Type::MIXED, null()))
+        .property("int $rpcCode = -1")
+        .property("mixed $data = null")
         .register(&JSON_RPC)
 }
 
@@ -96,15 +92,11 @@ fn child(name: &'static str) -> Class {
     Class::new(name).extends(PILLION.get())
 }
 
-fn public(name: &'static str, kind: Type, default: Zval) -> Property {
-    Property::new(PropertyFlags::Public, name, kind, default)
-}
-
 /// Like [`child`], for a class with a fixed error code: PHP code that throws the exception does not
 /// need to set the code.
 fn child_of_code(name: &'static str, code: ErrorCode) -> Result<Class> {
     let code = text(code.as_str())?;
-    Ok(child(name).property(public("errorCode", Type::STRING, code)))
+    Ok(child(name).property_with_default("string $errorCode", code))
 }
 
 /// Default values must not be reference-counted, so this uses an interned string.

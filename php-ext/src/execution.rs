@@ -17,7 +17,7 @@ use crate::classes::tool_registry::Registry;
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep};
+use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop};
 pub use notices::StartedCalls;
 pub use php_thread::{ExecutionJob, PhpThread};
 

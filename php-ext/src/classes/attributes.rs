@@ -4,8 +4,8 @@ use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    AttributeTargets, Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter,
-    Property, Type, bool_of, float_of, string_of,
+    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, Type,
+    bool_of, float_of, methods, string_of,
 };
 
 /// The attribute that marks a tool.
@@ -16,52 +16,50 @@ pub const PARAMETER: &str = "Pillion\\Parameter";
 static AS_TOOL_CLASS: ClassSlot = ClassSlot::new();
 static PARAMETER_CLASS: ClassSlot = ClassSlot::new();
 
-const TEXT: Type = Type::STRING.nullable();
-const NUMBER: Type = Type::INT.or(Type::FLOAT).nullable();
-const INTEGER: Type = Type::INT.nullable();
-
-/// The constraints of `Parameter`: PHP name, JSON Schema keyword, type.
-const CONSTRAINTS: [(&str, &str, Type); 8] = [
-    ("enum", "enum", Type::ARRAY.nullable()),
-    ("minimum", "minimum", NUMBER),
-    ("maximum", "maximum", NUMBER),
-    ("minLength", "minLength", INTEGER),
-    ("maxLength", "maxLength", INTEGER),
-    ("pattern", "pattern", TEXT),
-    ("format", "format", TEXT),
-    ("schema", "", Type::ARRAY.nullable()),
+/// The constraints of `Parameter`, in the order of the constructor's parameters. All but the last
+/// are JSON Schema keywords.
+const CONSTRAINTS: [&str; 8] = [
+    "enum",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    WHOLE_SCHEMA,
 ];
 
+/// The constraint that is a whole JSON Schema.
+pub const WHOLE_SCHEMA: &str = "schema";
+
 pub(super) fn register() -> Result<()> {
-    Class::new(AS_TOOL)
-        .attribute_of(
-            AttributeTargets::CLASS | AttributeTargets::FUNCTION | AttributeTargets::METHOD,
-        )
-        .property(Property::readonly("name", TEXT))
-        .property(Property::readonly("description", TEXT))
-        .property(Property::readonly("category", Type::STRING))
-        .property(Property::readonly("requiresConfirmation", Type::BOOL))
-        .property(Property::readonly("cooldownSeconds", Type::FLOAT))
-        .property(Property::readonly("strict", Type::BOOL))
-        .method(Method::new("__construct", construct_as_tool).parameters(&[
-            Parameter::optional("name", TEXT, "null"),
-            Parameter::optional("description", TEXT, "null"),
-            Parameter::optional("category", Type::STRING, "'general'"),
-            Parameter::optional("requiresConfirmation", Type::BOOL, "false"),
-            Parameter::optional("cooldownSeconds", Type::INT.or(Type::FLOAT), "0"),
-            Parameter::optional("strict", Type::BOOL, "false"),
-        ]))
-        .register(&AS_TOOL_CLASS)?;
-    let mut class = Class::new(PARAMETER)
+    methods!(
+        Class::new(AS_TOOL)
+            .attribute_of(
+                AttributeTargets::CLASS | AttributeTargets::FUNCTION | AttributeTargets::METHOD,
+            )
+            .properties(&[
+                "readonly ?string $name",
+                "readonly ?string $description",
+                "readonly string $category",
+                "readonly bool $requiresConfirmation",
+                "readonly float $cooldownSeconds",
+                "readonly bool $strict",
+            ]),
+        "__construct(?string $name = null, ?string $description = null, \
+         string $category = 'general', bool $requiresConfirmation = false, \
+         int|float $cooldownSeconds = 0, bool $strict = false)" => construct_as_tool,
+    )
+    .register(&AS_TOOL_CLASS)?;
+    Class::new(PARAMETER)
         .attribute_of(AttributeTargets::PARAMETER)
-        .property(Property::readonly("description", TEXT));
-    let mut parameters = vec![Parameter::optional("description", TEXT, "null")];
-    for (name, _, kind) in CONSTRAINTS {
-        class = class.property(Property::readonly(name, kind));
-        parameters.push(Parameter::optional(name, kind, "null"));
-    }
-    class
-        .method(Method::new("__construct", construct_parameter).parameters(&parameters))
+        .promoted_constructor(
+            "__construct(?string $description = null, ?array $enum = null, \
+             int|float|null $minimum = null, int|float|null $maximum = null, \
+             ?int $minLength = null, ?int $maxLength = null, ?string $pattern = null, \
+             ?string $format = null, ?array $schema = null)",
+            construct_parameter,
+        )
         .register(&PARAMETER_CLASS)
 }
 
@@ -73,10 +71,7 @@ fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
     let values = [
         ("name", text(0)?),
         ("description", text(1)?),
-        (
-            "category",
-            string_of(call.value(2).map_or(Ok("general"), |_| call.string(2))?),
-        ),
+        ("category", string_of(call.string_or(2, "general")?)),
         ("requiresConfirmation", bool_of(call.bool_or(3, false)?)),
         ("cooldownSeconds", float_of(call.number_or(4, 0.0)?)),
         ("strict", bool_of(call.bool_or(5, false)?)),
@@ -97,13 +92,8 @@ fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
         "description",
         description.map_or_else(Zval::new, string_of),
     );
-    for (index, (name, _, _)) in CONSTRAINTS.into_iter().enumerate() {
-        let value = call.value(index + 1);
-        this.set(
-            class,
-            name,
-            value.map_or_else(Zval::new, Zval::shallow_clone),
-        );
+    for (index, name) in CONSTRAINTS.into_iter().enumerate() {
+        this.set(class, name, call.value_or_null(index + 1));
         if ext_php_rs::zend::ExecutorGlobals::has_exception() {
             return Err(Failure::Pending);
         }
@@ -121,16 +111,15 @@ pub fn description_of(attribute: Object<'_>) -> Outcome {
     attribute.get(PARAMETER_CLASS.get(), "description")
 }
 
-/// Returns the JSON Schema keywords that a `Parameter` sets, with their values. An empty keyword
-/// means a whole schema.
+/// Returns the constraints that a `Parameter` sets, with their values.
 pub fn constraints_of(
     attribute: Object<'_>,
 ) -> std::result::Result<Vec<(&'static str, Zval)>, Failure> {
     let mut set = Vec::new();
-    for (name, keyword, _) in CONSTRAINTS {
+    for name in CONSTRAINTS {
         let value = attribute.get(PARAMETER_CLASS.get(), name)?;
         if !value.is_null() {
-            set.push((keyword, value));
+            set.push((name, value));
         }
     }
     Ok(set)

@@ -1,50 +1,34 @@
 //! `CallableTool`: a tool made from a definition and a PHP callable.
 
 use ext_php_rs::error::Result;
-use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
 
-use super::interfaces::{EXECUTE, TOOL, with_offer};
+use super::interfaces::{TOOL, with_offer};
 use super::{tool_definition, tool_result};
 use crate::model::model_argument;
 use crate::signature;
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    bool_of, call_callable, call_with_names, create, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, call_callable,
+    call_with_names, create, methods, string_of,
 };
 
 const NAME: &str = "Pillion\\CallableTool";
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    let class = Class::new(NAME)
-        .flags(ClassFlags::Final)
-        .implements(TOOL.get())
-        .property(Property::readonly(
-            "definition",
-            Type::class(tool_definition::NAME),
-        ))
-        .property(Property::new(
-            PropertyFlags::Private,
-            "handler",
-            Type::MIXED,
-            Zval::new(),
-        ))
-        .method(Method::new("__construct", construct).parameters(&[
-            Parameter::required("definition", Type::class(tool_definition::NAME)),
-            Parameter::required("handler", Type::CALLABLE),
-        ]))
-        .method(Method::new("getName", get_name).returns(Type::STRING))
-        .method(
-            Method::new("getDefinition", get_definition)
-                .returns(Type::class(tool_definition::NAME)),
-        )
-        .method(
-            Method::new("execute", execute)
-                .parameters(&EXECUTE)
-                .returns(Type::class(tool_result::NAME)),
-        );
+    let class = methods!(
+        Class::new(NAME)
+            .flags(ClassFlags::Final)
+            .implements(TOOL.get())
+            .property("readonly Pillion\\ToolDefinition $definition")
+            .property("private mixed $handler = null"),
+        "__construct(Pillion\\ToolDefinition $definition, callable $handler)" => construct,
+        "getName(): string" => get_name,
+        "getDefinition(): Pillion\\ToolDefinition" => get_definition,
+        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute,
+    );
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
@@ -99,10 +83,9 @@ fn get_name(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Runs the callable without checking the arguments; only executors check arguments.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
-    call.array(0)?;
+    let arguments = call.array(0)?.shallow_clone();
     let id = call.string(1)?;
     let this = call.this();
-    let arguments = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
     let value = invoke(this, arguments, id)?;
     if tool_result::is_result(&value) {
         return Ok(value);

@@ -9,11 +9,10 @@ use tokio::sync::watch;
 
 use crate::runtime::Bound;
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
-    bool_of, construct, state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, construct, methods,
+    state_of,
 };
 
-const NAME: &str = "Pillion\\CancellationToken";
 static CLASS: StateClass<Token> = StateClass::new();
 
 /// The reason, set when the token is cancelled.
@@ -32,19 +31,12 @@ impl State for Token {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let class = Class::new(NAME)
-        .flags(ClassFlags::Final)
-        .method(Method::new("__construct", construct_token))
-        .method(
-            Method::new("cancel", cancel)
-                .parameters(&[Parameter::optional(
-                    "reason",
-                    Type::STRING.nullable(),
-                    "null",
-                )])
-                .returns(Type::VOID),
-        )
-        .method(Method::new("isCancelled", is_cancelled).returns(Type::BOOL));
+    let class = methods!(
+        Class::new("Pillion\\CancellationToken").flags(ClassFlags::Final),
+        "__construct()" => construct_token,
+        "cancel(?string $reason = null): void" => cancel,
+        "isCancelled(): bool" => is_cancelled,
+    );
     CLASS.register(class)
 }
 

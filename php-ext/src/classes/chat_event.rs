@@ -5,38 +5,30 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::Value;
 
-use super::chat_answer::{self, approval_of};
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    create, empty_array, member, should_stop, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, member,
+    should_stop, string_of,
 };
 
-pub const NAME: &str = "Pillion\\ChatEvent";
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    let outcome = Type::class(chat_answer::NAME).nullable();
-    Class::new(NAME)
+    Class::new("Pillion\\ChatEvent")
         .flags(ClassFlags::Final)
-        .property(Property::readonly("text", Type::STRING))
-        .property(Property::readonly("type", Type::STRING))
-        .property(Property::readonly("data", Type::ARRAY))
-        .property(Property::readonly("answer", outcome))
-        .method(Method::new("__construct", construct).parameters(&[
-            Parameter::required("type", Type::STRING),
-            Parameter::optional("data", Type::ARRAY, "[]"),
-            Parameter::optional("answer", outcome, "null"),
-        ]))
+        .property("readonly string $text")
+        .promoted_constructor(
+            "__construct(string $type, array $data = [], ?Pillion\\ChatAnswer $answer = null)",
+            construct,
+        )
         .register(&CLASS)
 }
 
 /// The typed properties validate the arguments.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
-    let kind = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
+    let kind = call.value_or_null(0);
     let data = call.value(1).map_or_else(empty_array, Zval::shallow_clone);
-    let outcome = call.value(2).map_or_else(Zval::new, Zval::shallow_clone);
-    fill(call.this(), kind, data, outcome);
+    fill(call.this(), kind, data, call.value_or_null(2));
     if should_stop() {
         return Err(Failure::Pending);
     }

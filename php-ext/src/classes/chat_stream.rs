@@ -4,17 +4,16 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
 use super::chat_answer;
-use super::chat_event::{self, NAME as EVENT};
 use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
 use super::tool_aware_chat;
 use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
 use crate::zend::{
-    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Property, State, StateClass,
-    Type, new_with_state, state_of, string_of,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, methods,
+    new_with_state, state_of, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatStream";
@@ -47,16 +46,16 @@ impl State for Stream {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let private = |name, kind| Property::new(PropertyFlags::Private, name, kind, Zval::new());
     let class = Class::new(NAME)
         .flags(ClassFlags::Final)
-        .property(private(CHAT, Type::class(tool_aware_chat::NAME).nullable()));
-    let class = with_iteration::<Stream>(class, Type::class(EVENT).nullable())
-        .property(private(OUTCOME, Type::class(chat_answer::NAME).nullable()))
-        .method(Method::new("__construct", no_constructor).make_private())
-        .method(Method::new("__destruct", destruct))
-        .method(Method::new("getReturn", get_return).returns(Type::class(chat_answer::NAME)))
-        .method(Method::new("getState", get_state).returns(Type::STRING.nullable()));
+        .property("private ?Pillion\\ToolAwareChat $chat = null");
+    let class = methods!(
+        with_iteration::<Stream>(class).property("private ?Pillion\\ChatAnswer $answer = null"),
+        "private __construct()" => no_constructor,
+        "__destruct()" => destruct,
+        "getReturn(): Pillion\\ChatAnswer" => get_return,
+        "getState(): ?string" => get_state,
+    );
     CLASS.register(class)
 }
 
@@ -87,6 +86,8 @@ pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues
 
 impl StreamState for Stream {
     const SHORT_NAME: &'static str = "ChatStream";
+    const CURRENT_PROPERTY: &'static str = "private ?Pillion\\ChatEvent $current = null";
+    const CURRENT_METHOD: &'static str = "current(): ?Pillion\\ChatEvent";
 
     fn position(&self) -> &ItemIndex {
         &self.position

@@ -4,35 +4,23 @@
 use crate::exception;
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::tool_list;
-use crate::zend::{Class, Method, MethodCall, Outcome, Parameter, State, Type, int_of, string_of};
+use crate::zend::{Class, MethodCall, Outcome, State, int_of, methods, string_of};
 
 /// Adds the methods of clients with the state `T`.
 pub(super) fn methods<T: State>(class: Class) -> Class {
-    observing::<T>(class).method(
-        Method::new("setCache", set_cache::<T>)
-            .parameters(&[
-                Parameter::required("cache", Type::OBJECT.nullable()),
-                Parameter::optional("ttl", Type::INT, "300"),
-                Parameter::optional("tenant", Type::STRING, "''"),
-            ])
-            .returns(Type::STATIC),
+    methods!(
+        observing::<T>(class),
+        "setCache(?object $cache, int $ttl = 300, string $tenant = ''): static" => set_cache::<T>,
     )
 }
 
 /// Adds the methods for logger and dispatcher to a class with the state `T`.
 pub(super) fn observing<T: State>(class: Class) -> Class {
-    let object = Type::OBJECT.nullable();
-    class
-        .method(
-            Method::new("setLogger", set_logger::<T>)
-                .parameters(&[Parameter::required("logger", object)])
-                .returns(Type::STATIC),
-        )
-        .method(
-            Method::new("setEventDispatcher", set_event_dispatcher::<T>)
-                .parameters(&[Parameter::required("dispatcher", object)])
-                .returns(Type::STATIC),
-        )
+    methods!(
+        class,
+        "setLogger(?object $logger): static" => set_logger::<T>,
+        "setEventDispatcher(?object $dispatcher): static" => set_event_dispatcher::<T>,
+    )
 }
 
 fn set_logger<T: State>(call: &mut MethodCall<'_>) -> Outcome {
@@ -59,7 +47,7 @@ fn set_cache<T: State>(call: &mut MethodCall<'_>) -> Outcome {
             "$ttl must be a number of seconds, not negative",
         ));
     }
-    let tenant = call.value(2).map_or(Ok(""), |_| call.string(2))?;
+    let tenant = call.string_or(2, "")?;
     hooks.set_object(call, 0, hooks::CACHE, "cache", &["get", "set", "delete"])?;
     hooks.set(tool_list::TTL, Some(&int_of(ttl)));
     hooks.set(tool_list::TENANT, Some(&string_of(tenant)));

@@ -7,35 +7,26 @@ use pillion_core::tool::{
 };
 use serde_json::{Map, Value, json};
 
-use super::interfaces::EXECUTE;
 use super::mcp_tool_adapter as adapter;
 use super::{tool_definition, tool_result};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::log::log;
 use crate::settings::LogLevel;
-use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Type, string_of,
-};
+use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, methods, string_of};
 
 static CLASS: ClassSlot = ClassSlot::new();
 const TOOL: &str = "dmcp_roll_dice";
 
 pub(super) fn register() -> ZendResult<()> {
-    Class::new("Pillion\\DmcpTool")
-        .extends(adapter::CLASS.get())
-        .method(Method::new("getName", get_name).returns(Type::STRING))
-        .method(
-            Method::new("getDefinition", get_definition)
-                .returns(Type::class(tool_definition::NAME)),
-        )
-        .method(Method::new("getMCPCategory", get_mcp_category).returns(Type::STRING))
-        .method(
-            Method::new("execute", execute)
-                .parameters(&EXECUTE)
-                .returns(Type::class(tool_result::NAME)),
-        )
-        .register(&CLASS)
+    methods!(
+        Class::new("Pillion\\DmcpTool").extends(adapter::CLASS.get()),
+        "getName(): string" => get_name,
+        "getDefinition(): Pillion\\ToolDefinition" => get_definition,
+        "getMCPCategory(): string" => get_mcp_category,
+        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute,
+    )
+    .register(&CLASS)
 }
 
 fn get_name(_call: &mut MethodCall<'_>) -> Outcome {
@@ -68,8 +59,7 @@ fn get_definition(_call: &mut MethodCall<'_>) -> Outcome {
 
 /// Every failure becomes a failed result, except the end of the request.
 fn execute(call: &mut MethodCall<'_>) -> Outcome {
-    call.array(0)?;
-    let arguments = call.value(0).map_or(Ok(Value::Null), to_value)?;
+    let arguments = to_value(call.array(0)?)?;
     let id = call.string(1)?;
     let text = |key: &str| {
         let text = arguments.get(key).and_then(Value::as_str).map(str::trim);

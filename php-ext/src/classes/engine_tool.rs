@@ -10,7 +10,7 @@ use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
 use pillion_core::tool::{CallContext, Tool, ToolCall, ToolOrigin};
 
-use super::interfaces::{EXECUTE, MCP_TOOL, TOOL, with_offer};
+use super::interfaces::{MCP_TOOL, TOOL, with_offer};
 use super::mcp_sse_client::any_client_of;
 use super::{tool_definition, tool_result};
 use crate::json::to_value_as;
@@ -20,8 +20,8 @@ use crate::mcp_server::RegisteredMcpServer;
 use crate::model::model_argument;
 use crate::wait::wait;
 use crate::zend::{
-    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, State, StateClass, Type,
-    array_of, bool_of, is_nested, new_with_state, state_of, string_of,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, array_of, bool_of,
+    is_nested, methods, new_with_state, state_of, string_of,
 };
 
 static NATIVE: StateClass<EngineTool<Native>> = StateClass::new();
@@ -74,11 +74,12 @@ impl State for EngineTool<Mcp> {
 pub(super) fn register() -> ZendResult<()> {
     let native = Class::new("Pillion\\NativeTool").implements(TOOL.get());
     NATIVE.register(with_methods::<Native>(native))?;
-    let mcp = Class::new("Pillion\\MCPServerTool")
-        .implements(MCP_TOOL.get())
-        .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
-        .method(Method::new("getMCPCategory", get_mcp_category).returns(Type::STRING))
-        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL));
+    let mcp = methods!(
+        Class::new("Pillion\\MCPServerTool").implements(MCP_TOOL.get()),
+        "getMCPServerConfig(): array" => get_mcp_server_config,
+        "getMCPCategory(): string" => get_mcp_category,
+        "isServerAvailable(): bool" => is_server_available,
+    );
     MCP.register(with_methods::<Mcp>(mcp))
 }
 
@@ -87,19 +88,13 @@ fn with_methods<K: EngineToolKind>(class: Class) -> Class
 where
     EngineTool<K>: State,
 {
-    let class = class
-        .flags(ClassFlags::Final)
-        .method(Method::new("__construct", no_constructor).make_private())
-        .method(Method::new("getName", get_name::<K>).returns(Type::STRING))
-        .method(
-            Method::new("getDefinition", get_definition::<K>)
-                .returns(Type::class(tool_definition::NAME)),
-        )
-        .method(
-            Method::new("execute", execute::<K>)
-                .parameters(&EXECUTE)
-                .returns(Type::class(tool_result::NAME)),
-        );
+    let class = methods!(
+        class.flags(ClassFlags::Final),
+        "private __construct()" => no_constructor,
+        "getName(): string" => get_name::<K>,
+        "getDefinition(): Pillion\\ToolDefinition" => get_definition::<K>,
+        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute::<K>,
+    );
     with_offer(class, is_enabled_for_model::<K>)
 }
 
@@ -208,10 +203,7 @@ fn execute<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
 where
     EngineTool<K>: State,
 {
-    call.array(0)?;
-    let arguments = call.value(0).map_or(Ok(serde_json::Value::Null), |value| {
-        to_value_as("argument $arguments", value)
-    })?;
+    let arguments = to_value_as("argument $arguments", call.array(0)?)?;
     let id = call.string(1)?;
     let state = this::<K>(call)?;
     let tool_call = ToolCall::new(id, state.tool.name().as_str(), arguments);

@@ -6,19 +6,15 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Outcome, Parameter, Property, Type, bool_of,
-    create, float_of, int_of, should_stop, string_of,
+    Class, ClassSlot, MethodCall, Outcome, bool_of, create, float_of, int_of, string_of,
 };
 
-/// An event class: its name, and its properties, which are the constructor's parameters.
+/// An event class. Its properties are the parameters of its constructor.
 struct Event {
     name: &'static str,
     slot: &'static ClassSlot,
-    properties: &'static [(&'static str, Type)],
+    constructor: &'static str,
 }
-
-const TEXT: Type = Type::STRING;
-const TEXT_OR_NULL: Type = Type::STRING.nullable();
 
 static CONNECTED: ClassSlot = ClassSlot::new();
 static STARTED: ClassSlot = ClassSlot::new();
@@ -30,87 +26,50 @@ const EVENTS: [Event; 5] = [
     Event {
         name: "Pillion\\Event\\ServerConnected",
         slot: &CONNECTED,
-        properties: &[("server", TEXT), ("protocolVersion", TEXT_OR_NULL)],
+        constructor: "__construct(string $server, ?string $protocolVersion)",
     },
     Event {
         name: "Pillion\\Event\\ToolCallStarted",
         slot: &STARTED,
-        properties: &[
-            ("toolName", TEXT),
-            ("toolCallId", TEXT),
-            ("server", TEXT_OR_NULL),
-        ],
+        constructor: "__construct(string $toolName, string $toolCallId, ?string $server)",
     },
     Event {
         name: "Pillion\\Event\\ToolCallFinished",
         slot: &FINISHED,
-        properties: &[
-            ("toolName", TEXT),
-            ("toolCallId", TEXT),
-            ("server", TEXT_OR_NULL),
-            ("success", Type::BOOL),
-            ("errorCode", TEXT_OR_NULL),
-            ("seconds", Type::FLOAT),
-        ],
+        constructor: "__construct(string $toolName, string $toolCallId, ?string $server, \
+            bool $success, ?string $errorCode, float $seconds)",
     },
     Event {
         name: "Pillion\\Event\\ToolsListed",
         slot: &LISTED,
-        properties: &[
-            ("server", TEXT),
-            ("tools", Type::INT),
-            ("fromCache", Type::BOOL),
-        ],
+        constructor: "__construct(string $server, int $tools, bool $fromCache)",
     },
     Event {
         name: "Pillion\\Event\\ToolsChanged",
         slot: &CHANGED,
-        properties: &[("server", TEXT)],
+        constructor: "__construct(string $server)",
     },
 ];
 
 pub(super) fn register() -> Result<()> {
     for event in &EVENTS {
-        let parameters: Vec<Parameter> = event
-            .properties
-            .iter()
-            .map(|(name, kind)| Parameter::required(name, *kind))
-            .collect();
-        let constructor = Method::new("__construct", construct).parameters(&parameters);
-        let mut class = Class::new(event.name)
+        Class::new(event.name)
             .flags(ClassFlags::Final)
-            .method(constructor);
-        for (name, kind) in event.properties {
-            class = class.property(Property::readonly(name, *kind));
-        }
-        class.register(event.slot)?;
+            .promoted_constructor(event.constructor, construct)
+            .register(event.slot)?;
     }
     Ok(())
 }
 
-/// The typed properties validate the arguments.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
-    let this = call.this();
-    let class = this.class();
+    let class = call.this().class();
     let event = EVENTS
         .iter()
         .find(|event| std::ptr::eq(event.slot.get(), class));
-    for (index, (name, _)) in event
-        .into_iter()
-        .flat_map(|event| event.properties)
-        .enumerate()
-    {
-        let value = call.value(index);
-        this.set(
-            class,
-            name,
-            value.map_or_else(Zval::new, Zval::shallow_clone),
-        );
-        if should_stop() {
-            return Err(Failure::Pending);
-        }
-    }
-    Ok(Zval::new())
+    event.map_or_else(
+        || Ok(Zval::new()),
+        |event| call.promote(class, event.constructor),
+    )
 }
 
 fn new_event<const N: usize>(slot: &ClassSlot, values: [(&str, Zval); N]) -> Outcome {

@@ -18,8 +18,7 @@ use crate::exception;
 use crate::json::{EmptyObject, to_value};
 use crate::mcp::{Server, ServerLink, arguments, decode_message};
 use crate::zend::{
-    Class, Method, MethodCall, Outcome, Parameter, Type, array_of, bool_of, construct, empty_array,
-    string_of,
+    Class, MethodCall, Outcome, array_of, bool_of, construct, empty_array, methods, string_of,
 };
 pub use calls::{
     CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure, is_error,
@@ -32,36 +31,19 @@ pub use client::{NAME, client_of, parts_of};
 const EMPTY: EmptyObject = EmptyObject::StdClass;
 
 pub(super) fn register() -> ZendResult<()> {
-    let params = Parameter::optional("params", Type::ARRAY, "[]");
-    let method = Parameter::required("method", Type::STRING);
-    let class = Class::new(NAME)
-        .method(Method::new("__construct", construct_client).parameters(&[
-            Parameter::required("server", Type::STRING.or(Type::ARRAY)).sensitive(),
-            Parameter::optional("options", Type::ARRAY, "[]").sensitive(),
-        ]))
-        .method(
-            Method::new("request", request)
-                .parameters(&[method, params])
-                .returns(Type::MIXED),
-        )
-        .method(
-            Method::new("notify", notify)
-                .parameters(&[method, params])
-                .returns(Type::VOID),
-        )
-        .method(Method::new("getServerInfo", get_server_info).returns(Type::ARRAY))
-        .method(Method::new("ping", ping).returns(Type::VOID))
-        .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
-        .method(Method::new("disconnect", disconnect).returns(Type::VOID))
-        .method(
-            Method::new("setLoggingLevel", set_logging_level)
-                .parameters(&[Parameter::required("level", Type::STRING)])
-                .returns(Type::VOID),
-        );
-    let class = client_hooks::methods::<Client>(class);
-    let class = calls::methods(class);
-    let class = listing::methods(class);
-    CLASS.register(callbacks::methods(class))
+    let class = methods!(
+        client_hooks::methods::<Client>(Class::new(NAME)),
+        "__construct(#[SensitiveParameter] string|array $server, \
+         #[SensitiveParameter] array $options = [])" => construct_client,
+        "request(string $method, array $params = []): mixed" => request,
+        "notify(string $method, array $params = []): void" => notify,
+        "getServerInfo(): array" => get_server_info,
+        "ping(): void" => ping,
+        "isAvailable(): bool" => is_available,
+        "disconnect(): void" => disconnect,
+        "setLoggingLevel(string $level): void" => set_logging_level,
+    );
+    CLASS.register(callbacks::methods(listing::methods(calls::methods(class))))
 }
 
 /// Validates the configuration; the first call opens the connection.
@@ -70,13 +52,7 @@ fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
         Some(server) if server.is_array() => to_value(server)?,
         _ => Value::String(call.string(0)?.to_owned()),
     };
-    let mut options = match call.value(1) {
-        Some(options) => {
-            call.array(1)?;
-            to_value(options)?
-        }
-        None => json!({}),
-    };
+    let mut options = call.optional_array(1)?.map_or(Ok(json!({})), to_value)?;
     // Roots belong to the object, not to the server.
     let take = |array: &mut Value| array.as_object_mut()?.shift_remove("roots");
     let roots = match (take(&mut server), take(&mut options)) {

@@ -16,8 +16,8 @@ use crate::runtime;
 use crate::settings::LogLevel;
 use crate::wait::wait;
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, State, StateClass, Type,
-    bool_of, construct, empty_array, new_with_state, state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, construct,
+    empty_array, methods, new_with_state, state_of,
 };
 
 pub const NAME: &str = "Pillion\\MCPSSEClient";
@@ -36,44 +36,23 @@ impl State for Client {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let class = Class::new(NAME)
-        .method(Method::new("__construct", construct_client).parameters(&[
-            Parameter::required("serverUrl", Type::STRING).sensitive(),
-            Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
-            Parameter::optional("apiKey", Type::STRING.nullable(), "null").sensitive(),
-            Parameter::optional("options", Type::ARRAY, "[]").sensitive(),
-        ]))
-        .method(
-            Method::new("request", request)
-                .parameters(&[
-                    Parameter::required("method", Type::STRING),
-                    Parameter::optional("params", Type::ARRAY, "[]"),
-                ])
-                .returns(Type::MIXED),
-        )
-        .method(Method::new("listTools", list_tools).returns(Type::ARRAY))
-        .method(
-            Method::new("callTool", call_tool)
-                .parameters(&[
-                    Parameter::required("name", Type::STRING),
-                    Parameter::optional("arguments", Type::ARRAY, "[]"),
-                ])
-                .returns(Type::MIXED),
-        )
-        .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
-        .method(Method::new("disconnect", disconnect).returns(Type::VOID));
-    CLASS.register(client_hooks::methods::<Client>(class))
+    let class = methods!(
+        client_hooks::methods::<Client>(Class::new(NAME)),
+        "__construct(#[SensitiveParameter] string $serverUrl, int|float|null $timeout = null, \
+         #[SensitiveParameter] ?string $apiKey = null, \
+         #[SensitiveParameter] array $options = [])" => construct_client,
+        "request(string $method, array $params = []): mixed" => request,
+        "listTools(): array" => list_tools,
+        "callTool(string $name, array $arguments = []): mixed" => call_tool,
+        "isAvailable(): bool" => is_available,
+        "disconnect(): void" => disconnect,
+    );
+    CLASS.register(class)
 }
 
 /// Validates the configuration; the first call opens the connection.
 fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
-    let options = match call.value(3) {
-        Some(options) => {
-            call.array(3)?;
-            to_value(options)?
-        }
-        None => json!({}),
-    };
+    let options = call.optional_array(3)?.map_or(Ok(json!({})), to_value)?;
     let server = Server::new(
         call.string(0)?,
         call.optional_number(1)?,

@@ -5,7 +5,7 @@
 mod debug_info;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolOrigin;
 use serde_json::Value;
@@ -15,53 +15,32 @@ use super::mcp_sse_client;
 use crate::json::to_value;
 use crate::mcp::RequireApproval;
 use crate::model::model_argument;
-use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    bool_of, empty_array,
-};
+use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, methods};
 
 /// `Pillion\MCPToolAdapter`.
 pub static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> ZendResult<()> {
-    let client = Type::class(mcp_sse_client::NAME).nullable();
-    let protected = PropertyFlags::Protected;
-    let class = Class::new("Pillion\\MCPToolAdapter")
-        .flags(ClassFlags::Abstract)
-        .implements(MCP_TOOL.get())
-        .property(Property::new(
-            protected,
-            "serverConfig",
-            Type::ARRAY,
-            empty_array(),
-        ))
-        .property(Property::new(
-            protected,
-            "serverAvailable",
-            Type::BOOL,
-            bool_of(false),
-        ))
-        .property(Property::new(protected, "client", client, Zval::new()))
-        .method(
-            Method::new("__construct", construct).parameters(&[Parameter::optional(
-                "serverConfig",
-                Type::ARRAY,
-                "[]",
-            )
-            .sensitive()]),
-        )
-        .method(Method::new("getMCPServerConfig", get_mcp_server_config).returns(Type::ARRAY))
-        .method(Method::new("isServerAvailable", is_server_available).returns(Type::BOOL))
-        .method(Method::new("__debugInfo", debug_info::debug_info).returns(Type::ARRAY));
+    let class = methods!(
+        Class::new("Pillion\\MCPToolAdapter")
+            .flags(ClassFlags::Abstract)
+            .implements(MCP_TOOL.get())
+            .property("protected array $serverConfig = []")
+            .property("protected bool $serverAvailable = false")
+            .property("protected ?Pillion\\MCPSSEClient $client = null"),
+        "__construct(#[SensitiveParameter] array $serverConfig = [])" => construct,
+        "getMCPServerConfig(): array" => get_mcp_server_config,
+        "isServerAvailable(): bool" => is_server_available,
+        "__debugInfo(): array" => debug_info::debug_info,
+    );
     with_offer(class, is_enabled_for_model).register(&CLASS)
 }
 
 /// Creates the client without any I/O; there is no client without `server_url`.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
-    let Some(config) = call.value(0) else {
+    let Some(config) = call.optional_array(0)? else {
         return Ok(Zval::new());
     };
-    call.array(0)?;
     let this = call.this();
     this.set(CLASS.get(), "serverConfig", config.shallow_clone());
     let entry = to_value(config)?;

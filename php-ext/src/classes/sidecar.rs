@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_client::wire::{DecisionRequest, route};
 use pillion_client::{Caller, Client, ClientError};
@@ -21,10 +20,11 @@ use super::{tool_definition, tool_result};
 use crate::context::context_argument;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
+use crate::mcp::arguments;
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
-    Type, bool_of, call_callable, construct, entries, member, noted_interrupt, set_static_property,
-    state_of, static_property, string_of, type_name,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, call_callable,
+    construct, entries, member, methods, noted_interrupt, set_static_property, state_of,
+    static_property, string_of, type_name,
 };
 use crate::{runtime, settings};
 use call_response::CallResponse;
@@ -50,84 +50,25 @@ impl State for Sidecar {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let category = Parameter::optional("category", Type::STRING.nullable(), "null");
-    let context = Parameter::optional("context", Type::ARRAY, "[]");
-    let calls = Parameter::required("calls", Type::ARRAY);
-    let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
-    let reason = Parameter::optional("reason", Type::STRING.nullable(), "null");
-    let closure = Type::class("Closure").nullable();
-    let class = Class::new(NAME)
-        .property(Property::new(
-            PropertyFlags::Private | PropertyFlags::Static,
-            SOCKET_RESOLVER,
-            closure,
-            Zval::new(),
-        ))
-        .method(
-            Method::new("resolveSocketUsing", resolve_socket_using)
-                .make_static()
-                .parameters(&[Parameter::required("resolver", closure)])
-                .returns(Type::VOID),
-        )
-        .method(Method::new("__construct", construct_sidecar).parameters(&[
-            Parameter::optional("socketPath", Type::STRING.nullable(), "null"),
-            Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
-        ]))
-        .method(Method::new("getSocketPath", get_socket_path).returns(Type::STRING))
-        .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
-        .method(
-            Method::new("listTools", list_tools)
-                .parameters(&[category, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("getSchemas", get_schemas)
-                .parameters(&[category, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("callTool", call_tool)
-                .parameters(&[
-                    Parameter::required("name", Type::STRING),
-                    Parameter::optional("arguments", Type::ARRAY, "[]"),
-                    context,
-                ])
-                .returns(Type::MIXED),
-        )
-        .method(
-            Method::new("execute", batch::execute)
-                .parameters(&[Parameter::required("call", call), context])
-                .returns(Type::class(tool_result::NAME)),
-        )
-        .method(
-            Method::new("executeAll", batch::execute_all)
-                .parameters(&[calls, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("executeParallel", batch::execute_parallel)
-                .parameters(&[calls, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("listApprovals", list_approvals)
-                .parameters(&[Parameter::optional("filter", Type::ARRAY, "[]")])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("approve", approve)
-                .parameters(&[
-                    Parameter::required("approvalId", Type::STRING),
-                    reason,
-                    Parameter::optional("arguments", Type::ARRAY.nullable(), "null"),
-                ])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("deny", deny)
-                .parameters(&[Parameter::required("approvalId", Type::STRING), reason])
-                .returns(Type::ARRAY),
-        );
+    let class = methods!(
+        Class::new(NAME).property("private static ?Closure $socketResolver = null"),
+        "static resolveSocketUsing(?Closure $resolver): void" => resolve_socket_using,
+        "__construct(?string $socketPath = null, \
+         int|float|null $timeout = null)" => construct_sidecar,
+        "getSocketPath(): string" => get_socket_path,
+        "isAvailable(): bool" => is_available,
+        "listTools(?string $category = null, array $context = []): array" => list_tools,
+        "getSchemas(?string $category = null, array $context = []): array" => get_schemas,
+        "callTool(string $name, array $arguments = [], array $context = []): mixed" => call_tool,
+        "execute(Pillion\\ToolCall|array $call, \
+         array $context = []): Pillion\\ToolResult" => batch::execute,
+        "executeAll(array $calls, array $context = []): array" => batch::execute_all,
+        "executeParallel(array $calls, array $context = []): array" => batch::execute_parallel,
+        "listApprovals(array $filter = []): array" => list_approvals,
+        "approve(string $approvalId, ?string $reason = null, \
+         ?array $arguments = null): array" => approve,
+        "deny(string $approvalId, ?string $reason = null): array" => deny,
+    );
     CLASS.register(class)
 }
 
@@ -218,17 +159,13 @@ fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
 /// Returns the tool's data; a failed tool throws the exception for its error code.
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
-    let arguments = match call.value(1) {
-        Some(arguments) => {
-            call.array(1)?;
-            encode_arguments(arguments)?.get().to_owned()
-        }
-        None => "{}".to_owned(),
-    };
+    let arguments = arguments(call, 1)?;
     let caller = caller_argument(call, 2)?;
     let response = send_request(call, |client| {
         let request = client.request(route::EXECUTE_TOOL, [name]).tools([name]);
-        request.caller(&caller).send_bytes(arguments.as_bytes())
+        request
+            .caller(&caller)
+            .send_bytes(arguments.get().as_bytes())
     })?;
     let call_response =
         CallResponse::from_value(&decode_body(response.body(), EmptyObject::Array)?);
@@ -246,11 +183,8 @@ fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Returns the approvals, pending and decided, newest first.
 fn list_approvals(call: &mut MethodCall<'_>) -> Outcome {
-    let filter = match call.value(0) {
-        Some(filter) => {
-            call.array(0)?;
-            to_value_as("argument $filter", filter)?
-        }
+    let filter = match call.optional_array(0)? {
+        Some(filter) => to_value_as("argument $filter", filter)?,
         None => Value::Null,
     };
     // The keys of a list are numbers.
@@ -311,11 +245,10 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
 
 /// Returns the arguments that the approver sets in place of the call's own.
 fn edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Failure> {
-    let Some(arguments) = call.value(2).filter(|arguments| !arguments.is_null()) else {
+    if call.non_null(2).is_none() {
         return Ok(None);
-    };
-    call.array(2)?;
-    match to_value_as("argument $arguments", arguments)? {
+    }
+    match to_value_as("argument $arguments", call.array(2)?)? {
         Value::Object(arguments) => Ok(Some(arguments)),
         Value::Array(items) if items.is_empty() => Ok(Some(JsonObject::new())),
         _ => Err(exception::invalid_input(

@@ -3,12 +3,11 @@
 
 use std::cell::Cell;
 
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Property, State, Type, bool_of, int_of,
-    iterator, state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, bool_of, int_of, iterator, methods,
+    state_of,
 };
 
 /// The property with the current item; null at the end.
@@ -18,6 +17,9 @@ const CURRENT: &str = "current";
 pub(super) trait StreamState: State {
     /// The class name without its namespace, for messages.
     const SHORT_NAME: &'static str;
+    /// The declarations of the property [`CURRENT`] and of the method that returns its value.
+    const CURRENT_PROPERTY: &'static str;
+    const CURRENT_METHOD: &'static str;
 
     /// Returns the position of the stream.
     fn position(&self) -> &ItemIndex;
@@ -42,16 +44,15 @@ pub(super) trait StreamState: State {
 pub(super) struct ItemIndex(Cell<Option<i64>>);
 
 /// Adds the methods and properties of an `Iterator` to a class.
-pub(super) fn with_iteration<S: StreamState>(class: Class, item: Type) -> Class {
-    let current_item = Property::new(PropertyFlags::Private, CURRENT, item, Zval::new());
-    class
-        .implements(iterator())
-        .property(current_item)
-        .method(Method::new("current", current::<S>).returns(item))
-        .method(Method::new("key", key::<S>).returns(Type::INT))
-        .method(Method::new("next", next::<S>).returns(Type::VOID))
-        .method(Method::new("rewind", rewind::<S>).returns(Type::VOID))
-        .method(Method::new("valid", valid::<S>).returns(Type::BOOL))
+pub(super) fn with_iteration<S: StreamState>(class: Class) -> Class {
+    methods!(
+        class.implements(iterator()).property(S::CURRENT_PROPERTY),
+        S::CURRENT_METHOD => current::<S>,
+        "key(): int" => key::<S>,
+        "next(): void" => next::<S>,
+        "rewind(): void" => rewind::<S>,
+        "valid(): bool" => valid::<S>,
+    )
 }
 
 /// Sets the current item; null for none.

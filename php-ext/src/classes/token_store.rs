@@ -2,24 +2,16 @@
 
 use ext_php_rs::error::Result;
 
-use crate::zend::{Class, ClassSlot, Method, Parameter, Type};
+use crate::zend::{Class, ClassSlot};
 
 /// `Pillion\TokenStore`. Clients accept any object with these methods.
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    let key = Parameter::required("key", Type::STRING);
-    let tokens = Type::ARRAY.nullable();
     Class::interface("Pillion\\TokenStore")
-        .method(
-            Method::abstract_of("load")
-                .parameters(&[key])
-                .returns(tokens),
-        )
-        .method(
-            Method::abstract_of("save")
-                .parameters(&[key, Parameter::required("tokens", tokens).sensitive()])
-                .returns(Type::VOID),
-        )
+        .abstract_methods(&[
+            "load(string $key): ?array",
+            "save(string $key, #[SensitiveParameter] ?array $tokens): void",
+        ])
         .register(&CLASS)
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
@@ -20,8 +19,8 @@ use crate::chat::{
 };
 use crate::context::context_argument;
 use crate::zend::{
-    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
-    StateClass, Type, array_of, construct, entries, member, state_of, undefined,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, array_of,
+    construct, entries, member, methods, state_of,
 };
 use crate::{exception, runtime};
 
@@ -55,36 +54,16 @@ impl State for Chat {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let parameters = [
-        Parameter::optional("message", Type::STRING.or(Type::ARRAY).nullable(), "null"),
-        Parameter::optional("state", Type::STRING.nullable(), "null"),
-        Parameter::optional("context", Type::ARRAY, "[]"),
-    ];
-    let class = Class::new(NAME)
-        .property(Property::new(
-            PropertyFlags::Private,
-            TOOLS,
-            Type::OBJECT,
-            undefined(),
-        ))
-        .method(
-            Method::new("__construct", construct_chat).parameters(&[
-                Parameter::required("tools", Type::class(TOOLS_TYPE)),
-                Parameter::optional("model", Type::STRING.or(Type::ARRAY).nullable(), "null")
-                    .sensitive(),
-                Parameter::optional("options", Type::ARRAY, "[]"),
-            ]),
-        )
-        .method(
-            Method::new("send", send)
-                .parameters(&parameters)
-                .returns(Type::class(chat_answer::NAME)),
-        )
-        .method(
-            Method::new("stream", stream)
-                .parameters(&parameters)
-                .returns(Type::class(chat_stream::NAME)),
-        );
+    let class = methods!(
+        Class::new(NAME).property("private object $tools"),
+        "__construct(Pillion\\ToolExecutor|Pillion\\Sidecar $tools, \
+         #[SensitiveParameter] string|array|null $model = null, \
+         array $options = [])" => construct_chat,
+        "send(string|array|null $message = null, ?string $state = null, \
+         array $context = []): Pillion\\ChatAnswer" => send,
+        "stream(string|array|null $message = null, ?string $state = null, \
+         array $context = []): Pillion\\ChatStream" => stream,
+    );
     CLASS.register(class)
 }
 
@@ -267,7 +246,7 @@ fn chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
     let (object, registry) = registry_of(&registry)?;
     Ok(ChatValues {
         clients: registry.clients(object)?,
-        context: call.value(2).map_or_else(Zval::new, Zval::shallow_clone),
+        context: call.value_or_null(2),
         key: hidden_value(this, KEY)?,
     })
 }

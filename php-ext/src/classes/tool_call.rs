@@ -8,39 +8,28 @@ use serde_json::{Map, Value};
 use crate::exception;
 use crate::json::{decode_exactly, encode_arguments, to_value_as};
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    array_of, create, empty_array, int_of, json_serializable, member, string_of, type_name,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, create, empty_array, int_of,
+    json_serializable, member, methods, string_of, type_name,
 };
 
 pub const NAME: &str = "Pillion\\ToolCall";
 static CLASS: ClassSlot = ClassSlot::new();
 
-const ARGUMENTS: Type = Type::ARRAY.or(Type::STRING);
-
 pub(super) fn register() -> Result<()> {
-    Class::new(NAME)
+    let class = Class::new(NAME)
         .implements(json_serializable())
-        .property(Property::readonly("id", Type::STRING))
-        .property(Property::readonly("name", Type::STRING))
-        .property(Property::readonly("arguments", ARGUMENTS))
-        .property(Property::readonly("type", Type::STRING))
-        .property(Property::readonly("index", Type::INT.nullable()))
-        .method(Method::new("__construct", construct).parameters(&[
-            Parameter::required("id", Type::STRING),
-            Parameter::required("name", Type::STRING),
-            Parameter::optional("arguments", ARGUMENTS, "[]"),
-            Parameter::optional("type", Type::STRING, "'function'"),
-            Parameter::optional("index", Type::INT.nullable(), "null"),
-        ]))
-        .method(
-            Method::new("fromArray", from_array)
-                .make_static()
-                .parameters(&[Parameter::required("call", Type::ARRAY)])
-                .returns(Type::class(NAME)),
-        )
-        .method(Method::new("toArray", to_array).returns(Type::ARRAY))
-        .method(Method::new("jsonSerialize", json_serialize).returns(Type::ARRAY))
-        .register(&CLASS)
+        .promoted_constructor(
+            "__construct(string $id, string $name, array|string $arguments = [], \
+             string $type = 'function', ?int $index = null)",
+            construct,
+        );
+    methods!(
+        class,
+        "static fromArray(array $call): Pillion\\ToolCall" => from_array,
+        "toArray(): array" => to_array,
+        "jsonSerialize(): array" => json_serialize,
+    )
+    .register(&CLASS)
 }
 
 /// The values of the properties.
@@ -59,7 +48,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
         Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
         Some(_) => return Err(call.type_error(2, "array|string")),
     };
-    let kind = call.value(3).map_or(Ok("function"), |_| call.string(3))?;
+    let kind = call.string_or(3, "function")?;
     let parts = Parts {
         id: call.string(0)?.to_owned(),
         name: call.string(1)?.to_owned(),
@@ -73,8 +62,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
 fn from_array(call: &mut MethodCall<'_>) -> Outcome {
-    call.array(0)?;
-    let parts = Parts::from_array(call.value(0).unwrap_or(&Zval::new()))?;
+    let parts = Parts::from_array(call.array(0)?)?;
     create(CLASS.get(), |this| parts.fill(this))
 }
 

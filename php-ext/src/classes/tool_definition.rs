@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use ext_php_rs::error::Result;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::{ToolDefinition, ToolParameter};
 use pillion_providers::{Provider, StrictFlag, format_tool};
@@ -13,54 +12,39 @@ use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
 use crate::signature::{self, Signature, SignatureOverrides, Target};
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    array_of, bool_of, create, float_of, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, bool_of, create, float_of,
+    methods, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolDefinition";
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    Class::new(NAME)
-        .property(Property::readonly("name", Type::STRING))
-        .property(Property::readonly("description", Type::STRING))
-        .property(Property::readonly("parameters", Type::ARRAY))
-        .property(Property::readonly("strict", Type::BOOL))
-        .property(Property::readonly("category", Type::STRING))
-        .property(Property::readonly("requiresConfirmation", Type::BOOL))
-        .property(Property::readonly("cooldownSeconds", Type::FLOAT))
-        // Set by fromCallable(): how arguments are converted to the parameters of the PHP code.
-        .property(Property::new(
-            PropertyFlags::Private,
-            "binding",
-            Type::ARRAY.nullable(),
-            Zval::new(),
-        ))
-        .method(
-            Method::new("fromCallable", from_callable)
-                .make_static()
-                .parameters(&[
-                    Parameter::required("callable", Type::OBJECT.or(Type::ARRAY).or(Type::STRING)),
-                    Parameter::optional("name", Type::STRING.nullable(), "null"),
-                    Parameter::optional("description", Type::STRING.nullable(), "null"),
-                ])
-                .returns(Type::class(NAME)),
-        )
-        .method(Method::new("__construct", construct).parameters(&[
-            Parameter::required("name", Type::STRING),
-            Parameter::required("description", Type::STRING),
-            Parameter::optional("parameters", Type::ARRAY, "[]"),
-            Parameter::optional("strict", Type::BOOL, "false"),
-            Parameter::optional("category", Type::STRING, "'general'"),
-            Parameter::optional("requiresConfirmation", Type::BOOL, "false"),
-            Parameter::optional("cooldownSeconds", Type::INT.or(Type::FLOAT), "0"),
-        ]))
-        .method(Method::new("toOpenAiFormat", to_open_ai_format).returns(Type::ARRAY))
-        .method(Method::new("toOpenAiResponsesFormat", to_responses_format).returns(Type::ARRAY))
-        .method(Method::new("toGoogleFormat", to_google_format).returns(Type::ARRAY))
-        .method(Method::new("toAnthropicFormat", to_anthropic_format).returns(Type::ARRAY))
-        .method(Method::new("toArray", to_array).returns(Type::ARRAY))
-        .register(&CLASS)
+    methods!(
+        Class::new(NAME)
+            .properties(&[
+                "readonly string $name",
+                "readonly string $description",
+                "readonly array $parameters",
+                "readonly bool $strict",
+                "readonly string $category",
+                "readonly bool $requiresConfirmation",
+                "readonly float $cooldownSeconds",
+            ])
+            // Set by fromCallable(): how arguments are converted to the parameters of the PHP code.
+            .property("private ?array $binding = null"),
+        "static fromCallable(object|array|string $callable, ?string $name = null, \
+         ?string $description = null): Pillion\\ToolDefinition" => from_callable,
+        "__construct(string $name, string $description, array $parameters = [], \
+         bool $strict = false, string $category = 'general', bool $requiresConfirmation = false, \
+         int|float $cooldownSeconds = 0)" => construct,
+        "toOpenAiFormat(): array" => to_open_ai_format,
+        "toOpenAiResponsesFormat(): array" => to_responses_format,
+        "toGoogleFormat(): array" => to_google_format,
+        "toAnthropicFormat(): array" => to_anthropic_format,
+        "toArray(): array" => to_array,
+    )
+    .register(&CLASS)
 }
 
 /// Accepts the parameters as a JSON Schema, which is kept unchanged, or as a list of parameters,
@@ -68,19 +52,13 @@ pub(super) fn register() -> Result<()> {
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
     let description = call.string(1)?;
-    let parameters = match call.value(2) {
-        Some(_) => {
-            call.array(2)?;
-            call.value(2).map(Zval::shallow_clone)
-        }
-        None => None,
-    };
+    let parameters = call.optional_array(2)?;
     let strict = call.bool_or(3, false)?;
-    let category = call.value(4).map_or(Ok("general"), |_| call.string(4))?;
+    let category = call.string_or(4, "general")?;
     let requires_confirmation = call.bool_or(5, false)?;
     let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
 
-    let raw = parameters.as_ref().map_or(Ok(json!([])), |value| {
+    let raw = parameters.map_or(Ok(json!([])), |value| {
         to_value_as("argument $parameters", value)
     })?;
     let from_list = is_parameter_list(&raw);
@@ -92,7 +70,7 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
         .build()
         .map_err(|error| exception::invalid_input(error.to_string()))?;
     let shown = match parameters {
-        Some(schema) if !from_list => schema,
+        Some(schema) if !from_list => schema.shallow_clone(),
         _ => decode_value(definition.input_schema(), EmptyObject::Array)?,
     };
     fill(call.this(), &definition, shown);

@@ -5,7 +5,6 @@ mod options;
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::executor::Executor;
 use pillion_core::job_channel;
@@ -19,8 +18,8 @@ use crate::context::context_argument;
 use crate::execution::{self, ExecutionParticipants, Mode, PhpThread};
 use crate::mcp::hooks::{self, Hooks};
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
-    Type, construct, entries, list_of, state_of, undefined,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, construct, entries, list_of,
+    methods, state_of,
 };
 
 const NAME: &str = "Pillion\\ToolExecutor";
@@ -37,36 +36,14 @@ impl State for ToolExecutor {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let registry = Type::class(tool_registry::NAME);
-    let result = Type::class(tool_result::NAME);
-    let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
-    let context = Parameter::optional("context", Type::ARRAY, "[]");
-    let class = Class::new(NAME)
-        .property(Property::new(
-            PropertyFlags::Private,
-            "registry",
-            registry,
-            undefined(),
-        ))
-        .method(Method::new("__construct", construct_executor).parameters(&[
-            Parameter::required("registry", registry),
-            Parameter::optional("options", Type::ARRAY, "[]"),
-        ]))
-        .method(
-            Method::new("execute", execute)
-                .parameters(&[Parameter::required("call", call), context])
-                .returns(result),
-        )
-        .method(
-            Method::new("executeAll", execute_all)
-                .parameters(&[Parameter::required("calls", Type::ARRAY), context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("executeParallel", execute_parallel)
-                .parameters(&[Parameter::required("calls", Type::ARRAY), context])
-                .returns(Type::ARRAY),
-        );
+    let class = methods!(
+        Class::new(NAME).property("private Pillion\\ToolRegistry $registry"),
+        "__construct(Pillion\\ToolRegistry $registry, array $options = [])" => construct_executor,
+        "execute(Pillion\\ToolCall|array $call, \
+         array $context = []): Pillion\\ToolResult" => execute,
+        "executeAll(array $calls, array $context = []): array" => execute_all,
+        "executeParallel(array $calls, array $context = []): array" => execute_parallel,
+    );
     CLASS.register(client_hooks::observing::<ToolExecutor>(class))
 }
 
@@ -80,11 +57,8 @@ fn construct_executor(call: &mut MethodCall<'_>) -> Outcome {
         config,
         approve,
         before,
-    } = match call.value(1) {
-        Some(value) => {
-            call.array(1)?;
-            options::read(value)?
-        }
+    } = match call.optional_array(1)? {
+        Some(value) => options::read(value)?,
         None => options::Options::default(),
     };
     let this = call.this();

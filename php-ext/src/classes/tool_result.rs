@@ -13,97 +13,56 @@ use crate::classes::tool_call::exact_arguments;
 use crate::exception::error_code;
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    array_of, bool_of, create, empty_array, json_serializable, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, bool_of, create, empty_array,
+    json_serializable, methods, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolResult";
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    let text_or_null = Type::STRING.nullable();
     let class = Class::new(NAME)
         .implements(json_serializable())
-        .property(Property::readonly("toolCallId", Type::STRING))
-        .property(Property::readonly("toolName", Type::STRING))
-        .property(Property::readonly("result", Type::MIXED))
-        .property(Property::readonly("success", Type::BOOL))
-        .property(Property::readonly("error", text_or_null))
-        .property(Property::readonly("errorCode", text_or_null))
-        .property(Property::readonly("data", Type::MIXED))
-        .property(Property::readonly("metadata", Type::ARRAY))
-        .method(Method::new("__construct", construct).parameters(&[
-            Parameter::required("toolCallId", Type::STRING),
-            Parameter::required("toolName", Type::STRING),
-            Parameter::required("result", Type::MIXED),
-            Parameter::optional("success", Type::BOOL, "true"),
-            Parameter::optional("error", text_or_null, "null"),
-            Parameter::optional("errorCode", text_or_null, "null"),
-            Parameter::optional("data", Type::MIXED, "null"),
-            Parameter::optional("metadata", Type::ARRAY, "[]"),
-        ]))
-        .method(Method::new("toMessage", to_message).returns(Type::STRING))
-        .method(Method::new("toMessageFormat", to_message_format).returns(Type::ARRAY))
-        .method(Method::new("toArray", to_array).returns(Type::ARRAY))
-        .method(Method::new("jsonSerialize", outcome::json_serialize).returns(Type::ARRAY));
-    class
-        .method(Method::new("isError", content::is_error).returns(Type::BOOL))
-        .method(Method::new("text", content::text).returns(Type::STRING))
-        .method(Method::new("content", content::content).returns(Type::ARRAY))
-        .method(Method::new("structuredContent", content::structured_content).returns(Type::MIXED))
-        .method(Method::new("images", content::images).returns(Type::ARRAY))
-        .method(Method::new("throw", outcome::throw).returns(Type::STATIC))
-        .method(
-            Method::new("success", outcome::success)
-                .make_static()
-                .parameters(&[
-                    Parameter::required("result", Type::MIXED),
-                    Parameter::optional("toolCallId", Type::STRING, "''"),
-                    Parameter::optional("toolName", Type::STRING, "''"),
-                    Parameter::optional("data", Type::MIXED, "null"),
-                    Parameter::optional("metadata", Type::ARRAY, "[]"),
-                ])
-                .returns(Type::STATIC),
-        )
-        .method(
-            Method::new("failure", outcome::failure)
-                .make_static()
-                .parameters(&[
-                    Parameter::required("error", Type::STRING),
-                    Parameter::optional("errorCode", Type::STRING, "'internal_error'"),
-                    Parameter::optional("toolCallId", Type::STRING, "''"),
-                    Parameter::optional("toolName", Type::STRING, "''"),
-                    Parameter::optional("result", Type::MIXED, "null"),
-                    Parameter::optional("metadata", Type::ARRAY, "[]"),
-                ])
-                .returns(Type::STATIC),
-        )
-        .register(&CLASS)
+        .promoted_constructor(
+            "__construct(string $toolCallId, string $toolName, mixed $result, \
+             bool $success = true, ?string $error = null, ?string $errorCode = null, \
+             mixed $data = null, array $metadata = [])",
+            construct,
+        );
+    methods!(
+        class,
+        "toMessage(): string" => to_message,
+        "toMessageFormat(): array" => to_message_format,
+        "toArray(): array" => to_array,
+        "jsonSerialize(): array" => outcome::json_serialize,
+        "isError(): bool" => content::is_error,
+        "text(): string" => content::text,
+        "content(): array" => content::content,
+        "structuredContent(): mixed" => content::structured_content,
+        "images(): array" => content::images,
+        "throw(): static" => outcome::throw,
+        "static success(mixed $result, string $toolCallId = '', string $toolName = '', \
+         mixed $data = null, array $metadata = []): static" => outcome::success,
+        "static failure(string $error, string $errorCode = 'internal_error', \
+         string $toolCallId = '', string $toolName = '', mixed $result = null, \
+         array $metadata = []): static" => outcome::failure,
+    )
+    .register(&CLASS)
 }
 
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
-    let value = |index: usize| {
-        call.value(index)
-            .map_or_else(Zval::new, Zval::shallow_clone)
-    };
     let optional = |index: usize| {
         let text = call.optional_string(index)?;
         Ok::<_, Failure>(text.map(str::to_owned))
     };
-    let metadata = match call.value(7) {
-        Some(metadata) => {
-            call.array(7)?;
-            metadata.shallow_clone()
-        }
-        None => empty_array(),
-    };
+    let metadata = call.optional_array(7)?;
     let parts = Parts {
-        result: value(2),
+        result: call.value_or_null(2),
         success: call.bool_or(3, true)?,
         error: optional(4)?,
         error_code: optional(5)?,
-        data: value(6),
-        metadata,
+        data: call.value_or_null(6),
+        metadata: metadata.map_or_else(empty_array, Zval::shallow_clone),
         ..Parts::new(call.string(0)?, call.string(1)?)
     };
     parts.fill(call.this());

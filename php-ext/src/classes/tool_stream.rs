@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ErrorCode;
 use pillion_mcp_client::RequestOptions;
@@ -16,16 +16,14 @@ use super::mcp_client::{
     self, CallOutcome, ToolCallSpec, call_with_cancellation, dispatch_end, dispatch_failure,
     result_of_call,
 };
-use super::progress::{NAME as PROGRESS, new_progress};
 use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
-use super::tool_result::NAME as TOOL_RESULT;
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{CallHandle, McpConnection, ServerJob, ServerLink};
 use crate::runtime::Bound;
 use crate::wait::{Event, WorkHandle};
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Property, State, StateClass, Type,
-    new_with_state, state_of,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, methods, new_with_state,
+    state_of,
 };
 
 pub const NAME: &str = "Pillion\\ToolStream";
@@ -60,15 +58,15 @@ impl State for Stream {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let private = |name, kind| Property::new(PropertyFlags::Private, name, kind, Zval::new());
     let class = Class::new(NAME)
         .flags(ClassFlags::Final)
-        .property(private(CLIENT, Type::class(mcp_client::NAME).nullable()));
-    let class = with_iteration::<Stream>(class, Type::class(PROGRESS).nullable())
-        .property(private(RESULT, Type::class(TOOL_RESULT).nullable()))
-        .method(Method::new("__construct", no_constructor).make_private())
-        .method(Method::new("__destruct", destruct))
-        .method(Method::new("getResult", get_result).returns(Type::class(TOOL_RESULT)));
+        .property("private ?Pillion\\McpClient $client = null");
+    let class = methods!(
+        with_iteration::<Stream>(class).property("private ?Pillion\\ToolResult $result = null"),
+        "private __construct()" => no_constructor,
+        "__destruct()" => destruct,
+        "getResult(): Pillion\\ToolResult" => get_result,
+    );
     CLASS.register(class)
 }
 
@@ -122,6 +120,8 @@ pub fn start(
 
 impl StreamState for Stream {
     const SHORT_NAME: &'static str = "ToolStream";
+    const CURRENT_PROPERTY: &'static str = "private ?Pillion\\Progress $current = null";
+    const CURRENT_METHOD: &'static str = "current(): ?Pillion\\Progress";
 
     fn position(&self) -> &ItemIndex {
         &self.position

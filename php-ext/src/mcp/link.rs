@@ -299,9 +299,8 @@ pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException`.
 pub fn arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
-    let Some(arguments) = call.value(index) else {
-        return encode_arguments(&empty_array());
-    };
-    call.array(index)?;
-    encode_arguments(arguments)
+    match call.optional_array(index)? {
+        Some(arguments) => encode_arguments(arguments),
+        None => encode_arguments(&empty_array()),
+    }
 }

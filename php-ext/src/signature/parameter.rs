@@ -61,8 +61,8 @@ pub(super) fn read(
     }
     for (keyword, value) in attribute.map_or(Ok(Vec::new()), attributes::constraints_of)? {
         match (keyword, to_value(&value)?) {
-            ("", Value::Object(more)) => schema.extend(more),
-            ("", _) => return Err(invalid("has a schema that is not a map")),
+            (attributes::WHOLE_SCHEMA, Value::Object(more)) => schema.extend(more),
+            (attributes::WHOLE_SCHEMA, _) => return Err(invalid("has a schema that is not a map")),
             (keyword, value) => {
                 schema.insert(keyword.to_owned(), value);
             }

@@ -6,76 +6,62 @@ use serde_json::Value;
 use super::parts;
 use crate::exception;
 use crate::json::to_value;
+use crate::mcp::ClientCapabilities;
 use crate::mcp::hooks::{AUTHORIZATION, ELICITATION, NOTIFICATION, SAMPLING, TOKENS};
-use crate::zend::{
-    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, array_of, string_of,
-};
+use crate::zend::{Class, Failure, MethodCall, Outcome, array_of, methods, string_of};
 
-/// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
-    let callback = Parameter::required("callback", Type::CALLABLE.nullable());
-    let roots = Parameter::required("roots", Type::ARRAY);
-    let store = Parameter::required("store", Type::OBJECT.nullable());
-    let setter = |method: Method, parameter: Parameter| {
-        method.parameters(&[parameter]).returns(Type::STATIC)
-    };
-    class
-        .method(setter(Method::new("onSampling", on_sampling), callback))
-        .method(setter(
-            Method::new("onElicitation", on_elicitation),
-            callback,
-        ))
-        .method(setter(
-            Method::new("onNotification", on_notification),
-            callback,
-        ))
-        .method(setter(
-            Method::new("onAuthorization", on_authorization),
-            callback,
-        ))
-        .method(setter(Method::new("setRoots", set_roots), roots))
-        .method(setter(Method::new("setTokenStore", set_token_store), store))
-        .method(Method::new("startAuthorization", start_authorization).returns(Type::ARRAY))
-        .method(
-            Method::new("finishAuthorization", finish_authorization)
-                .parameters(&[Parameter::required("callbackUrl", Type::STRING).sensitive()])
-                .returns(Type::VOID),
-        )
+    methods!(
+        class,
+        "onSampling(?callable $callback): static" => on_sampling,
+        "onElicitation(?callable $callback): static" => on_elicitation,
+        "onNotification(?callable $callback): static" => on_notification,
+        "onAuthorization(?callable $callback): static" => on_authorization,
+        "setRoots(array $roots): static" => set_roots,
+        "setTokenStore(?object $store): static" => set_token_store,
+        "startAuthorization(): array" => start_authorization,
+        "finishAuthorization(#[SensitiveParameter] string $callbackUrl): void"
+            => finish_authorization,
+    )
 }
 
 fn on_sampling(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let is_set = hooks.set_callable(call, 0, SAMPLING)?;
-    link.change_capabilities(|capabilities| capabilities.sampling = is_set);
-    Ok(call.this().to_value())
+    set_callback(call, SAMPLING, |capabilities| &mut capabilities.sampling)
 }
 
 fn on_elicitation(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let is_set = hooks.set_callable(call, 0, ELICITATION)?;
-    link.change_capabilities(|capabilities| capabilities.elicitation = is_set);
-    Ok(call.this().to_value())
+    set_callback(call, ELICITATION, |capabilities| {
+        &mut capabilities.elicitation
+    })
 }
 
 fn on_notification(call: &mut MethodCall<'_>) -> Outcome {
-    let (link, hooks) = parts(call)?;
-    let is_set = hooks.set_callable(call, 0, NOTIFICATION)?;
-    link.change_capabilities(|capabilities| capabilities.notifications = is_set);
-    Ok(call.this().to_value())
+    set_callback(call, NOTIFICATION, |capabilities| {
+        &mut capabilities.notifications
+    })
 }
 
 fn on_authorization(call: &mut MethodCall<'_>) -> Outcome {
+    set_callback(call, AUTHORIZATION, |capabilities| {
+        &mut capabilities.authorization
+    })
+}
+
+/// Sets a callback, and advertises its capability if it is not null.
+fn set_callback(
+    call: &MethodCall<'_>,
+    hook: &str,
+    capability: impl FnOnce(&mut ClientCapabilities) -> &mut bool,
+) -> Outcome {
     let (link, hooks) = parts(call)?;
-    let is_set = hooks.set_callable(call, 0, AUTHORIZATION)?;
-    link.change_capabilities(|capabilities| capabilities.authorization = is_set);
+    let is_set = hooks.set_callable(call, 0, hook)?;
+    link.change_capabilities(|capabilities| *capability(capabilities) = is_set);
     Ok(call.this().to_value())
 }
 
 fn set_roots(call: &mut MethodCall<'_>) -> Outcome {
     let (link, _) = parts(call)?;
-    call.array(0)?;
-    let value = call.value(0).map(to_value).transpose()?;
-    let roots = roots(&value.unwrap_or_default())?;
+    let roots = roots(&to_value(call.array(0)?)?)?;
     link.change_capabilities(|capabilities| capabilities.roots = roots);
     Ok(call.this().to_value())
 }

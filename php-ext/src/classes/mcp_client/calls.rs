@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use super::options::CallOptions;
 use super::parts;
-use crate::classes::tool_result::NAME as TOOL_RESULT;
 use crate::classes::tool_stream;
 use crate::mcp::{ProgressReceiver, arguments};
-use crate::zend::{Class, Failure, Method, MethodCall, Outcome, Parameter, Type};
+use crate::zend::{Class, Failure, MethodCall, Outcome, methods};
 
 use call_events::dispatch_start;
 pub use call_events::{dispatch_end, dispatch_failure, with_call_events};
@@ -20,30 +19,15 @@ pub use results::{is_error, result_of_call};
 use several::call_tools;
 pub use spec::{CallOutcome, ToolCallSpec, call_with_cancellation, new_id};
 
-/// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
-    let options = Parameter::optional("options", Type::ARRAY, "[]");
-    let of_one = [
-        Parameter::required("name", Type::STRING),
-        Parameter::optional("arguments", Type::ARRAY, "[]"),
-        options,
-    ];
-    class
-        .method(
-            Method::new("callTool", call_tool)
-                .parameters(&of_one)
-                .returns(Type::class(TOOL_RESULT)),
-        )
-        .method(
-            Method::new("callTools", call_tools)
-                .parameters(&[Parameter::required("calls", Type::ARRAY), options])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("streamTool", stream_tool)
-                .parameters(&of_one)
-                .returns(Type::class(tool_stream::NAME)),
-        )
+    methods!(
+        class,
+        "callTool(string $name, array $arguments = [], array $options = []): Pillion\\ToolResult"
+            => call_tool,
+        "callTools(array $calls, array $options = []): array" => call_tools,
+        "streamTool(string $name, array $arguments = [], \
+         array $options = []): Pillion\\ToolStream" => stream_tool,
+    )
 }
 
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {

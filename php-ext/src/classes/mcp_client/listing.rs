@@ -8,38 +8,20 @@ use super::{EMPTY, parts, request_method};
 use crate::exception;
 use crate::json::to_value;
 use crate::mcp::{arguments, decode_message, tool_list};
-use crate::zend::{
-    Class, Failure, Method, MethodCall, Outcome, Parameter, Type, empty_array, list_of, member,
-};
+use crate::zend::{Class, Failure, MethodCall, Outcome, empty_array, list_of, member, methods};
 
-/// Adds the methods.
 pub(super) fn methods(class: Class) -> Class {
-    let name = Parameter::required("name", Type::STRING);
-    class
-        .method(Method::new("listTools", list_tools).returns(Type::ARRAY))
-        .method(Method::new("listResources", list_resources).returns(Type::ARRAY))
-        .method(Method::new("listResourceTemplates", list_resource_templates).returns(Type::ARRAY))
-        .method(
-            Method::new("readResource", read_resource)
-                .parameters(&[Parameter::required("uri", Type::STRING)])
-                .returns(Type::ARRAY),
-        )
-        .method(Method::new("listPrompts", list_prompts).returns(Type::ARRAY))
-        .method(
-            Method::new("getPrompt", get_prompt)
-                .parameters(&[name, Parameter::optional("arguments", Type::ARRAY, "[]")])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("complete", complete)
-                .parameters(&[
-                    Parameter::required("reference", Type::ARRAY),
-                    Parameter::required("argument", Type::STRING),
-                    Parameter::required("value", Type::STRING),
-                    Parameter::optional("context", Type::ARRAY, "[]"),
-                ])
-                .returns(Type::ARRAY),
-        )
+    methods!(
+        class,
+        "listTools(): array" => list_tools,
+        "listResources(): array" => list_resources,
+        "listResourceTemplates(): array" => list_resource_templates,
+        "readResource(string $uri): array" => read_resource,
+        "listPrompts(): array" => list_prompts,
+        "getPrompt(string $name, array $arguments = []): array" => get_prompt,
+        "complete(array $reference, string $argument, string $value, \
+         array $context = []): array" => complete,
+    )
 }
 
 fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
@@ -91,8 +73,7 @@ fn get_prompt(call: &mut MethodCall<'_>) -> Outcome {
 
 /// Returns the `completion` of the result: `values`, `total`, `hasMore`.
 fn complete(call: &mut MethodCall<'_>) -> Outcome {
-    call.array(0)?;
-    let reference = call.value(0).map(to_value).transpose()?;
+    let reference = to_value(call.array(0)?)?;
     let mut params = json!({
         "ref": reference,
         "argument": {"name": call.string(1)?, "value": call.string(2)?},

@@ -47,8 +47,8 @@ impl CallOptions {
             id: None,
             max_concurrent: DEFAULT_MAX_CONCURRENT,
         };
-        if call.value(index).is_some() {
-            options.read(call.array(index)?, allowed)?;
+        if let Some(array) = call.optional_array(index)? {
+            options.read(array, allowed)?;
         }
         Ok(options)
     }

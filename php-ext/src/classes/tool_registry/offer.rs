@@ -45,7 +45,7 @@ fn is_yes(value: &Zval) -> bool {
 /// Calls `isEnabledForModel()` of each tool, because PHP tools may have their own rules.
 fn available(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
-    let model = [call.value(0).map_or_else(Zval::new, Zval::shallow_clone)];
+    let model = [call.value_or_null(0)];
     select(call.this(), |tool| {
         Ok(is_yes(&tool.call(
             "isEnabledForModel",

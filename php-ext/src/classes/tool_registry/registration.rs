@@ -31,13 +31,9 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
 /// have settings.
 pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
-    let services = match call.value(0) {
-        Some(_) => {
-            call.array(0)?;
-            services::read(call.value(0))?
-        }
-        None => Vec::new(),
-    };
+    let services = call
+        .optional_array(0)?
+        .map_or(Ok(Vec::new()), services::read)?;
     let value = new_with_state(Registry::new())?;
     let Some(this) = Object::from_value(&value) else {
         return Ok(value);

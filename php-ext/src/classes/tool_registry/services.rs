@@ -55,11 +55,10 @@ struct TimeSettings {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub(super) fn read(services: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> {
-    let services = services.map(|services| to_value_as("argument $services", services));
-    let services = match services.transpose()? {
-        Some(Value::Object(services)) => services,
-        Some(Value::Array(list)) if !list.is_empty() => {
+pub(super) fn read(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+    let services = match to_value_as("argument $services", services)? {
+        Value::Object(services) => services,
+        Value::Array(list) if !list.is_empty() => {
             let message = "$services must have the names of services as keys, and their settings, \
                 which may be empty, as values";
             return Err(exception::invalid_input(message));

@@ -7,32 +7,23 @@ use crate::exception;
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{MethodCall, Outcome, array_of, empty_array};
 
-fn value(call: &MethodCall<'_>, index: usize) -> Zval {
-    call.value(index)
-        .map_or_else(Zval::new, Zval::shallow_clone)
-}
-
 fn metadata(call: &MethodCall<'_>, index: usize) -> Outcome {
-    if call.value(index).is_none() {
-        return Ok(empty_array());
-    }
-    call.array(index)?;
-    Ok(value(call, index))
+    let metadata = call.optional_array(index)?;
+    Ok(metadata.map_or_else(empty_array, Zval::shallow_clone))
 }
 
 /// Creates the parts of a result. The call ID and the tool name are optional: the executor fills
 /// them in.
 fn parts(call: &MethodCall<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
-    let id = call.value(index).map_or(Ok(""), |_| call.string(index))?;
-    let name = index + 1;
-    let name = call.value(name).map_or(Ok(""), |_| call.string(name))?;
+    let id = call.string_or(index, "")?;
+    let name = call.string_or(index + 1, "")?;
     Ok(Parts::new(id, name))
 }
 
 pub(super) fn success(call: &mut MethodCall<'_>) -> Outcome {
     let parts = Parts {
-        result: value(call, 0),
-        data: value(call, 3),
+        result: call.value_or_null(0),
+        data: call.value_or_null(3),
         metadata: metadata(call, 4)?,
         ..parts(call, 1)?
     };
@@ -40,14 +31,12 @@ pub(super) fn success(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 pub(super) fn failure(call: &mut MethodCall<'_>) -> Outcome {
-    let code = call
-        .value(1)
-        .map_or(Ok("internal_error"), |_| call.string(1))?;
+    let code = call.string_or(1, "internal_error")?;
     let parts = Parts {
         success: false,
         error: Some(call.string(0)?.to_owned()),
         error_code: Some(code.to_owned()),
-        result: value(call, 4),
+        result: call.value_or_null(4),
         metadata: metadata(call, 5)?,
         ..parts(call, 2)?
     };
