@@ -16,8 +16,8 @@ use crate::zend::exception_class::{
 };
 pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{
-    Class, ClassSlot, Failure, Thrown, float_of, int_of, list_of, member, runtime_exception,
-    string_of,
+    Class, ClassSlot, Failure, Thrown, float_of, int_of, list_of, member, noted_interrupt,
+    runtime_exception, string_of,
 };
 pub use caught::{Caught, as_internal, catch, into_tool_failure, run_during_failure};
 
@@ -263,10 +263,12 @@ fn for_authorization_error(error: &McpError, message: String) -> Thrown {
     thrown
 }
 
-/// Creates the exception for a sidecar request without a response.
+/// Returns the failure of a sidecar request without a response: an exception, or what has
+/// interrupted the wait.
 pub fn for_client_error(error: &ClientError) -> Failure {
     let code = error_code(error.code()).unwrap_or(ErrorCode::InternalError);
     match error {
+        ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
         ClientError::TooLarge { .. }
         | ClientError::Protocol { .. }
         | ClientError::Decode { .. }

@@ -16,6 +16,7 @@ pub mod require_approval;
 mod router;
 mod server;
 mod server_job;
+pub mod sessions;
 mod store_key;
 mod token_slot;
 pub mod tool_list;

@@ -1,6 +1,7 @@
 //! Derives a tool from the signature and the doc comment of PHP code: its name, its description,
 //! the JSON Schema of its parameters, and the conversion of arguments to parameters.
 
+pub mod attributes;
 mod doc_comment;
 mod doc_type;
 mod parameter;
@@ -12,10 +13,10 @@ use ext_php_rs::types::Zval;
 use pillion_core::tool::{ToolDefinition, ToolDefinitionBuilder};
 use serde_json::{Map, Value, json};
 
-use crate::classes::attributes;
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
 use crate::exception;
 use crate::zend::{Failure, Object, array_of, entries, member, string_of};
+use attributes;
 use doc_comment::DocComment;
 use reflection::attribute_of;
 pub use reflection::find_attributed;

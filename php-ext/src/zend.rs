@@ -54,7 +54,7 @@ pub use log::write_log;
 pub use nesting::{is_nested, is_too_deep, too_deep};
 pub use object::{Object, create};
 pub use properties::Properties;
-pub use setting::{setting, show_settings, with_setting};
+pub use setting::{Check, setting, show_settings, with_setting};
 pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
 pub use static_property::{set_static_property, static_property};
 pub use table::{Key, entries, is_list, item, member, slots};

@@ -7,14 +7,14 @@ use serde_json::json;
 use super::event_forwarder::ChatOutcome;
 use super::job::ChatJob;
 use super::{ChatValues, FinishedChat, Step, keys};
-use crate::classes::tool_executor;
-use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
+use crate::execution::tool_executor;
 use crate::execution::{self, ExecutionParticipants, StartedCalls};
-use crate::log::log;
+use crate::log::{LogLevel, log};
 use crate::mcp::{CallHandle, McpConnection};
 use crate::runtime::Bound;
-use crate::settings::LogLevel;
+use crate::tools::registered_clients::Clients;
+use crate::tools::registry::registry_of;
 use crate::wait::{Event, WorkHandle};
 use crate::zend::{Failure, Object};
 

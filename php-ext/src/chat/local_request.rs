@@ -12,11 +12,12 @@ use super::local::LocalChat;
 use super::paced_model::PacedModel;
 use super::runner::{ExtendedRunner, PhpRunner};
 use super::{ChatSettings, ModelSettings};
-use crate::classes::tool_executor;
-use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
+use crate::execution::tool_executor;
 use crate::execution::{ExecutionJob, ExecutionParticipants, PhpThread, StartedCalls};
 use crate::runtime::Bound;
+use crate::tools::registered_clients::Clients;
+use crate::tools::registry::registry_of;
 use crate::wait::{JobSender, WorkHandle};
 use crate::zend::{Failure, Object};
 

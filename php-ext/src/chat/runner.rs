@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::job::{ChatJob, current_job_sender};
-use crate::classes::tool_call;
-use crate::classes::tool_result::result_of;
 use crate::exception::{self, Caught};
 use crate::execution::PhpThread;
+use crate::values::tool_call;
+use crate::values::tool_result::result_of;
 use crate::wait::Job;
 use crate::zend::{Failure, Object, entries, list_of, member, string_of, type_name, with_entry};
 

@@ -14,11 +14,12 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::keys::PhpKeySource;
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
+use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
+use crate::runtime;
 use crate::zend::{Failure, is_callable, member, type_name, without_entry};
-use crate::{exception, runtime};
 
 /// The key of the model array that is not plain data.
 const API_KEY: &str = "api_key";

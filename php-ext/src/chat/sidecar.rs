@@ -6,7 +6,6 @@ use pillion_sse::SseDecoder;
 use serde_json::{Map, Value};
 
 use super::{ChatSettings, FinishedChat, Step};
-use crate::classes::sidecar::failure_of;
 use crate::exception;
 use crate::runtime::Bound;
 use crate::zend::Failure;
@@ -74,7 +73,7 @@ impl SidecarChatRequest<'_> {
         let response = self
             .request(client)
             .send_bytes(&self.body(false)?)
-            .map_err(|error| failure_of(&error))?;
+            .map_err(|error| exception::for_client_error(&error))?;
         serde_json::from_slice(response.body())
             .map(|response| finished_chat(response, ""))
             .map_err(|error| invalid_response(&error))
@@ -88,7 +87,7 @@ impl SidecarChatRequest<'_> {
         let body = self.body(true)?;
         let stream = self.request(client).send_for_stream(&body);
         let reader = EventReader {
-            stream: stream.map_err(|error| failure_of(&error))?,
+            stream: stream.map_err(|error| exception::for_client_error(&error))?,
             decoder: SseDecoder::new(MAX_EVENT_BYTES),
         };
         Ok(SidecarChat {
@@ -144,7 +143,7 @@ impl EventReader {
             let length = self
                 .stream
                 .read(&mut buffer)
-                .map_err(|error| failure_of(&error))?;
+                .map_err(|error| exception::for_client_error(&error))?;
             if length == 0 {
                 let message = "The sidecar ended the stream before the chat had ended";
                 return Err(exception::transport(message));

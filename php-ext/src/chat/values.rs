@@ -1,6 +1,6 @@
 use ext_php_rs::types::Zval;
 
-use crate::classes::tool_registry::Clients;
+use crate::tools::registered_clients::Clients;
 use crate::zend::{entries, list_of};
 
 /// The PHP values that take part in a chat, apart from the executor.

@@ -5,10 +5,10 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::Value;
 
-use super::tool_call::exact_arguments;
 use crate::chat::FinishedChat;
 use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
+use crate::values::tool_call::exact_arguments;
 use crate::zend::{
     Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, array_of, bool_of, create,
     entries, float_of, list_of, member, string_of,

@@ -8,9 +8,11 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
 use super::chat_answer;
-use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
 use super::tool_aware_chat;
 use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
+use crate::clients::stream_iterator::{
+    ItemIndex, StreamState, advance, set_current, with_iteration,
+};
 use crate::zend::{
     Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, methods,
     new_with_state, state_of, string_of,

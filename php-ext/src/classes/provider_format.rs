@@ -9,11 +9,11 @@ use pillion_providers::{
 };
 use serde_json::Value;
 
-use super::tool_definition::definition_of;
-use super::tool_result::result_of;
-use super::{tool_call, tool_definition, tool_result};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
+use crate::values::tool_definition::definition_of;
+use crate::values::tool_result::result_of;
+use crate::values::{tool_call, tool_definition, tool_result};
 use crate::zend::{
     Class, ClassSlot, Failure, MethodCall, Outcome, entries, list_of, methods, string_of,
 };

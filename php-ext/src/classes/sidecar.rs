@@ -15,18 +15,19 @@ use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;
 
-use super::tool_call::exact_arguments;
-use super::{tool_definition, tool_result};
 use crate::context::context_argument;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
 use crate::mcp::arguments;
+use crate::runtime;
+use crate::settings;
+use crate::values::tool_call::exact_arguments;
+use crate::values::{tool_definition, tool_result};
 use crate::zend::{
     Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, call_callable,
-    construct, entries, member, methods, noted_interrupt, set_static_property, state_of,
-    static_property, string_of, type_name,
+    construct, entries, member, methods, set_static_property, state_of, static_property, string_of,
+    type_name,
 };
-use crate::{runtime, settings};
 use call_response::CallResponse;
 
 const NAME: &str = "Pillion\\Sidecar";
@@ -336,15 +337,7 @@ fn send_request<R>(
 ) -> Result<R, Failure> {
     let sidecar = state_of::<Sidecar>(call.this())?;
     let client = runtime::sidecar(&sidecar.socket, sidecar.timeout);
-    request(&client).map_err(|error| failure_of(&error))
-}
-
-/// Returns the exception for a failed request.
-pub fn failure_of(error: &ClientError) -> Failure {
-    match error {
-        ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
-        error => exception::for_client_error(error),
-    }
+    request(&client).map_err(|error| exception::for_client_error(&error))
 }
 
 /// Returns whether an object is a `Sidecar`.

@@ -10,19 +10,21 @@ use serde_json::Value;
 use super::chat_answer;
 use super::chat_stream::{self, Running, new_stream};
 use super::sidecar;
-use super::tool_definition::definition_of;
-use super::tool_executor::{self, is_executor};
-use super::tool_registry::registry_of;
 use crate::chat::{
     ChatSettings, ChatValues, FinishedChat, LocalChat, LocalChatRequest, ModelSettings,
     SidecarChatRequest, Step, parse_messages, read_model, read_options,
 };
 use crate::context::context_argument;
+use crate::exception;
+use crate::execution::tool_executor;
+use crate::execution::tool_executor::is_executor;
+use crate::runtime;
+use crate::tools::registry::registry_of;
+use crate::values::tool_definition::definition_of;
 use crate::zend::{
     Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, array_of,
     construct, entries, member, methods, state_of,
 };
-use crate::{exception, runtime};
 
 pub const NAME: &str = "Pillion\\ToolAwareChat";
 static CLASS: StateClass<Chat> = StateClass::new();

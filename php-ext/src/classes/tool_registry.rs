@@ -1,10 +1,8 @@
 //! `ToolRegistry`: a set of tools.
 
-mod clients;
 mod lookup;
 mod offer;
 mod registration;
-mod registry;
 mod services;
 
 use ext_php_rs::error::Result as ZendResult;
@@ -14,15 +12,12 @@ use pillion_core::registry::RegistryError;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::{Value, json};
 
-use super::tool_result;
 use crate::exception;
 use crate::execution::{self, ExecutionParticipants, Mode};
 use crate::json::to_value_as;
+use crate::tools::registry::{CLASS, NAME, Registry};
+use crate::values::tool_result;
 use crate::zend::{Class, Failure, MethodCall, Outcome, construct, methods, state_of};
-
-pub use clients::Clients;
-use registry::{CLASS, objects};
-pub use registry::{NAME, Registry, find_tool, is_registry, registry_of};
 
 pub(super) fn register() -> ZendResult<()> {
     let class = methods!(

@@ -7,12 +7,12 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult};
 use serde_json::Value;
 
-use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
-use crate::classes::{tool_call, tool_definition};
 use crate::context;
 use crate::exception::{self, Caught};
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::mcp::hooks::{self, Hooks};
+use crate::values::tool_result::{NAME as TOOL_RESULT, result_of};
+use crate::values::{tool_call, tool_definition};
 use crate::zend::{Failure, call_callable, type_name};
 
 /// Calls the `approve` callable: true approves, arguments approve the call with these arguments,

@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
-use crate::log;
-use crate::settings::LogLevel;
+use crate::log::{self, LogLevel};
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, is_callable, member,
     string_of, with_entry, without_entry,

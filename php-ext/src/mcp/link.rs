@@ -17,12 +17,13 @@ use super::hooks::Hooks;
 use super::router::{CallHandle, NotificationInbox};
 use super::server::Server;
 use super::server_job::ServerJob;
+use super::sessions;
 use super::token_slot::TokenSlot;
 use super::waiting_client::WaitingClient;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
-use crate::runtime::{self, Bound};
-use crate::settings::LogLevel;
+use crate::log::LogLevel;
+use crate::runtime::Bound;
 use crate::wait::{JobSender, wait};
 use crate::zend::{Failure, MethodCall, Outcome, empty_array};
 
@@ -94,7 +95,7 @@ impl ServerLink {
 
     /// Drops the connection. The next call looks up its connection again.
     pub fn forget_connection(&self) {
-        runtime::release(self.connection.replace(None));
+        sessions::release(self.connection.replace(None));
     }
 
     /// Returns the object's connection, or finds one that the object then uses for later calls.
@@ -120,7 +121,7 @@ impl ServerLink {
         };
         if self.server.oauth().is_none() {
             let make = || new(None);
-            return runtime::mcp_connection(&self.key(None), make);
+            return sessions::connection(&self.key(None), make);
         }
         let stored = credentials::load(hooks, &self.server)?;
         // Two users share a session only if they have the same tokens.
@@ -136,7 +137,7 @@ impl ServerLink {
             new(Some(Arc::new(tokens)))
         };
         match key {
-            Some(key) => runtime::mcp_connection(&key, make),
+            Some(key) => sessions::connection(&key, make),
             None => Ok(Arc::new(make())),
         }
     }
@@ -264,7 +265,7 @@ impl ServerLink {
         let client = match connection {
             Some(connection) => connection.client().clone(),
             None if self.server.oauth().is_some() => return Ok(()),
-            None => match runtime::find_mcp_connection(&self.key(None))? {
+            None => match sessions::find(&self.key(None))? {
                 Some(connection) => connection.client().clone(),
                 None => return Ok(()),
             },

@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use super::hooks::{CACHE, Hooks};
 use super::link::{ServerLink, decode_message};
 use super::store_key::store_key;
-use crate::classes::event;
 use crate::exception::into_tool_failure;
 use crate::json::EmptyObject;
-use crate::settings::LogLevel;
+use crate::log::LogLevel;
+use crate::values::event;
 use crate::zend::{Failure, Object, Outcome, string_of};
 
 /// The hook that holds how long a cached list stays valid.

@@ -1,11 +1,11 @@
 use pillion_core::tool::JsonObject;
 use serde_json::Value;
 
+use super::attributes;
 use super::doc_comment::DocComment;
 use super::doc_type;
 use super::php_type::{PhpType, UnsupportedType};
 use super::reflection::{ReflectionObject, attribute_of};
-use crate::classes::attributes;
 use crate::exception;
 use crate::json::{to_value, to_value_as};
 use crate::zend::{Failure, Object};

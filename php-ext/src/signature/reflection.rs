@@ -1,7 +1,7 @@
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 
-use crate::classes::attributes;
+use super::attributes;
 use crate::exception;
 use crate::signature::Target;
 use crate::zend::{

@@ -1,8 +1,8 @@
 use ext_php_rs::types::Zval;
 
+use super::attributes;
 use super::doc_comment::DocComment;
 use super::reflection::{ReflectionObject, attribute_of, find_class, main_method};
-use crate::classes::attributes;
 use crate::exception;
 use crate::zend::{Failure, Object, entries, is_callable, item, list_of, string_of, type_name};
 

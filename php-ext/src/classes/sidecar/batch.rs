@@ -9,9 +9,9 @@ use pillion_core::tool::{ErrorCode, ToolCall};
 
 use super::call_response::CallResponse;
 use super::{approval_arguments, caller_argument, list_in, send_request};
-use crate::classes::tool_call::{RejectedCall, call_or_rejection};
 use crate::exception;
 use crate::json::EmptyObject;
+use crate::values::tool_call::{RejectedCall, call_or_rejection};
 use crate::zend::{Failure, MethodCall, Outcome, entries, list_of};
 
 pub(super) fn execute(call: &mut MethodCall<'_>) -> Outcome {

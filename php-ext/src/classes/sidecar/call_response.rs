@@ -1,8 +1,8 @@
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ErrorCode;
 
-use crate::classes::tool_result::Parts;
 use crate::exception::{FailedResult, error_code, for_result};
+use crate::values::tool_result::Parts;
 use crate::zend::{Failure, Outcome, empty_array, member, with_entry};
 
 /// The sidecar's response to one call, as PHP values: the outcome of a tool under `result`, or an

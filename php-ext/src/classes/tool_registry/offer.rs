@@ -1,8 +1,8 @@
 use ext_php_rs::types::Zval;
 
-use super::{Registry, objects};
-use crate::classes::interfaces::MCP_TOOL;
 use crate::model::model_argument;
+use crate::tools::registry::{Registry, objects};
+use crate::values::interfaces::MCP_TOOL;
 use crate::zend::{
     Failure, MethodCall, Object, Outcome, array_of, entries, list_of, state_of, string_of,
 };

@@ -10,16 +10,19 @@ use pillion_schema::CompiledSchema;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CLASS, Registry, objects, registry_failure, services};
-use crate::classes::interfaces::{MCP_TOOL, TOOL};
-use crate::classes::mcp_sse_client::{self, any_client_of};
-use crate::classes::{callable_tool, engine_tool, tool_definition};
+use super::{registry_failure, services};
+use crate::clients::mcp_sse_client;
+use crate::clients::mcp_sse_client::any_client_of;
 use crate::exception;
 use crate::execution::PhpThread;
 use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::RegisteredMcpServer;
 use crate::signature::{self, SignatureOverrides};
+use crate::tools::registry::{CLASS, Registry, objects};
+use crate::tools::{callable_tool, engine_tool};
+use crate::values::interfaces::{MCP_TOOL, TOOL};
+use crate::values::tool_definition;
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
     new_with_state, state_of, string_of, with_entries, with_entry, without_entry,

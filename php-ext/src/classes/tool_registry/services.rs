@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;

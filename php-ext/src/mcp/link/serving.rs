@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{ProgressReceiver, ServerLink, decode_message};
-use crate::classes::{event, progress};
 use crate::json::EmptyObject;
 use crate::mcp::connection::McpConnection;
 use crate::mcp::hooks::{Hooks, NOTIFICATION};
 use crate::mcp::router::CallHandle;
 use crate::mcp::server_job::ServerJob;
-use crate::mcp::{credentials, tool_list};
-use crate::runtime::{self, Bound};
+use crate::mcp::{credentials, request_handlers, sessions, tool_list};
+use crate::runtime::Bound;
+use crate::values::{event, progress};
 use crate::zend::{Failure, call_callable, string_of};
 
 impl ServerLink {
@@ -91,7 +91,7 @@ impl ServerLink {
             && self.is_personal()
         {
             // Other objects with these tokens find the session under the new key.
-            runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
+            sessions::rename(connection, &self.key(Some(&text)))?;
         }
         let changes = connection.router().changes();
         if self.reported_changes.replace(changes) != changes {
