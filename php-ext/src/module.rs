@@ -55,14 +55,14 @@ fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_row!("Version", env!("CARGO_PKG_VERSION"));
     ext_php_rs::info_table_row!("PHP API", ZEND_MODULE_API_NO.to_string());
     ext_php_rs::info_table_row!("Thread safety", if USING_ZTS == 0 { "no" } else { "yes" });
-    let (engine, kept_sessions) = if runtime::is_running() {
+    let (engine, sessions) = if runtime::is_running() {
         let (count, limit) = (sessions::count(), settings::max_sessions());
         ("running", format!("{count} of {limit}"))
     } else {
         ("not started in this process", "none".to_owned())
     };
     ext_php_rs::info_table_row!("Engine", engine);
-    ext_php_rs::info_table_row!("MCP sessions kept", kept_sessions);
+    ext_php_rs::info_table_row!("MCP sessions kept", sessions);
     ext_php_rs::info_table_end!();
     show_settings(module);
 }

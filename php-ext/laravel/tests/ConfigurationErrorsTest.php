@@ -27,11 +27,8 @@ final class ConfigurationErrorsTest extends TestCase
         foreach ([fn () => Pillion::call('get_time'), fn () => Pillion::forModel(['function_calling' => true])->names(), fn () => Pillion::approvals()] as $use) {
             $this->app->forgetScopedInstances();
             Pillion::clearResolvedInstances();
-            try {
-                self::fail(json_encode($use()));
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString("pillion.$key", $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, $use);
+            self::assertStringContainsString("pillion.$key", $e->getMessage());
         }
     }
 
@@ -118,11 +115,8 @@ final class ConfigurationErrorsTest extends TestCase
     public function test_an_option_of_a_command_is_not_empty(): void
     {
         foreach (['pillion:call get_time --user=', 'pillion:approvals --tenant=', 'pillion:approvals --user=', 'pillion:approvals approve x --by=', 'pillion:tools --model=', 'pillion:probe dice --user=', 'pillion:work --name='] as $command) {
-            try {
-                self::fail(json_encode($this->artisanOutput($command)));
-            } catch (InvalidOptionException $e) {
-                self::assertStringContainsString('must not be empty', $e->getMessage());
-            }
+            $e = Expect::exception(InvalidOptionException::class, fn () => $this->artisanOutput($command));
+            self::assertStringContainsString('must not be empty', $e->getMessage());
         }
         self::assertSame(0, $this->artisanOutput('pillion:call get_time --user=alice')[0]);
     }

@@ -178,11 +178,7 @@ final class FakeTest extends TestCase
             fn () => Pillion::server('dice')->streamTool('roll'),
             fn () => Pillion::server('dice')->request('tools/call', ['name' => 'roll']),
         ] as $way) {
-            try {
-                $way();
-                self::fail('It left the process');
-            } catch (StrayToolCallException) {
-            }
+            Expect::exception(StrayToolCallException::class, $way);
         }
         Pillion::assertToolCalledTimes('*', 3);
     }
@@ -306,12 +302,7 @@ final class FakeTest extends TestCase
 
     private static function assertFails(\Closure $assertion): void
     {
-        try {
-            $assertion();
-        } catch (AssertionFailedError) {
-            return;
-        }
-        self::fail('The assertion held');
+        Expect::exception(AssertionFailedError::class, $assertion);
     }
 
     public function test_assertions(): void
@@ -339,12 +330,7 @@ final class FakeTest extends TestCase
             fn () => Pillion::assertCalledInOrder(['forecast', 'weather']),
         ];
         foreach ($failing as $index => $assertion) {
-            try {
-                $assertion();
-            } catch (AssertionFailedError) {
-                continue;
-            }
-            self::fail("Assertion $index held");
+            Expect::exception(AssertionFailedError::class, $assertion, "Assertion $index held");
         }
     }
 

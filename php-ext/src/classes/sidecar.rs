@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use pillion_client::wire::{DecisionRequest, route};
+use pillion_client::wire::route::{self, Route};
+use pillion_client::wire::DecisionRequest;
 use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;
@@ -136,25 +137,27 @@ fn is_available(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
-    let category = call.optional_string(0)?;
-    let caller = caller_argument(call, 1)?;
-    let category = category.map(|category| ("category", category));
-    let response = send_request(call, |client| {
-        let request = client.request(route::LIST_TOOLS, []).query(category);
-        request.caller(&caller).send()
-    })?;
-    list_in(response.body(), "tools", EmptyObject::Array)
+    list_by_category(call, route::LIST_TOOLS, "tools", EmptyObject::Array)
 }
 
 fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
+    list_by_category(call, route::LIST_SCHEMAS, "schemas", EmptyObject::StdClass)
+}
+
+fn list_by_category<R>(
+    call: &MethodCall<'_>,
+    route: Route<R, 0>,
+    field: &str,
+    empty: EmptyObject,
+) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
-    let category = category.map(|category| ("category", category));
     let response = send_request(call, |client| {
-        let request = client.request(route::LIST_SCHEMAS, []).query(category);
+        let filter = category.map(|category| ("category", category));
+        let request = client.request(route, []).query(filter);
         request.caller(&caller).send()
     })?;
-    list_in(response.body(), "schemas", EmptyObject::StdClass)
+    list_in(response.body(), field, empty)
 }
 
 /// Returns the tool's data; a failed tool throws the exception for its error code.

@@ -206,14 +206,9 @@ final class ChatInSidecarTest extends TestCase
     public function testErrorsAreClear(array $given, string $class, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
-            try {
-                [$model, $options] = $given + [1 => []];
-                (new ToolAwareChat($this->sidecar, $model, $options))->$method($given[2] ?? null, $given[3] ?? null);
-                self::fail("$method took it");
-            } catch (PillionException $e) {
-                self::assertInstanceOf($class, $e);
-                self::assertStringContainsString($message, $e->getMessage());
-            }
+            [$model, $options] = $given + [1 => []];
+            $e = Expect::exception($class, fn () => (new ToolAwareChat($this->sidecar, $model, $options))->$method($given[2] ?? null, $given[3] ?? null));
+            self::assertStringContainsString($message, $e->getMessage());
         }
     }
 

@@ -324,14 +324,9 @@ final class MCPSSEClientTest extends TestCase
 
     private function assertFailure(string $class, string $message, string $tool, array $arguments = []): PillionException
     {
-        try {
-            $this->client->callTool($tool, $arguments);
-        } catch (PillionException $e) {
-            self::assertInstanceOf($class, $e);
-            self::assertInstanceOf(\RuntimeException::class, $e);
-            self::assertStringContainsString($message, $e->getMessage());
-            return $e;
-        }
-        self::fail('It did not fail');
+        $e = Expect::exception($class, fn () => $this->client->callTool($tool, $arguments));
+        self::assertInstanceOf(\RuntimeException::class, $e);
+        self::assertStringContainsString($message, $e->getMessage());
+        return $e;
     }
 }

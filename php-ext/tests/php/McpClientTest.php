@@ -375,14 +375,10 @@ final class McpClientTest extends TestCase
     public function testAFailedStreamThrowsAgain(): void
     {
         $stream = self::client()->streamTool('rpc_error');
-        try {
-            $stream->getResult();
-            self::fail('It worked');
-        } catch (JsonRpcException) {
-            $this->expectException(\Error::class);
-            $this->expectExceptionMessage('ended without a result');
-            $stream->getResult();
-        }
+        Expect::exception(JsonRpcException::class, fn () => $stream->getResult());
+        $this->expectException(\Error::class);
+        $this->expectExceptionMessage('ended without a result');
+        $stream->getResult();
     }
 
     public function testItCanBeMockedAndExtended(): void
@@ -423,22 +419,14 @@ final class McpClientTest extends TestCase
      */
     public function testAWrongOptionIsNamedWithoutItsValue(array $options): void
     {
-        try {
-            new McpClient('http://127.0.0.1:9/mcp', $options);
-            self::fail('No exception');
-        } catch (InvalidInputException $error) {
-            self::assertStringNotContainsString('SECRET', $error->getMessage());
-            self::assertStringContainsString((string) array_key_first($options), $error->getMessage());
-        }
+        $error = Expect::exception(InvalidInputException::class, fn () => new McpClient('http://127.0.0.1:9/mcp', $options));
+        self::assertStringNotContainsString('SECRET', $error->getMessage());
+        self::assertStringContainsString((string) array_key_first($options), $error->getMessage());
     }
 
     public function testTheURLOfAClientIsNotInTraces(): void
     {
-        try {
-            new \Pillion\MCPSSEClient('ftp://example.org/?token=SECRET');
-            self::fail('No exception');
-        } catch (InvalidInputException $error) {
-            self::assertStringNotContainsString('SECRET', print_r($error->getTrace()[0], true) . $error->getMessage());
-        }
+        $error = Expect::exception(InvalidInputException::class, fn () => new \Pillion\MCPSSEClient('ftp://example.org/?token=SECRET'));
+        self::assertStringNotContainsString('SECRET', print_r($error->getTrace()[0], true) . $error->getMessage());
     }
 }

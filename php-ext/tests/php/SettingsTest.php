@@ -85,9 +85,7 @@ final class SettingsTest extends TestCase
         $listener = stream_socket_server("unix://$silent");
         ini_set('pillion.timeout_ms', '200');
         try {
-            (new Sidecar($silent))->callTool('calculator');
-            self::fail('no time limit');
-        } catch (TimeoutException $e) {
+            $e = Expect::exception(TimeoutException::class, fn () => (new Sidecar($silent))->callTool('calculator'));
             self::assertStringContainsString('0.2s', $e->getMessage());
         } finally {
             fclose($listener);
@@ -110,15 +108,9 @@ final class SettingsTest extends TestCase
     public function testTheSizeOfTheSidecarsResponseIsLimited(): void
     {
         $process = new SidecarProcess();
-        try {
-            ini_set('pillion.max_response_bytes', '100');
-            (new Sidecar($process->socket))->listTools();
-            self::fail('no limit');
-        } catch (TransportException $e) {
-            self::assertSame("The sidecar's response is longer than 100 bytes", $e->getMessage());
-        } finally {
-            $process->stop();
-        }
+        ini_set('pillion.max_response_bytes', '100');
+        $e = Expect::exception(TransportException::class, fn () => (new Sidecar($process->socket))->listTools());
+        self::assertSame("The sidecar's response is longer than 100 bytes", $e->getMessage());
     }
 
     public function testThePhpinfoTable(): void

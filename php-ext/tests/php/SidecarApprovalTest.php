@@ -40,12 +40,10 @@ final class SidecarApprovalTest extends TestCase
 
     private function ask(string $expression, string $user): ApprovalRequiredException
     {
-        try {
-            $this->sidecar->callTool('calculator', ['expression' => $expression], ['user' => $user]);
-        } catch (ApprovalRequiredException $e) {
-            return $e;
-        }
-        self::fail('No approval was requested');
+        return Expect::exception(
+            ApprovalRequiredException::class,
+            fn () => $this->sidecar->callTool('calculator', ['expression' => $expression], ['user' => $user]),
+        );
     }
 
     public function testG3AnApprovedCallRunsOnce(): void

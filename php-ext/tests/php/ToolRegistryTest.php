@@ -259,11 +259,8 @@ final class ToolRegistryTest extends TestCase
     public function testH2NullDoesNotEnableAllTools(): void
     {
         foreach ([['function_calling' => true, 'enabled_tools' => null], ['tools' => ['function_calling' => true, 'enabled_tools' => null]]] as $model) {
-            try {
-                self::fail(json_encode(array_keys(ToolRegistry::withBuiltins()->getAvailableForModel($model))));
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString('enabled_tools must be a list of names, not null', $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => ToolRegistry::withBuiltins()->getAvailableForModel($model));
+            self::assertStringContainsString('enabled_tools must be a list of names, not null', $e->getMessage());
         }
     }
 

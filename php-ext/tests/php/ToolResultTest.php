@@ -249,13 +249,8 @@ final class ToolResultTest extends TestCase
     /** @dataProvider codes */
     public function testC5ThrowKnowsTheClassOfEveryCode(string $code, string $class): void
     {
-        try {
-            ToolResult::failure('boom', $code)->throw();
-        } catch (PillionException $e) {
-            self::assertSame(["Pillion\\Exception\\$class", 'boom', $code], [$e::class, $e->getMessage(), $e->errorCode]);
-            return;
-        }
-        self::fail('nothing was thrown');
+        $e = Expect::exception(PillionException::class, fn () => ToolResult::failure('boom', $code)->throw());
+        self::assertSame(["Pillion\\Exception\\$class", 'boom', $code], [$e::class, $e->getMessage(), $e->errorCode]);
     }
 
     public static function codes(): iterable

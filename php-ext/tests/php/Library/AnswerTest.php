@@ -24,16 +24,10 @@ final class AnswerTest extends TestCase
     public function testAMalformedResponseIsNamed(string $behavior, string $method, array $arguments, string $message): void
     {
         $peer = new OddPeer($behavior);
-        try {
-            (new Sidecar($peer->socket, 5))->$method(...$arguments);
-            self::fail('It was taken');
-        } catch (TransportException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertSame('unavailable', $e->errorCode);
-            self::assertSame($behavior === 'server error' ? 502 : ($behavior === 'wrong types' ? null : 200), $e->httpStatus);
-        } finally {
-            $peer->stop();
-        }
+        $e = Expect::exception(TransportException::class, fn () => (new Sidecar($peer->socket, 5))->$method(...$arguments));
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertSame('unavailable', $e->errorCode);
+        self::assertSame($behavior === 'server error' ? 502 : ($behavior === 'wrong types' ? null : 200), $e->httpStatus);
     }
 
     public static function answers(): iterable
@@ -54,11 +48,7 @@ final class AnswerTest extends TestCase
         $peer = new OddPeer('too large');
         $this->expectException(InvalidInputException::class);
         $this->expectExceptionMessage('Too large');
-        try {
-            (new Sidecar($peer->socket, 5))->callTool('x');
-        } finally {
-            $peer->stop();
-        }
+        (new Sidecar($peer->socket, 5))->callTool('x');
     }
 
     public function testAnInvalidSocketPathIsAnError(): void

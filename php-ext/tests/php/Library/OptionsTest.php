@@ -50,11 +50,8 @@ final class OptionsTest extends TestCase
         $registry = ToolRegistry::withBuiltins();
         foreach ([$model, json_decode((string) json_encode($model))] as $shape) {
             foreach (['getAvailableForModel', 'getDroppedForModel'] as $method) {
-                try {
-                    self::fail(json_encode(array_keys($registry->$method($shape))));
-                } catch (InvalidInputException $e) {
-                    self::assertStringContainsString($message, $e->getMessage());
-                }
+                $e = Expect::exception(InvalidInputException::class, fn () => $registry->$method($shape));
+                self::assertStringContainsString($message, $e->getMessage());
             }
         }
         $this->expectException(InvalidInputException::class);

@@ -19,6 +19,11 @@ final class OddPeer
         $this->server = new ServerScript([PHP_BINARY, '-n'], 'peer.php', [$this->socket, $behavior]);
     }
 
+    public function __destruct()
+    {
+        $this->stop();
+    }
+
     /** Stops the server; returns the number of requests that it read. */
     public function stop(): int
     {
