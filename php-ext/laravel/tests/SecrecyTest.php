@@ -55,7 +55,7 @@ final class SecrecyTest extends TestCase
 
     private static function assertShowsNoSecret(mixed $thing, string $what): void
     {
-        foreach (Dumps::of($thing) as $how => $shown) {
+        foreach (Dumps::forValue($thing) as $how => $shown) {
             self::assertNotSame('', $shown);
             self::assertStringNotContainsString(self::SECRET, $shown, "$what by $how");
         }

@@ -63,7 +63,7 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessage(): string
     {
-        $content = ModelContent::of($this);
+        $content = ModelContent::fromResult($this);
         return $this->withNote($this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error'));
     }
 
@@ -88,7 +88,7 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessageFormat(): array
     {
-        $content = ModelContent::of($this);
+        $content = ModelContent::fromResult($this);
         $content = $content->isEmptyFailure() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $content->text();
         return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $this->withNote($content)];
     }
@@ -130,7 +130,7 @@ class ToolResult implements \JsonSerializable
      */
     public function text(): string
     {
-        return ResultContent::of($this)->text();
+        return ResultContent::fromResult($this)->text();
     }
 
     /**
@@ -143,7 +143,7 @@ class ToolResult implements \JsonSerializable
      */
     public function content(): array
     {
-        return ResultContent::of($this)->blocks();
+        return ResultContent::fromResult($this)->blocks();
     }
 
     /**
@@ -152,7 +152,7 @@ class ToolResult implements \JsonSerializable
      */
     public function structuredContent(): mixed
     {
-        return ResultContent::of($this)->structured();
+        return ResultContent::fromResult($this)->structured();
     }
 
     /**
@@ -164,7 +164,7 @@ class ToolResult implements \JsonSerializable
      */
     public function images(): array
     {
-        return ResultContent::of($this)->images();
+        return ResultContent::fromResult($this)->images();
     }
 
     /**
@@ -182,7 +182,7 @@ class ToolResult implements \JsonSerializable
      */
     public function throw(): static
     {
-        return $this->success ? $this : throw Failure::ofResult($this);
+        return $this->success ? $this : throw Failure::forResult($this);
     }
 
     /**
