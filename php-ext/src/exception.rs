@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
 use crate::zend::exception_class::{
-    APPROVAL_REQUIRED, CANCELLED, DENIED, INVALID_INPUT, NOT_FOUND, PILLION, RATE_LIMITED, TIMEOUT,
-    UNAVAILABLE, class_of, new_exception,
+    APPROVAL_REQUIRED, CANCELLED, INVALID_INPUT, PILLION, RATE_LIMITED, TIMEOUT, class_of,
+    new_exception,
 };
 pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{

@@ -17,13 +17,13 @@ use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;
 
 use crate::context::context_argument;
+use crate::duration::seconds;
 use crate::exception;
-use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
+use crate::json::{EmptyObject, decode, to_value_as};
 use crate::mcp::arguments;
 use crate::runtime;
 use crate::settings;
 use crate::values::tool_call::exact_arguments;
-use crate::values::{tool_definition, tool_result};
 use crate::zend::{
     Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, call_callable,
     construct, entries, member, methods, set_static_property, state_of, static_property, string_of,
@@ -81,7 +81,7 @@ fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
         None => default_socket()?,
     };
     let timeout = match call.optional_number(1)? {
-        Some(timeout) => tool_definition::seconds("timeout", timeout)?,
+        Some(timeout) => seconds("timeout", timeout)?,
         None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
     construct(call.this(), Sidecar { socket, timeout })?;

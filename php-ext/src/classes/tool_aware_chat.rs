@@ -8,7 +8,7 @@ use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
 
 use super::chat_answer;
-use super::chat_stream::{self, Running, new_stream};
+use super::chat_stream::{Running, new_stream};
 use super::sidecar;
 use crate::chat::{
     ChatSettings, ChatValues, FinishedChat, LocalChat, LocalChatRequest, ModelSettings,

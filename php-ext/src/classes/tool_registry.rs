@@ -10,7 +10,7 @@ use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ce;
 use pillion_core::registry::RegistryError;
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::exception;
 use crate::execution::{self, ExecutionParticipants, Mode};

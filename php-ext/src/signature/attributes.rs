@@ -4,7 +4,7 @@ use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, Type,
+    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter,
     bool_of, float_of, methods, string_of,
 };
 

@@ -2,8 +2,7 @@
 
 use ext_php_rs::error::Result;
 
-use super::{tool_definition, tool_result};
-use crate::zend::{Class, ClassSlot, MethodCall, Outcome, bool_of, methods};
+use crate::zend::{Class, ClassSlot, MethodBody, MethodCall, Outcome, bool_of, methods};
 
 /// `Pillion\ToolInterface`.
 pub static TOOL: ClassSlot = ClassSlot::new();
