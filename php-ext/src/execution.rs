@@ -18,7 +18,7 @@ use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
 use crate::tools::registry::Registry;
 use crate::wait::wait_serving;
-use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop};
+use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep};
 pub use notices::StartedCalls;
 pub use php_thread::{ExecutionJob, PhpThread};
 

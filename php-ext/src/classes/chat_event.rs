@@ -5,6 +5,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::Value;
 
+use super::chat_answer::approval_of;
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
     Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, member,

@@ -21,6 +21,7 @@ use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_
 use crate::mcp::hooks::Hooks;
 use crate::mcp::{CallHandle, McpConnection, ServerJob, ServerLink};
 use crate::runtime::Bound;
+use crate::values::progress::new_progress;
 use crate::wait::{Event, WorkHandle};
 use crate::zend::{
     Class, Failure, MethodCall, Object, Outcome, State, StateClass, methods, new_with_state,
