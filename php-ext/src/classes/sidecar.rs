@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
 use ext_php_rs::types::Zval;
-use pillion_client::wire::route::{self, Route};
 use pillion_client::wire::DecisionRequest;
+use pillion_client::wire::route::{self, Route};
 use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;

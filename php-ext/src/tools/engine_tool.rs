@@ -34,12 +34,16 @@ struct EngineTool<K> {
     kind: K,
 }
 
-trait EngineToolKind: 'static {
+trait EngineToolKind: Sized + 'static {
+    fn class() -> &'static StateClass<EngineTool<Self>>;
+
     /// Prepares the server before the tool runs, with the link and hooks of its client.
     ///
     /// # Errors
     /// Same as [`RegisteredMcpServer::use_client`].
-    fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure>;
+    fn use_client(&self, _client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 /// A tool built into Pillion.
@@ -48,26 +52,24 @@ struct Native;
 struct Mcp(Rc<RegisteredMcpServer>);
 
 impl EngineToolKind for Native {
-    fn use_client(&self, _: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
-        Ok(())
+    fn class() -> &'static StateClass<EngineTool<Self>> {
+        &NATIVE
     }
 }
 
 impl EngineToolKind for Mcp {
+    fn class() -> &'static StateClass<EngineTool<Self>> {
+        &MCP
+    }
+
     fn use_client(&self, client: Option<(&ServerLink, Hooks<'_>)>) -> Result<(), Failure> {
         self.0.use_client(client)
     }
 }
 
-impl State for EngineTool<Native> {
+impl<K: EngineToolKind> State for EngineTool<K> {
     fn class() -> &'static StateClass<Self> {
-        &NATIVE
-    }
-}
-
-impl State for EngineTool<Mcp> {
-    fn class() -> &'static StateClass<Self> {
-        &MCP
+        K::class()
     }
 }
 
@@ -84,10 +86,7 @@ pub fn register() -> ZendResult<()> {
 }
 
 /// Adds the methods of both classes.
-fn with_methods<K: EngineToolKind>(class: Class) -> Class
-where
-    EngineTool<K>: State,
-{
+fn with_methods<K: EngineToolKind>(class: Class) -> Class {
     let class = methods!(
         class.flags(ClassFlags::Final),
         "private __construct()" => no_constructor,
@@ -177,32 +176,20 @@ fn no_constructor(_call: &mut MethodCall<'_>) -> Outcome {
     ))
 }
 
-fn this<'a, K: EngineToolKind>(call: &MethodCall<'a>) -> Result<&'a EngineTool<K>, Failure>
-where
-    EngineTool<K>: State,
-{
+fn this<'a, K: EngineToolKind>(call: &MethodCall<'a>) -> Result<&'a EngineTool<K>, Failure> {
     state_of(call.this())
 }
 
-fn get_name<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
-where
-    EngineTool<K>: State,
-{
+fn get_name<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     Ok(string_of(this::<K>(call)?.tool.name().as_str()))
 }
 
-fn get_definition<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
-where
-    EngineTool<K>: State,
-{
+fn get_definition<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     tool_definition::new_definition(this::<K>(call)?.tool.definition())
 }
 
 /// Runs the tool with all checks of an executor.
-fn execute<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
-where
-    EngineTool<K>: State,
-{
+fn execute<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     let arguments = to_value_as("argument $arguments", call.array(0)?)?;
     let id = call.string(1)?;
     let state = this::<K>(call)?;
@@ -231,10 +218,7 @@ where
     tool_result::new_result(&result)
 }
 
-fn is_enabled_for_model<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome
-where
-    EngineTool<K>: State,
-{
+fn is_enabled_for_model<K: EngineToolKind>(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let tool = &this::<K>(call)?.tool;
     let admitted = capabilities.admit(tool.name().as_str(), tool.origin());

@@ -68,20 +68,21 @@ fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let capabilities = model_argument(call, 0)?;
     let this = call.this();
     let name = this.call("getName", [])?;
-    let admitted = capabilities.admit(name.str().unwrap_or_default(), &origin_of(this)?);
+    let origin = origin_of(&server_config(this)?);
+    let admitted = capabilities.admit(name.str().unwrap_or_default(), &origin);
     Ok(bool_of(admitted.is_ok()))
 }
 
-fn origin_of(this: Object<'_>) -> Result<ToolOrigin, Failure> {
-    let config = server_config(this)?;
+/// Returns the origin of a tool with this server entry.
+pub fn origin_of(entry: &Value) -> ToolOrigin {
     let text = |key: &str| {
-        let text = config.get(key).and_then(Value::as_str);
+        let text = entry.get(key).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     };
-    Ok(ToolOrigin::Mcp {
+    ToolOrigin::Mcp {
         server_label: text("server_label"),
         server_url: text("server_url"),
-    })
+    }
 }
 
 /// Returns the configuration that was passed to the constructor.

@@ -7,7 +7,6 @@ use pillion_core::job_channel::PeerTool;
 use pillion_core::registry::RegistryError;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::CompiledSchema;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{registry_failure, services};
@@ -20,7 +19,7 @@ use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::RegisteredMcpServer;
 use crate::signature::{self, SignatureOverrides};
 use crate::tools::registry::{CLASS, Registry, objects};
-use crate::tools::{callable_tool, engine_tool};
+use crate::tools::{callable_tool, engine_tool, mcp_tool_adapter};
 use crate::values::interfaces::{MCP_TOOL, TOOL};
 use crate::values::tool_definition;
 use crate::zend::{
@@ -299,19 +298,11 @@ fn origin_of(
         return Ok((ToolOrigin::Native, None));
     }
     let config = to_value(&tool.call("getMCPServerConfig", [])?)?;
-    let text = |key: &str| {
-        config
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let origin = ToolOrigin::Mcp {
-        server_label: text("server_label"),
-        server_url: text("server_url"),
-    };
     let approval = RequireApproval::from_entry(&config)?;
-    Ok((origin, approval.policy_for_php_tool(name.as_str())))
+    Ok((
+        mcp_tool_adapter::origin_of(&config),
+        approval.policy_for_php_tool(name.as_str()),
+    ))
 }
 
 pub(super) fn alias(call: &mut MethodCall<'_>) -> Outcome {
