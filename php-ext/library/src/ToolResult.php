@@ -15,42 +15,24 @@ use Pillion\Fallback\ResultContent;
  */
 class ToolResult implements \JsonSerializable
 {
-    public readonly string $toolCallId;
-    public readonly string $toolName;
-    /** The result for the model. */
-    public readonly mixed $result;
-    public readonly bool $success;
-    public readonly ?string $error;
     /**
-     * @var ?string one of `invalid_input`, `not_found`, `rate_limited`, `timeout`, `approval_required`,
-     *              `denied`, `unavailable`, `cancelled`, `internal_error`
+     * @param mixed                $result    the result for the model
+     * @param ?string              $errorCode one of `invalid_input`, `not_found`, `rate_limited`, `timeout`,
+     *                                        `approval_required`, `denied`, `unavailable`, `cancelled`, `internal_error`
+     * @param mixed                $data      the data for programs, if it differs from the result
+     * @param array<string, mixed> $metadata  information about the run; `execution_time` is in seconds
      */
-    public readonly ?string $errorCode;
-    /** The data for programs, if it differs from the result. */
-    public readonly mixed $data;
-    /** @var array<string, mixed> information about the run; `execution_time` is in seconds */
-    public readonly array $metadata;
-
-    /** @param array<string, mixed> $metadata */
     public function __construct(
-        string $toolCallId,
-        string $toolName,
-        mixed $result,
-        bool $success = true,
-        ?string $error = null,
-        ?string $errorCode = null,
-        mixed $data = null,
-        array $metadata = [],
+        public readonly string $toolCallId,
+        public readonly string $toolName,
+        public readonly mixed $result,
+        public readonly bool $success = true,
+        public readonly ?string $error = null,
+        public readonly ?string $errorCode = null,
+        public readonly mixed $data = null,
+        public readonly array $metadata = [],
     ) {
         Argument::texts([1 => $toolCallId, 2 => $toolName, 5 => $error, 6 => $errorCode]);
-        $this->toolCallId = $toolCallId;
-        $this->toolName = $toolName;
-        $this->result = $result;
-        $this->success = $success;
-        $this->error = $error;
-        $this->errorCode = $errorCode;
-        $this->data = $data;
-        $this->metadata = $metadata;
     }
 
     /**
