@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tests;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\SkippedEntries;
+use Pillion\Tests\Support\Expect;
 
 final class DiscoveryTest extends TestCase
 {
@@ -171,8 +172,7 @@ final class DiscoveryTest extends TestCase
         self::assertSame(0, $code);
         self::assertStringContainsString('neither a url nor a command', $shown);
         // An explicit request by name throws.
-        $this->expectException(\Pillion\Exception\InvalidInputException::class);
-        Pillion::server('unset')->listTools();
+        Expect::exception(\Pillion\Exception\InvalidInputException::class, fn () => Pillion::server('unset')->listTools());
     }
 
     public function test_attributes_describe_a_tool_without_an_object(): void

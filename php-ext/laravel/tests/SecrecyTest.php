@@ -113,7 +113,7 @@ final class SecrecyTest extends TestCase
             'Approvals' => Pillion::approvals(),
         ];
         foreach ($things as $name => $thing) {
-            $e = Expect::exception(Throwable::class, fn () => serialize($thing), "$name was serialized");
+            $e = Expect::exception(Throwable::class, fn () => serialize($thing), failure: "$name was serialized");
             self::assertMatchesRegularExpression('/Pillion::|Executor. is not allowed/', $e->getMessage(), $name);
         }
     }

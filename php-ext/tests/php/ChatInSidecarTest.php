@@ -109,8 +109,7 @@ final class ChatInSidecarTest extends TestCase
         $answer = $chat->send([['role' => 'user', 'content' => 'Two']], $state, ['user' => 'ada']);
         self::assertSame(['You said: Two', $state, 2], [$answer->text, $answer->state, $answer->usage['requests']]);
         self::assertSame('You said: Two', $chat->stream(state: $state, context: ['user' => 'ada'])->getReturn()->text);
-        $this->expectException(NotFoundException::class);
-        $chat->send('Three', $state, ['user' => 'bob']);
+        Expect::exception(NotFoundException::class, fn () => $chat->send('Three', $state, ['user' => 'bob']));
     }
 
     public function testG3AChatContinuesAfterADecision(): void
@@ -207,8 +206,7 @@ final class ChatInSidecarTest extends TestCase
     {
         foreach (['send', 'stream'] as $method) {
             [$model, $options] = $given + [1 => []];
-            $e = Expect::exception($class, fn () => (new ToolAwareChat($this->sidecar, $model, $options))->$method($given[2] ?? null, $given[3] ?? null));
-            self::assertStringContainsString($message, $e->getMessage());
+            Expect::exception($class, fn () => (new ToolAwareChat($this->sidecar, $model, $options))->$method($given[2] ?? null, $given[3] ?? null), $message);
         }
     }
 
@@ -216,7 +214,7 @@ final class ChatInSidecarTest extends TestCase
     {
         $chat = new ToolAwareChat(new Sidecar('/nonexistent/pillion.sock'));
         foreach (['send', 'stream'] as $method) {
-            $e = Expect::exception(UnavailableException::class, fn () => $chat->$method('Hi'), "$method had an answer");
+            $e = Expect::exception(UnavailableException::class, fn () => $chat->$method('Hi'), failure: "$method had an answer");
             self::assertStringContainsString('/nonexistent/pillion.sock', $e->getMessage());
         }
     }
@@ -238,8 +236,7 @@ final class ChatInSidecarTest extends TestCase
         } finally {
             $peer->stop();
         }
-        $this->expectException(\Error::class);
-        $stream->getReturn();
+        Expect::exception(\Error::class, fn () => $stream->getReturn());
     }
 
     public function testTextOrThrowThrowsTheErrorOfTheAnswer(): void

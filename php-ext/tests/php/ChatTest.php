@@ -422,8 +422,7 @@ final class ChatTest extends TestCase
             $last = $event;
         }
         self::assertSame('failed', $last?->answer->status);
-        $this->expectException(UnavailableException::class);
-        $answer->textOrThrow();
+        Expect::exception(UnavailableException::class, fn () => $answer->textOrThrow());
     }
 
     public function testTheTimeLimitHolds(): void
@@ -467,7 +466,7 @@ final class ChatTest extends TestCase
     public function testErrorsAreClear(array $model, array $options, mixed $said, ?string $state, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
-            $e = Expect::exception(PillionException::class, fn () => $this->chat($model, $options)->$method($said, $state), "$method took it");
+            $e = Expect::exception(PillionException::class, fn () => $this->chat($model, $options)->$method($said, $state), failure: "$method took it");
             self::assertInstanceOf(InvalidInputException::class, $e);
             self::assertStringContainsString($message, $e->getMessage());
             self::assertDoesNotMatchRegularExpression('/s3cret|777/', $e->getMessage());

@@ -76,7 +76,6 @@ final class ExceptionTest extends TestCase
     public function testPropertiesAreTyped(): void
     {
         $exception = new PillionException();
-        $this->expectException(\TypeError::class);
-        $exception->errorCode = [];
+        Expect::exception(\TypeError::class, fn () => $exception->errorCode = []);
     }
 }

@@ -51,8 +51,7 @@ final class SidecarTest extends TestCase
     public function testAResponseWithWrongTypesIsRejected(string $method, array $arguments, string $message): void
     {
         $peer = new OddPeer('wrong types');
-        $e = Expect::exception(TransportException::class, fn () => (new Sidecar($peer->socket, 5))->$method(...$arguments));
-        self::assertStringContainsString($message, $e->getMessage());
+        Expect::exception(TransportException::class, fn () => (new Sidecar($peer->socket, 5))->$method(...$arguments), $message);
     }
 
     public function testI1ListToolsAndSchemas(): void
@@ -102,9 +101,7 @@ final class SidecarTest extends TestCase
         self::assertSame('Calculation error: division by zero', $e->getMessage());
         self::assertSame('invalid_input', $e->errorCode);
         self::assertInstanceOf(InvalidInputException::class, $e);
-        $this->expectException(NotFoundException::class);
-        $this->expectExceptionMessage("Tool 'nope' not found");
-        $this->sidecar->callTool('nope');
+        Expect::exception(NotFoundException::class, fn () => $this->sidecar->callTool('nope'), "Tool 'nope' not found");
     }
 
     public function testA7ExecuteReturnsAResultLikeTheExecutor(): void
@@ -287,17 +284,14 @@ final class SidecarTest extends TestCase
         $sidecar = new Sidecar($process->socket);
         $results = $sidecar->executeParallel([['id' => '1', 'name' => 'nowhere_echo'], ['id' => '2', 'name' => 'nope']]);
         self::assertSame(['unavailable', 'not_found'], array_column($results, 'errorCode'));
-        $e = Expect::exception(UnavailableException::class, fn () => $sidecar->callTool('nowhere_echo'));
-        self::assertStringContainsString("MCP server 'nowhere' is unavailable: ", $e->getMessage());
+        Expect::exception(UnavailableException::class, fn () => $sidecar->callTool('nowhere_echo'), "MCP server 'nowhere' is unavailable: ");
     }
 
     public function testARefusedConnectionIsAnError(): void
     {
         $sidecar = new Sidecar('/nonexistent/pillion.sock');
         self::assertFalse($sidecar->isAvailable());
-        $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage('/nonexistent/pillion.sock');
-        $sidecar->listTools();
+        Expect::exception(UnavailableException::class, fn () => $sidecar->listTools(), '/nonexistent/pillion.sock');
     }
 
     /** @group timing */
@@ -354,8 +348,7 @@ final class SidecarTest extends TestCase
             $e = Expect::exception(InvalidInputException::class, fn () => new Sidecar());
             self::assertSame("The resolver of the sidecar's socket must return a string or null, not int", $e->getMessage());
             Sidecar::resolveSocketUsing(fn () => throw new \DomainException('not configured'));
-            $this->expectException(\DomainException::class);
-            new Sidecar();
+            Expect::exception(\DomainException::class, fn () => new Sidecar());
         } finally {
             Sidecar::resolveSocketUsing(null);
             self::assertSame($fallback, (new Sidecar())->getSocketPath());
@@ -364,9 +357,7 @@ final class SidecarTest extends TestCase
 
     public function testOnlyAClosureResolvesTheSocket(): void
     {
-        $this->expectException(\TypeError::class);
-        $this->expectExceptionMessage('must be of type ?Closure, string given');
-        Sidecar::resolveSocketUsing('phpversion');
+        Expect::exception(\TypeError::class, fn () => Sidecar::resolveSocketUsing('phpversion'), 'must be of type ?Closure, string given');
     }
 
     public function testASignalHandlerEndsAWait(): void

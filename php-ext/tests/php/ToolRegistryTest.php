@@ -197,8 +197,7 @@ final class ToolRegistryTest extends TestCase
     /** @group extension */
     public function testAnUnreachableServerThrows(): void
     {
-        $this->expectException(TransportException::class);
-        (new ToolRegistry())->registerMcpServer(['server_url' => 'http://127.0.0.1:1/sse']);
+        Expect::exception(TransportException::class, fn () => (new ToolRegistry())->registerMcpServer(['server_url' => 'http://127.0.0.1:1/sse']));
     }
 
     public function testB5TheErrorForAnUnknownToolNamesIt(): void
@@ -294,8 +293,7 @@ final class ToolRegistryTest extends TestCase
         $registry->alias('time_tool', 'roll_dice');
         self::assertSame($registry->get('roll_dice'), $registry->get('time_tool'), 'an alias may be moved');
         self::assertTrue($registry->execute('clock', [], '1')->success);
-        $this->expectException(InvalidInputException::class);
-        $registry->alias('x', 'nope');
+        Expect::exception(InvalidInputException::class, fn () => $registry->alias('x', 'nope'));
     }
 
     public function testA3SchemasKeepEmptyMaps(): void

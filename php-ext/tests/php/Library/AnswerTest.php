@@ -46,16 +46,13 @@ final class AnswerTest extends TestCase
     public function testARefusalHasItsCode(): void
     {
         $peer = new OddPeer('too large');
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('Too large');
-        (new Sidecar($peer->socket, 5))->callTool('x');
+        Expect::exception(InvalidInputException::class, fn () => (new Sidecar($peer->socket, 5))->callTool('x'), 'Too large');
     }
 
     public function testAnInvalidSocketPathIsAnError(): void
     {
         foreach (['', str_repeat('x', 108), "a\0b"] as $path) {
-            $e = Expect::exception(UnavailableException::class, fn () => (new Sidecar($path))->listTools());
-            self::assertStringContainsString("a socket's path has 1 to 107 bytes", $e->getMessage());
+            Expect::exception(UnavailableException::class, fn () => (new Sidecar($path))->listTools(), "a socket's path has 1 to 107 bytes");
         }
     }
 

@@ -100,8 +100,7 @@ final class TransportTest extends TestCase
     {
         $transport = $this->peer('second breaks off', $class);
         self::send($transport);
-        $e = Expect::exception(TransportException::class, fn () => self::send($transport));
-        self::assertStringContainsString('closed the connection', $e->getMessage());
+        Expect::exception(TransportException::class, fn () => self::send($transport), 'closed the connection');
         self::assertSame(2, $this->peer?->stop());
     }
 
@@ -150,8 +149,7 @@ final class TransportTest extends TestCase
             self::assertSame("The sidecar is not running: no process listens on $path", $e->getMessage());
         }
         unlink($stale);
-        $e = Expect::exception(UnavailableException::class, fn () => self::send(new $class(__FILE__)));
-        self::assertStringContainsString(__FILE__, $e->getMessage());
+        Expect::exception(UnavailableException::class, fn () => self::send(new $class(__FILE__)), __FILE__);
     }
 
     /** @dataProvider ways */
@@ -174,8 +172,7 @@ final class TransportTest extends TestCase
         } finally {
             $sidecar->stop();
         }
-        $this->expectException(PillionException::class);
-        $transport->send(new Request('/healthz'), new Deadline(5));
+        Expect::exception(PillionException::class, fn () => $transport->send(new Request('/healthz'), new Deadline(5)));
     }
 
     /** @dataProvider ways */
