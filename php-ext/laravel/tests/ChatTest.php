@@ -71,9 +71,7 @@ final class ChatTest extends TestCase
 
     public function test_it_runs_in_the_sidecar(): void
     {
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         $this->configure(['chat.in' => 'sidecar', 'sidecar.socket' => Sidecar::socket(), 'chat.options' => ['timeout' => '30']]);
         $answer = Pillion::forUser('ann')->chat('demo')->send('calculator {"expression": "6 * 7"}');
         self::assertSame('The tools say: 42', $answer->text);

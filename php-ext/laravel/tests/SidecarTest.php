@@ -18,9 +18,7 @@ final class SidecarTest extends TestCase
     protected function setUp(): void
     {
         parent::setUp();
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         $this->configure(['sidecar.socket' => Sidecar::socket()]);
     }
 

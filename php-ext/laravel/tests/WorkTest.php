@@ -39,9 +39,7 @@ final class WorkTest extends TestCase
         ];
         return [
             'config/pillion.php' => '<?php return ' . var_export($pillion, true) . ';',
-            'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
-                . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => database_path('test.sqlite'), 'prefix' => '']]];",
-            'database/test.sqlite' => '',
+            ...self::DATABASE_FILE,
         ];
     }
 
@@ -113,9 +111,7 @@ final class WorkTest extends TestCase
 
     public function test_calls_to_the_sidecar_run_in_the_application(): void
     {
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         [$process, $pipes] = $this->start(Sidecar::socket());
         self::assertStringContainsString('offers', (string) fgets($pipes[1]));
         $sidecar = new \Pillion\Sidecar(Sidecar::socket());
