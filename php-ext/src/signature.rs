@@ -16,7 +16,6 @@ use serde_json::{Map, Value, json};
 use crate::duration::seconds;
 use crate::exception;
 use crate::zend::{Failure, Object, array_of, entries, member, string_of};
-use attributes;
 use doc_comment::DocComment;
 use reflection::attribute_of;
 pub use reflection::find_attributed;

@@ -8,6 +8,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
 use super::chat_answer;
+use super::chat_event;
 use super::tool_aware_chat;
 use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
 use crate::clients::stream_iterator::{

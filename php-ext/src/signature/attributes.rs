@@ -4,8 +4,8 @@ use ext_php_rs::error::Result;
 use ext_php_rs::types::Zval;
 
 use crate::zend::{
-    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, bool_of,
-    float_of, methods, string_of,
+    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, float_of,
+    methods, string_of,
 };
 
 /// The attribute that marks a tool.
