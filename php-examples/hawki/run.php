@@ -71,7 +71,7 @@ $executor = new ToolExecutor($registry);
 $results = $executor->executeParallel($calls);
 // The entry of my_mcp requires approval (`always`). The user has approved the call:
 $results[] = $executor->execute($calls[1], ['approved' => [$results[1]->metadata['approval_id']]]);
-echo "Nobody listens where my_mcp's entry points: its call is meant to fail.\n";
+echo "No server listens at the URL of my_mcp's entry, so its call is meant to fail.\n";
 foreach ($results as $result) {
     echo $result->toolName, ' ', $result->success ? 'succeeded' : "failed ($result->errorCode): $result->error", "\n";
     echo '    ', json_encode($result->toMessageFormat(), JSON_UNESCAPED_SLASHES), "\n";

@@ -35,7 +35,7 @@ pub enum Step {
 /// The outcome of a chat run.
 pub struct FinishedChat {
     /// A `ChatAnswer` of the sidecar's API.
-    pub answer: Value,
+    pub response: Value,
     /// The state that resumes the chat.
     pub state: String,
 }

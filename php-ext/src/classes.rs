@@ -1,33 +1,23 @@
-//! The classes of the namespace `Pillion`, one per file.
+//! The PHP classes of registries, chats, the sidecar and provider formats, one per file, and the
+//! registration of all classes.
 
-pub mod attributes;
-pub mod callable_tool;
-mod cancellation_token;
-pub mod chat_answer;
+mod chat_answer;
 mod chat_event;
 mod chat_stream;
-mod client_hooks;
-mod dmcp_tool;
-mod engine_tool;
-pub mod event;
-mod interfaces;
-mod mcp_client;
-pub mod mcp_sse_client;
-mod mcp_tool_adapter;
-pub mod progress;
 mod provider_format;
-pub mod sidecar;
-mod stream_iterator;
-mod token_store;
+mod sidecar;
 mod tool_aware_chat;
-pub mod tool_call;
-pub mod tool_definition;
-pub mod tool_executor;
-pub mod tool_registry;
-pub mod tool_result;
-mod tool_stream;
+mod tool_registry;
 
 use ext_php_rs::error::Result;
+
+use crate::clients::{cancellation_token, mcp_client, mcp_sse_client, tool_stream};
+use crate::execution::tool_executor;
+use crate::signature::attributes;
+use crate::tools::{callable_tool, dmcp_tool, engine_tool, mcp_tool_adapter};
+use crate::values::{
+    event, interfaces, progress, token_store, tool_call, tool_definition, tool_result,
+};
 
 /// Registers all classes, in the order of their dependencies.
 pub fn register() -> Result<()> {

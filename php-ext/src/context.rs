@@ -15,10 +15,9 @@ use crate::zend::{Failure, MethodCall};
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException` naming the key.
 pub fn context_argument(call: &MethodCall<'_>, index: usize) -> Result<CallContext, Failure> {
-    let Some(context) = call.value(index) else {
+    let Some(context) = call.optional_array(index)? else {
         return Ok(CallContext::default());
     };
-    call.array(index)?;
     let mut extra = match to_value_as("argument $context", context)? {
         Value::Object(context) => context,
         Value::Array(list) if list.is_empty() => JsonObject::new(),
@@ -115,8 +114,7 @@ pub fn to_php_json(context: &CallContext, approval: Option<&str>) -> Value {
             visible.insert(key.to_owned(), Value::from(text));
         }
     }
-    let extra = context.extra.iter();
-    let extra = extra.filter(|(key, _)| *key != APPROVAL_KEY);
+    let extra = (context.extra.iter()).filter(|(key, _)| *key != APPROVAL_KEY);
     visible.extend(extra.map(|(key, value)| (key.clone(), value.clone())));
     Value::Object(visible)
 }

@@ -3,7 +3,6 @@
 mod caught;
 
 use ext_php_rs::error::Result;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_client::ClientError;
 use pillion_core::tool::ErrorCode;
@@ -12,13 +11,13 @@ use serde_json::Value;
 
 use crate::json::{EmptyObject, decode};
 use crate::zend::exception_class::{
-    APPROVAL_REQUIRED, CANCELLED, DENIED, INVALID_INPUT, NOT_FOUND, PILLION, RATE_LIMITED, TIMEOUT,
-    UNAVAILABLE, class_of, new_exception,
+    APPROVAL_REQUIRED, CANCELLED, INVALID_INPUT, PILLION, RATE_LIMITED, TIMEOUT, class_of,
+    new_exception,
 };
 pub use crate::zend::exception_class::{for_code, invalid_input};
 use crate::zend::{
-    Class, ClassSlot, Failure, Property, Thrown, Type, empty_array, float_of, int_of, list_of,
-    member, runtime_exception, string_of,
+    Class, ClassSlot, Failure, Thrown, float_of, int_of, list_of, member, noted_interrupt,
+    runtime_exception, string_of,
 };
 pub use caught::{Caught, as_internal, catch, into_tool_failure, run_during_failure};
 
@@ -29,83 +28,75 @@ static JSON_RPC: ClassSlot = ClassSlot::new();
 
 /// Registers the classes. They do not override anything, so that file, line and trace are correct.
 pub fn register() -> Result<()> {
-    let null = Zval::new;
-    public(
-        Class::new("Pillion\\Exception\\PillionException"),
-        "errorCode",
-        Type::STRING,
-        text(ErrorCode::InternalError.as_str())?,
-    )
-    .extends(runtime_exception())
-    .register(&PILLION)?;
+    let base_code = text(ErrorCode::InternalError.as_str())?;
+    Class::new("Pillion\\Exception\\PillionException")
+        .property_with_default("string $errorCode", base_code)
+        .extends(runtime_exception())
+        .register(&PILLION)?;
+    for (name, code) in [
+        (
+            "Pillion\\Exception\\InvalidInputException",
+            ErrorCode::InvalidInput,
+        ),
+        ("Pillion\\Exception\\NotFoundException", ErrorCode::NotFound),
+        ("Pillion\\Exception\\TimeoutException", ErrorCode::Timeout),
+        (
+            "Pillion\\Exception\\UnavailableException",
+            ErrorCode::Unavailable,
+        ),
+        ("Pillion\\Exception\\DeniedException", ErrorCode::Denied),
+        (
+            "Pillion\\Exception\\CancelledException",
+            ErrorCode::Cancelled,
+        ),
+    ] {
+        child_of_code(name, code)?.register(class_of(code))?;
+    }
     child_of_code(
-        "Pillion\\Exception\\InvalidInputException",
-        ErrorCode::InvalidInput,
-    )?
-    .register(&INVALID_INPUT)?;
-    child_of_code("Pillion\\Exception\\NotFoundException", ErrorCode::NotFound)?
-        .register(&NOT_FOUND)?;
-    child_of_code("Pillion\\Exception\\TimeoutException", ErrorCode::Timeout)?
-        .register(&TIMEOUT)?;
-    child_of_code(
-        "Pillion\\Exception\\UnavailableException",
-        ErrorCode::Unavailable,
-    )?
-    .register(&UNAVAILABLE)?;
-    child_of_code("Pillion\\Exception\\DeniedException", ErrorCode::Denied)?.register(&DENIED)?;
-    let approval = child_of_code(
         "Pillion\\Exception\\ApprovalRequiredException",
         ErrorCode::ApprovalRequired,
-    )?;
-    let approval = public(approval, "approvalId", Type::STRING, text("")?);
-    let approval = public(approval, "toolName", Type::STRING, text("")?);
-    public(approval, "arguments", Type::ARRAY, empty_array()).register(&APPROVAL_REQUIRED)?;
-    let limited = child_of_code(
+    )?
+    .property_with_default("string $approvalId", text("")?)
+    .property_with_default("string $toolName", text("")?)
+    .property("array $arguments = []")
+    .register(&APPROVAL_REQUIRED)?;
+    child_of_code(
         "Pillion\\Exception\\RateLimitedException",
         ErrorCode::RateLimited,
-    )?;
-    public(limited, "retryAfter", Type::FLOAT.nullable(), null()).register(&RATE_LIMITED)?;
-    let transport = child_of_code(
+    )?
+    .property("?float $retryAfter = null")
+    .register(&RATE_LIMITED)?;
+    child_of_code(
         "Pillion\\Exception\\TransportException",
         ErrorCode::Unavailable,
-    )?;
-    public(transport, "httpStatus", Type::INT.nullable(), null()).register(&TRANSPORT)?;
+    )?
+    .property("?int $httpStatus = null")
+    .register(&TRANSPORT)?;
     Class::new("Pillion\\Exception\\SessionExpiredException")
         .extends(TRANSPORT.get())
         .register(&SESSION_EXPIRED)?;
-    child_of_code(
-        "Pillion\\Exception\\CancelledException",
-        ErrorCode::Cancelled,
-    )?
-    .register(&CANCELLED)?;
-    let text_or_null = Type::STRING.nullable();
-    let refused = child("Pillion\\Exception\\AuthorizationException");
-    let refused = public(refused, "httpStatus", Type::INT.nullable(), null());
-    let refused = public(refused, "challenge", text_or_null, null());
-    let refused = public(refused, "authorizationUrl", text_or_null, null());
-    public(refused, "scopes", Type::ARRAY, empty_array()).register(&AUTHORIZATION)?;
-    let rpc = public(
-        child("Pillion\\Exception\\JsonRpcException"),
-        "rpcCode",
-        Type::INT,
-        minus_one(),
-    );
-    public(rpc, "data", Type::MIXED, null()).register(&JSON_RPC)
+    child("Pillion\\Exception\\AuthorizationException")
+        .property("?int $httpStatus = null")
+        .property("?string $challenge = null")
+        .property("?string $authorizationUrl = null")
+        .property("array $scopes = []")
+        .register(&AUTHORIZATION)?;
+    // -1 is the `rpcCode` of a JSON-RPC error without a code.
+    child("Pillion\\Exception\\JsonRpcException")
+        .property("int $rpcCode = -1")
+        .property("mixed $data = null")
+        .register(&JSON_RPC)
 }
 
 fn child(name: &'static str) -> Class {
     Class::new(name).extends(PILLION.get())
 }
 
-fn public(class: Class, name: &'static str, kind: Type, default: Zval) -> Class {
-    class.property(Property::new(PropertyFlags::Public, name, kind, default))
-}
-
 /// Like [`child`], for a class with a fixed error code: PHP code that throws the exception does not
 /// need to set the code.
 fn child_of_code(name: &'static str, code: ErrorCode) -> Result<Class> {
     let code = text(code.as_str())?;
-    Ok(public(child(name), "errorCode", Type::STRING, code))
+    Ok(child(name).property_with_default("string $errorCode", code))
 }
 
 /// Default values must not be reference-counted, so this uses an interned string.
@@ -113,11 +104,6 @@ fn text(text: &str) -> Result<Zval> {
     let mut value = Zval::new();
     value.set_interned_string(text, true)?;
     Ok(value)
-}
-
-/// Returns -1, the `rpcCode` of a JSON-RPC error without a code.
-fn minus_one() -> Zval {
-    int_of(-1)
 }
 
 /// A failed result created by PHP code.
@@ -130,7 +116,7 @@ pub struct FailedResult {
 }
 
 /// Creates the exception for a failed result.
-pub fn of_result(result: &FailedResult) -> Failure {
+pub fn for_result(result: &FailedResult) -> Failure {
     let code = error_code(&result.code).unwrap_or(ErrorCode::InternalError);
     let mut thrown = new_exception(class_of(code).get(), code, result.error.clone());
     thrown.properties = vec![("errorCode", string_of(&result.code))];
@@ -139,16 +125,19 @@ pub fn of_result(result: &FailedResult) -> Failure {
         ErrorCode::RateLimited => {
             let wait = fact("retry_after");
             let seconds = wait.and_then(|wait| wait.double().or(wait.long().map(seconds_of)));
-            let seconds = seconds.map(|seconds| ("retryAfter", float_of(seconds)));
-            thrown.properties.extend(seconds);
+            thrown
+                .properties
+                .extend(seconds.map(|seconds| ("retryAfter", float_of(seconds))));
         }
         ErrorCode::ApprovalRequired => {
             let id = fact("approval_id").filter(Zval::is_string);
             let arguments = fact("arguments").filter(Zval::is_array);
-            let id = id.map(|id| ("approvalId", id));
-            thrown.properties.extend(id);
-            let arguments = arguments.map(|arguments| ("arguments", arguments));
-            thrown.properties.extend(arguments);
+            let properties = [("approvalId", id), ("arguments", arguments)];
+            thrown.properties.extend(
+                properties
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            );
             let name = string_of(&result.tool_name);
             thrown.properties.push(("toolName", name));
         }
@@ -177,7 +166,7 @@ pub fn transport(message: impl Into<String>) -> Failure {
 }
 
 /// Creates the exception for a failed request to an MCP server, with the engine's message.
-pub fn of_mcp(error: &McpError) -> Failure {
+pub fn for_mcp_error(error: &McpError) -> Failure {
     let (code, message) = (
         pillion_mcp_tools::error_code(error.class()),
         error.to_string(),
@@ -195,8 +184,8 @@ pub fn of_mcp(error: &McpError) -> Failure {
         thrown.properties.push(("data", data.unwrap_or_default()));
         return Failure::Thrown(Box::new(thrown));
     }
-    if is_refusal(error) {
-        return Failure::Thrown(Box::new(of_refusal(error, message)));
+    if is_authorization_error(error) {
+        return Failure::Thrown(Box::new(for_authorization_error(error, message)));
     }
     let mut thrown = match code {
         ErrorCode::Timeout => new_exception(TIMEOUT.get(), code, message),
@@ -224,7 +213,7 @@ pub fn of_mcp(error: &McpError) -> Failure {
 
 /// Returns whether the server requires a credential or rejects it, or whether no credential could
 /// be obtained.
-fn is_refusal(error: &McpError) -> bool {
+fn is_authorization_error(error: &McpError) -> bool {
     match error.kind() {
         McpErrorKind::HttpStatus { status, .. } => matches!(status, 401 | 403),
         McpErrorKind::Authorization(_) => error.class() == ErrorClass::Denied,
@@ -255,7 +244,7 @@ pub fn with_authorization(failure: Failure, url: &str, scopes: &[String]) -> Fai
     }
 }
 
-fn of_refusal(error: &McpError, message: String) -> Thrown {
+fn for_authorization_error(error: &McpError, message: String) -> Thrown {
     let mut thrown = new_exception(
         AUTHORIZATION.get(),
         pillion_mcp_tools::error_code(error.class()),
@@ -274,10 +263,12 @@ fn of_refusal(error: &McpError, message: String) -> Thrown {
     thrown
 }
 
-/// Creates the exception for a sidecar request without a response.
-pub fn of_client(error: &ClientError) -> Failure {
+/// Returns the failure of a sidecar request without a response: an exception, or what has
+/// interrupted the wait.
+pub fn for_client_error(error: &ClientError) -> Failure {
     let code = error_code(error.code()).unwrap_or(ErrorCode::InternalError);
     match error {
+        ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
         ClientError::TooLarge { .. }
         | ClientError::Protocol { .. }
         | ClientError::Decode { .. }

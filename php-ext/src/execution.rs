@@ -4,6 +4,7 @@ mod callables;
 mod notices;
 mod php_thread;
 mod run;
+pub mod tool_executor;
 
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +14,9 @@ use pillion_core::job_channel::{HandledJobs, JobChannel, PeerCall};
 use pillion_core::tool::{CallContext, ErrorCode, ToolCall, ToolResult};
 use serde_json::json;
 
-use crate::classes::tool_registry::Registry;
 use crate::mcp::hooks::{self, Hooks};
 use crate::mcp::{ServerJob, WaitingClient};
+use crate::tools::registry::Registry;
 use crate::wait::wait_serving;
 use crate::zend::{Failure, Object, is_nested, is_too_deep, should_stop, too_deep};
 pub use notices::StartedCalls;
@@ -87,9 +88,10 @@ pub fn execute(
         })
         .collect();
     // A PHP tool that makes calls holds its permit until those calls have finished.
-    let executor = match is_nested() {
-        true => executor.with_separate_permits(),
-        false => executor.clone(),
+    let executor = if is_nested() {
+        executor.with_separate_permits()
+    } else {
+        executor.clone()
     };
     let started_calls = StartedCalls::default();
     let mut ran = wait_serving(

@@ -6,24 +6,25 @@
 //! `MessageRouter` of a connection connects the two: it lists the waiting PHP threads, and holds
 //! the server's requests until one of these threads takes them.
 
-mod answers;
 mod connection;
 mod credentials;
 pub mod hooks;
 mod link;
 mod php_prompt;
+mod request_handlers;
 pub mod require_approval;
 mod router;
 mod server;
 mod server_job;
+pub mod sessions;
 mod store_key;
 mod token_slot;
 pub mod tool_list;
 mod waiting_client;
 
-pub use answers::describe_type;
 pub use connection::{ClientCapabilities, McpConnection};
 pub use link::{ProgressReceiver, ServerLink, arguments, decode_message};
+pub use request_handlers::describe_type;
 pub use require_approval::RequireApproval;
 pub use router::CallHandle;
 pub use server::{Server, without_value};

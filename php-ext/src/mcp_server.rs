@@ -12,11 +12,10 @@ use pillion_mcp_tools::McpTool;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::log::log;
+use crate::log::{LogLevel, log};
 use crate::mcp::hooks::Hooks;
-use crate::mcp::{McpConnection, RequireApproval, Server, ServerLink};
-use crate::runtime::{self, forks};
-use crate::settings::LogLevel;
+use crate::mcp::{McpConnection, RequireApproval, Server, ServerLink, sessions};
+use crate::runtime::forks;
 use crate::zend::Failure;
 use client_slot::ClientSlot;
 use tool::ServerTool;
@@ -65,7 +64,7 @@ impl RegisteredMcpServer {
         for listed in listed {
             match McpTool::from_listed(identity.clone(), prefix, listed) {
                 Ok(tool) => {
-                    let policy = approval.of(tool.remote_name());
+                    let policy = approval.policy_for(tool.remote_name());
                     let tool = tool.with_approval_policy(policy);
                     tools.push(Arc::new(ServerTool::new(tool, &self.client_slot)));
                 }
@@ -94,7 +93,7 @@ impl RegisteredMcpServer {
         let is_forked = self.is_of_another_process();
         let (client, connection) = match client {
             None if !is_forked => return Ok(()),
-            None => (runtime::mcp_client(&self.server)?, Weak::new()),
+            None => (sessions::client_for(&self.server)?, Weak::new()),
             Some((link, hooks)) => {
                 let connection = link.connection(hooks)?;
                 let known = self.current.borrow().connection.as_ptr();

@@ -30,7 +30,7 @@ pub fn model_argument(call: &MethodCall<'_>, index: usize) -> Result<ToolCapabil
 /// # Errors
 /// An `InvalidInputException` that names the key with the invalid value.
 fn capabilities_of(model: &Zval) -> Result<ToolCapabilities, Failure> {
-    let tools = match Object::of(model) {
+    let tools = match Object::from_value(model) {
         Some(object) if object.has_method("getTools") => to_value(&object.call("getTools", [])?)?,
         _ => match to_value(model)? {
             Value::Object(mut model) if model.contains_key("tools") => model["tools"].take(),

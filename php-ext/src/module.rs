@@ -8,9 +8,12 @@ use ext_php_rs::flags::ErrorType;
 use ext_php_rs::prelude::*;
 use ext_php_rs::zend::ModuleEntry;
 
-use crate::runtime::ProcessInfo;
+use crate::classes;
+use crate::exception;
+use crate::mcp::sessions;
+use crate::runtime;
+use crate::settings;
 use crate::zend::show_settings;
-use crate::{classes, exception, runtime, settings};
 
 #[php_module]
 #[php(startup = "startup")]
@@ -35,7 +38,7 @@ fn startup(_kind: i32, module: i32) -> i32 {
 }
 
 extern "C" fn shutdown(_kind: i32, _module: i32) -> i32 {
-    runtime::shut_down();
+    runtime::shut_down(sessions::close_all);
     0
 }
 
@@ -52,9 +55,11 @@ fn print_table(module: *mut ModuleEntry) {
     ext_php_rs::info_table_row!("Version", env!("CARGO_PKG_VERSION"));
     ext_php_rs::info_table_row!("PHP API", ZEND_MODULE_API_NO.to_string());
     ext_php_rs::info_table_row!("Thread safety", if USING_ZTS == 0 { "no" } else { "yes" });
-    let (engine, sessions) = match runtime::status() {
-        Some(ProcessInfo { sessions, limit }) => ("running", format!("{sessions} of {limit}")),
-        None => ("not started in this process", "none".to_owned()),
+    let (engine, sessions) = if runtime::is_running() {
+        let (count, limit) = (sessions::count(), settings::max_sessions());
+        ("running", format!("{count} of {limit}"))
+    } else {
+        ("not started in this process", "none".to_owned())
     };
     ext_php_rs::info_table_row!("Engine", engine);
     ext_php_rs::info_table_row!("MCP sessions kept", sessions);

@@ -1,18 +1,12 @@
-//! The state of the process: the tokio runtime, and the MCP clients whose sessions stay open from
-//! one PHP request to the next.
-//!
-//! This is the only module with process-wide state. FPM and the PHP command line offer no
-//! alternative: objects end with the request, and opening a session for each request would cost
-//! more than the calls in it.
+//! The state of the process: the tokio runtime, and the clients of language models and of the
+//! sidecar, whose connections stay open from one PHP request to the next. `mcp::sessions` owns the
+//! MCP sessions that stay open.
 //!
 //! - The runtime is created on first use, never at module startup: FPM forks its workers after
 //!   module startup, and threads do not survive a fork.
 //! - After a fork (`pcntl_fork`) the child creates its own runtime. It leaks the parent's runtime
 //!   instead of dropping it: the drop would wait for threads that do not exist in the child, or
 //!   take locks that those threads held.
-//! - Only clients of the same server with the same credential share a session. The number of
-//!   sessions is limited, and an unused session ends after a while.
-//! - At the end of the process the servers are notified, within a time limit.
 //! - PHP's thread drives the runtime while it waits. A background thread drives it at other times,
 //!   so that connections are served (pings, event streams) while PHP runs: see [`Engine`].
 //! - No PHP code ever runs inside the runtime: see [`wait`](crate::wait).
@@ -21,7 +15,6 @@ mod bound;
 mod engine;
 pub mod forks;
 mod recent;
-mod sessions;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -30,20 +23,14 @@ use std::time::Duration;
 
 pub use bound::Bound;
 pub use engine::{Engine, UnattendedGuard};
-use futures_util::future::join_all;
 use pillion_chat::HttpModel;
 use pillion_client::Client;
 use pillion_core::tool::ErrorCode;
-use pillion_mcp_client::McpClient;
-use recent::LruCache;
-use sessions::ConnectionPool;
+pub use recent::LruCache;
 
-use crate::mcp::{ClientCapabilities, McpConnection, Server};
+use crate::exception;
+use crate::settings;
 use crate::zend::{Failure, note_interrupt};
-use crate::{exception, settings};
-
-/// Maximum time at the end of a process for closing its MCP sessions.
-const CLOSE_SESSIONS_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Maximum time for work that was abandoned just before the end of the process.
 const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
@@ -51,7 +38,6 @@ const ABANDONED_WORK_TIMEOUT: Duration = Duration::from_millis(50);
 /// The state of one process. A forked child leaks it.
 struct Process {
     engine: Arc<Engine>,
-    sessions: ConnectionPool,
     models: LruCache<String, HttpModel>,
 }
 
@@ -63,11 +49,8 @@ fn with_process<R>(work: impl FnOnce(&mut Process) -> R) -> Result<R, Failure> {
     let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
     if slot.as_ref().is_none_or(|process| process.get().is_none()) {
         let engine = start_engine()?;
-        let sessions =
-            ConnectionPool::new(&engine, settings::max_sessions(), settings::session_idle());
         *slot = Some(Bound::new(Process {
             engine,
-            sessions,
             models: LruCache::new(16),
         }));
     }
@@ -92,79 +75,6 @@ pub fn engine() -> Result<Arc<Engine>, Failure> {
     with_process(|process| Arc::clone(&process.engine))
 }
 
-/// Returns the server with this configuration. Calls `read` if the server is unknown.
-///
-/// # Errors
-/// The failure of `read`.
-pub fn mcp_server(
-    configuration: String,
-    read: impl FnOnce(&str) -> Result<Server, Failure>,
-) -> Result<Arc<Server>, Failure> {
-    static SERVERS: Mutex<LruCache<String, Arc<Server>>> = Mutex::new(LruCache::new(32));
-    let servers = || SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(server) = servers().get(&configuration) {
-        return Ok(Arc::clone(server));
-    }
-    let server = Arc::new(read(&configuration)?);
-    servers().add(configuration, Arc::clone(&server));
-    Ok(server)
-}
-
-/// Returns the connection with this key and its session, and creates it if it does not exist. The
-/// key covers the whole configuration including credentials, so only identical configurations share
-/// a connection.
-///
-/// # Errors
-/// Same as [`engine`].
-pub fn mcp_connection(
-    key: &str,
-    make: impl FnOnce() -> McpConnection,
-) -> Result<Arc<McpConnection>, Failure> {
-    with_process(|process| process.sessions.connection(key, || Arc::new(make())))
-}
-
-/// Returns the connection with this key, if there is one.
-///
-/// # Errors
-/// Same as [`engine`].
-pub fn find_mcp_connection(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
-    with_process(|process| process.sessions.find(key))
-}
-
-/// Moves a connection to another key.
-///
-/// # Errors
-/// Same as [`engine`].
-pub fn move_mcp_connection(key: &str, connection: &Arc<McpConnection>) -> Result<(), Failure> {
-    with_process(|process| process.sessions.rename(connection, key))
-}
-
-/// Drops an object's reference to its connection. If this is the last reference, the session ends
-/// and the server is notified, which requires the runtime.
-pub fn release(connection: Option<Bound<Arc<McpConnection>>>) {
-    let Some(connection) = connection.and_then(Bound::into_inner) else {
-        return;
-    };
-    let _ = with_process(|process| process.sessions.drop_connections([connection]));
-}
-
-/// Returns a client of an MCP server without callbacks for the server's requests.
-///
-/// # Errors
-/// Same as [`engine`].
-pub fn mcp_client(server: &Server) -> Result<McpClient, Failure> {
-    let tokens = server.oauth().map(|_| Arc::default());
-    let make = || {
-        McpConnection::new(
-            server.config().clone(),
-            &ClientCapabilities::default(),
-            tokens,
-        )
-    };
-    let connection = mcp_connection(server.key(), make)?;
-    Ok(connection.client().clone())
-}
-
 /// Returns the language model with this identity, and creates it if it does not exist. Its
 /// connections stay open from one request to the next.
 ///
@@ -184,32 +94,16 @@ pub fn language_model(
     Ok(model)
 }
 
-/// The values that `phpinfo()` shows about this process.
-pub struct ProcessInfo {
-    /// The number of MCP sessions that are kept for later requests.
-    pub sessions: usize,
-    /// The maximum number of kept sessions.
-    pub limit: usize,
-}
-
-/// Returns the state of this process. Returns `None` if the process has not started its engine;
-/// this function does not start it.
-pub fn status() -> Option<ProcessInfo> {
+/// Returns whether the process has started its engine.
+pub fn is_running() -> bool {
     let slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    let process = slot.as_ref()?.get()?;
-    Some(ProcessInfo {
-        sessions: process.sessions.len(),
-        limit: process.sessions.limit(),
-    })
+    slot.as_ref().is_some_and(|process| process.get().is_some())
 }
 
-/// Ends the runtime at module shutdown, without waiting for running work. The MCP sessions are
-/// closed in parallel, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line script would
-/// leave a session on its servers. MCP servers that run as child processes need no notification: a
-/// helper process ends them as soon as this process has ended. A forked child closes no sessions,
-/// because they belong to its parent. Neither does a process that a signal handler ends while work
-/// is running.
-pub fn shut_down() {
+/// Ends the runtime at module shutdown, without waiting for running work. Before that,
+/// `close_connections` may drive the engine. A forked child closes no connections, because they
+/// belong to its parent. Neither does a process that a signal handler ends while work is running.
+pub fn shut_down(close_connections: impl FnOnce(&Arc<Engine>)) {
     if Engine::is_driven_here() {
         return;
     }
@@ -217,22 +111,20 @@ pub fn shut_down() {
         let mut slot = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         slot.take().and_then(Bound::into_inner)
     };
-    let Some(Process {
-        engine,
-        sessions,
-        models,
-    }) = process
-    else {
+    let Some(Process { engine, models }) = process else {
         return;
     };
     // The panic has already been written to stderr, and there is no other place to report it.
-    let _ = catch_unwind(AssertUnwindSafe(|| close_sessions(&engine, &sessions)));
-    drop((sessions, models));
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        finish_cleanup(&engine);
+        close_connections(&engine);
+    }));
+    drop(models);
     engine.stop();
 }
 
-fn close_sessions(engine: &Arc<Engine>, sessions: &ConnectionPool) {
-    // The tasks that end abandoned calls or dropped sessions may not have run yet.
+/// Waits for the tasks that end abandoned calls or dropped sessions, which may not have run yet.
+fn finish_cleanup(engine: &Arc<Engine>) {
     if engine.has_cleanup() {
         let tasks = engine.handle().metrics();
         engine.drive(ABANDONED_WORK_TIMEOUT, async {
@@ -240,18 +132,6 @@ fn close_sessions(engine: &Arc<Engine>, sessions: &ConnectionPool) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
-    }
-    let connections = sessions.take();
-    let remote: Vec<_> = connections
-        .iter()
-        .map(|connection| connection.client())
-        .filter(|client| client.config().url().is_some())
-        .collect();
-    if !remote.is_empty() {
-        engine.drive(
-            CLOSE_SESSIONS_TIMEOUT,
-            join_all(remote.into_iter().map(McpClient::disconnect)),
-        );
     }
 }
 

@@ -13,39 +13,48 @@ use ext_php_rs::flags::IniEntryPermission;
 use ext_php_rs::zend::{IniEntryDef, IniEntryDefs};
 use serde_json::json;
 
-use crate::log::log;
-use crate::zend::{setting, with_setting};
+use crate::log::{LogLevel, log};
+use crate::zend::{Check, setting, with_setting};
 
 // `log_level` is the first entry, because the rejection of any other entry reads it.
 static SETTINGS: IniEntryDefs<7> = IniEntryDefs::new([
-    setting(
+    ini_setting(
         c"pillion.log_level",
         c"warning",
         PERMISSION_ALL,
         check_level,
     ),
-    setting(
+    ini_setting(
         c"pillion.max_response_bytes",
         c"0",
         PERMISSION_ALL,
         check_bytes,
     ),
-    setting(
+    ini_setting(
         c"pillion.max_sessions",
         c"64",
         PERMISSION_SYSTEM,
         check_sessions,
     ),
-    setting(
+    ini_setting(
         c"pillion.session_idle_ms",
         c"300000",
         PERMISSION_SYSTEM,
         check_time,
     ),
-    setting(c"pillion.socket", c"", PERMISSION_ALL, check_path),
-    setting(c"pillion.timeout_ms", c"0", PERMISSION_ALL, check_time),
+    ini_setting(c"pillion.socket", c"", PERMISSION_ALL, check_path),
+    ini_setting(c"pillion.timeout_ms", c"0", PERMISSION_ALL, check_time),
     IniEntryDef::end(),
 ]);
+
+const fn ini_setting(
+    name: &'static CStr,
+    default: &'static CStr,
+    permission: IniEntryPermission,
+    check: Check,
+) -> IniEntryDef {
+    setting(name, default, permission, check, log_rejection)
+}
 
 /// `ini_set`, `.user.ini`, `php_value` and above.
 const PERMISSION_ALL: IniEntryPermission = IniEntryPermission::All;
@@ -61,53 +70,6 @@ const MAX_SESSIONS: usize = 10_000;
 /// Registers the settings at module start-up.
 pub fn register(module: i32) {
     IniEntryDef::register(SETTINGS.as_slice(), module);
-}
-
-/// The level of messages in PHP's error log: `pillion.log_level`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// Nothing.
-    Off,
-    /// Failures that the caller does not receive as an exception or a result.
-    Error,
-    /// The default. Also unusual events that cause no failure.
-    Warning,
-    /// Also the names of the tools that run.
-    Info,
-    /// Also every request to an MCP server.
-    Debug,
-}
-
-impl LogLevel {
-    /// Returns the name in the setting and in PSR-3.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Info => "info",
-            Self::Debug => "debug",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        // PHP passes an unquoted `off` or `none` in php.ini as an empty string.
-        let levels = [
-            ("", Self::Off),
-            ("off", Self::Off),
-            ("error", Self::Error),
-            ("warning", Self::Warning),
-            ("info", Self::Info),
-            ("debug", Self::Debug),
-        ];
-        let is_same = |(known, _): &&(&str, Self)| known.eq_ignore_ascii_case(name);
-        levels.iter().find(is_same).map(|(_, level)| *level)
-    }
-}
-
-/// Returns `pillion.log_level`.
-pub fn log_level() -> LogLevel {
-    read(c"pillion.log_level", LogLevel::parse).unwrap_or(LogLevel::Warning)
 }
 
 /// Returns `pillion.socket`, if it is set.
@@ -171,62 +133,41 @@ fn number(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-fn check_level(name: &str, value: &str, reports_itself: bool) -> bool {
-    let expected = "off, error, warning, info or debug";
-    accept(
-        LogLevel::parse(value).is_some(),
-        name,
-        value,
-        expected,
-        reports_itself,
-    )
+fn check_level(value: &str) -> Result<(), &'static str> {
+    LogLevel::parse(value)
+        .map(drop)
+        .ok_or("off, error, warning, info or debug")
 }
 
-fn check_bytes(name: &str, value: &str, reports_itself: bool) -> bool {
-    let expected = "bytes, such as 1048576 or 16M, up to 4G; 0: each client's own limit";
-    accept(
-        parse_bytes(value).is_some(),
-        name,
-        value,
-        expected,
-        reports_itself,
-    )
+fn check_bytes(value: &str) -> Result<(), &'static str> {
+    parse_bytes(value)
+        .map(drop)
+        .ok_or("bytes, such as 1048576 or 16M, up to 4G; 0: each client's own limit")
 }
 
-fn check_time(name: &str, value: &str, reports_itself: bool) -> bool {
-    let expected = "whole milliseconds, up to 2147483647";
-    accept(
-        parse_time(value).is_some(),
-        name,
-        value,
-        expected,
-        reports_itself,
-    )
+fn check_time(value: &str) -> Result<(), &'static str> {
+    parse_time(value)
+        .map(drop)
+        .ok_or("whole milliseconds, up to 2147483647")
 }
 
-fn check_sessions(name: &str, value: &str, reports_itself: bool) -> bool {
-    let expected = "a number from 1 to 10000";
-    accept(
-        parse_sessions(value).is_some(),
-        name,
-        value,
-        expected,
-        reports_itself,
-    )
+fn check_sessions(value: &str) -> Result<(), &'static str> {
+    parse_sessions(value)
+        .map(drop)
+        .ok_or("a number from 1 to 10000")
 }
 
-fn check_path(name: &str, value: &str, reports_itself: bool) -> bool {
-    let expected = "a path without a NUL";
-    accept(!value.contains('\0'), name, value, expected, reports_itself)
-}
-
-fn accept(is_valid: bool, name: &str, value: &str, expected: &str, reports_itself: bool) -> bool {
-    if !is_valid && !reports_itself {
-        log(
-            LogLevel::Warning,
-            "Invalid setting ignored: the previous value stays in effect",
-            || json!({"setting": name, "value": value, "expected": expected}),
-        );
+fn check_path(value: &str) -> Result<(), &'static str> {
+    if value.contains('\0') {
+        return Err("a path without a NUL");
     }
-    is_valid
+    Ok(())
+}
+
+fn log_rejection(name: &str, value: &str, expected: &str) {
+    log(
+        LogLevel::Warning,
+        "Invalid setting ignored: the previous value stays in effect",
+        || json!({"setting": name, "value": value, "expected": expected}),
+    );
 }

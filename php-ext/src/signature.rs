@@ -1,6 +1,7 @@
 //! Derives a tool from the signature and the doc comment of PHP code: its name, its description,
 //! the JSON Schema of its parameters, and the conversion of arguments to parameters.
 
+pub mod attributes;
 mod doc_comment;
 mod doc_type;
 mod parameter;
@@ -12,8 +13,7 @@ use ext_php_rs::types::Zval;
 use pillion_core::tool::{ToolDefinition, ToolDefinitionBuilder};
 use serde_json::{Map, Value, json};
 
-use crate::classes::attributes;
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
 use crate::exception;
 use crate::zend::{Failure, Object, array_of, entries, member, string_of};
 use doc_comment::DocComment;
@@ -87,40 +87,37 @@ pub fn bind(binding: &Zval, arguments: &Zval) -> Result<Zval, Failure> {
 /// An exception of PHP code that runs meanwhile, such as an autoloader.
 pub fn read(target: &Target, overrides: &SignatureOverrides<'_>) -> Result<Signature, Failure> {
     let function = &target.function;
-    let comment = function.text("getDocComment")?.unwrap_or_default();
-    let comment = DocComment::parse(&comment);
-    let attribute = match attribute_of(function, attributes::AS_TOOL)? {
+    let comment = DocComment::parse(&function.text("getDocComment")?.unwrap_or_default());
+    let found = match attribute_of(function, attributes::AS_TOOL)? {
         Some(attribute) => Some(attribute),
         None => target.attribute()?,
     };
-    let attribute = attribute.as_ref().and_then(Object::of);
+    let attribute = found.as_ref().and_then(Object::from_value);
     let invalid = |why: &str| exception::invalid_input(format!("{} {why}", target.label));
     let attribute_value = |key: &str| match attribute {
-        Some(attribute) => Ok::<_, Failure>(attributes::of_tool(attribute, key)?.string()),
+        Some(attribute) => Ok::<_, Failure>(attributes::tool_property(attribute, key)?.string()),
         None => Ok(None),
     };
-    let name = match overrides.name.map(str::to_owned) {
-        Some(name) => Some(name),
-        None => attribute_value("name")?,
+    let specified = |value: Option<&str>, key: &str| match value {
+        Some(value) => Ok(Some(value.to_owned())),
+        None => attribute_value(key),
     };
-    let name = name
+    let name = specified(overrides.name, "name")?
         .or_else(|| target.name.clone())
         .ok_or_else(|| invalid("has no name: give it one with #[Pillion\\AsTool(name: '...')]"))?;
-    let description = match overrides.description.map(str::to_owned) {
-        Some(description) => Some(description),
-        None => attribute_value("description")?,
-    };
-    let description = match description.or(comment.summary.clone()) {
+    let own_description =
+        specified(overrides.description, "description")?.or(comment.summary.clone());
+    let description = match own_description {
         Some(description) => Some(description),
         None => target.summary()?,
-    };
-    let description = description.ok_or_else(|| {
+    }
+    .ok_or_else(|| {
         invalid(
             "has no description: write a doc comment, or #[Pillion\\AsTool(description: '...')]",
         )
     })?;
     let strict = match attribute {
-        Some(attribute) => attributes::of_tool(attribute, "strict")?.bool() == Some(true),
+        Some(attribute) => attributes::tool_property(attribute, "strict")?.bool() == Some(true),
         None => false,
     };
     let (schema, binding) = parameters(target, &comment, strict)?;
@@ -141,7 +138,7 @@ fn with_attribute(
     builder: ToolDefinitionBuilder,
     attribute: Object<'_>,
 ) -> Result<ToolDefinitionBuilder, Failure> {
-    let property = |name: &str| attributes::of_tool(attribute, name);
+    let property = |name: &str| attributes::tool_property(attribute, name);
     let yes = |name: &str| Ok::<_, Failure>(property(name)?.bool() == Some(true));
     let cooldown = property("cooldownSeconds")?.double().unwrap_or_default();
     Ok(builder

@@ -27,54 +27,54 @@ const SLICE_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time that stopped work has to end. It ends at its next await point.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The sender of an answer. It is bound to the process, because a forked child must not wake the
+/// The sender of a response. It is bound to the process, because a forked child must not wake the
 /// parent's task: waking takes locks that another thread of the parent may have held at the fork.
-pub struct ReplySender<A>(Bound<oneshot::Sender<A>>);
+pub struct ReplySender<R>(Bound<oneshot::Sender<R>>);
 
-impl<A> ReplySender<A> {
+impl<R> ReplySender<R> {
     /// Creates the sender and its receiver.
-    pub fn new() -> (Self, oneshot::Receiver<A>) {
-        let (reply, answer) = oneshot::channel();
-        (Self(Bound::new(reply)), answer)
+    pub fn new() -> (Self, oneshot::Receiver<R>) {
+        let (reply, response) = oneshot::channel();
+        (Self(Bound::new(reply)), response)
     }
 
-    /// Returns whether nothing waits for the answer any more, because the deadline has passed.
+    /// Returns whether nothing waits for the response any more, because the deadline has passed.
     pub fn is_abandoned(&self) -> bool {
         self.0.get().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Sends the answer. A late answer is dropped, and so is an answer from a forked child.
-    pub fn send(self, answer: A) {
+    /// Sends the response. A late response is dropped, and so is a response from a forked child.
+    pub fn send(self, response: R) {
         if let Some(reply) = self.0.into_inner() {
-            let _ = reply.send(answer);
+            let _ = reply.send(response);
         }
     }
 }
 
-/// A request to the waiting PHP thread, with the sender for the answer.
-pub struct Job<Question, Answer> {
-    question: Question,
-    reply: ReplySender<Answer>,
+/// A request to the waiting PHP thread, with the sender for the response.
+pub struct Job<Request, Response> {
+    request: Request,
+    reply: ReplySender<Response>,
 }
 
-impl<Question, Answer> Job<Question, Answer> {
-    /// Creates a request and the receiver of its answer.
-    pub fn new(question: Question) -> (Self, oneshot::Receiver<Answer>) {
-        let (reply, answer) = ReplySender::new();
-        (Self { question, reply }, answer)
+impl<Request, Response> Job<Request, Response> {
+    /// Creates a request and the receiver of its response.
+    pub fn new(request: Request) -> (Self, oneshot::Receiver<Response>) {
+        let (reply, response) = ReplySender::new();
+        (Self { request, reply }, response)
     }
 
-    /// Answers with the result of `work`, unless nothing waits for it any more.
+    /// Responds with the result of `work`, unless nothing waits for it any more.
     ///
     /// # Errors
-    /// The failure of `work`. In this case no answer is sent.
+    /// The failure of `work`. In this case no response is sent.
     pub fn serve(
         self,
-        work: impl FnOnce(&Question) -> Result<Answer, Failure>,
+        work: impl FnOnce(&Request) -> Result<Response, Failure>,
     ) -> Result<(), Failure> {
         if !self.reply.is_abandoned() {
-            let answer = work(&self.question)?;
-            self.reply.send(answer);
+            let response = work(&self.request)?;
+            self.reply.send(response);
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl<T: Send + 'static, J: Send + 'static> WorkHandle<T, J> {
         let (events, inbox) = mpsc::unbounded_channel();
         let jobs = events.clone();
         let work = work(Arc::new(move |job| {
-            // If the receiver is gone, the job is dropped, and with it the sender of its answer.
+            // If the receiver is gone, the job is dropped, and with it the sender of its response.
             let _ = jobs.send(Event::Job(job));
         }));
         let engine = runtime::engine()?;

@@ -6,10 +6,19 @@
 //! native class cannot inherit from a native class, and a parameter cannot have a union type (see
 //! `docs/adr`).
 
+/// Adds methods to a [`Class`]: each is declared as in PHP, and runs a Rust function.
+macro_rules! methods {
+    ($class:expr, $($declaration:expr => $body:expr),+ $(,)?) => {
+        $class$(.method($declaration, $body))+
+    };
+}
+pub(crate) use methods;
+
 mod call;
 mod callback;
 mod class;
 mod class_slot;
+mod declaration;
 pub mod exception_class;
 mod failure;
 mod ffi;
@@ -29,10 +38,11 @@ mod types;
 mod value;
 mod web_client;
 
-pub use call::MethodCall;
+pub use call::{MethodBody, MethodCall};
 pub use callback::{call_callable, call_with_names, is_callable};
-pub use class::{AttributeTargets, Class, Method, Parameter, Property};
+pub use class::{AttributeTargets, Class};
 pub use class_slot::ClassSlot;
+pub use declaration::Parameter;
 pub use failure::{Failure, Outcome, Thrown};
 pub use ffi::{iterator, json_serializable, runtime_exception};
 pub use guard::run_guarded;
@@ -44,7 +54,7 @@ pub use log::write_log;
 pub use nesting::{is_nested, is_too_deep, too_deep};
 pub use object::{Object, create};
 pub use properties::Properties;
-pub use setting::{setting, show_settings, with_setting};
+pub use setting::{Check, setting, show_settings, with_setting};
 pub use state::{HiddenValue, State, StateClass, construct, new_with_state, state_of};
 pub use static_property::{set_static_property, static_property};
 pub use table::{Key, entries, is_list, item, member, slots};

@@ -121,7 +121,7 @@ final class ChatTest extends TestCase
 
     public function test_only_the_user_can_approve(): void
     {
-        $id = Pillion::forUser('somebody else')->call('refund_order', ['order' => 7])->metadata['approval_id'];
+        $id = Pillion::forUser('another user')->call('refund_order', ['order' => 7])->metadata['approval_id'];
         $this->decide($id, true)->assertNotFound();
         self::assertTrue(Pillion::approvals()->find($id)->isPending());
     }

@@ -15,7 +15,7 @@ final class Identity
     {
     }
 
-    /** Returns a unique key: no user is different from a user with an empty key. */
+    /** Returns a unique key. A missing user and a user with an empty key get different keys. */
     public function key(): string
     {
         return serialize([$this->tenant, $this->user]);

@@ -98,7 +98,7 @@ final class RequestServices
     {
         $registry = $this->registry($identity, $withServers);
         $approvals = $this->app->make(Approvals::class)->forTenant($identity->tenant);
-        $limits = RateLimits::ofTenant($this->app, $identity->tenant);
+        $limits = RateLimits::forTenant($this->app, $identity->tenant);
         $admission = new Admission($registry, $approvals, $limits, $options['before'] ?? null);
         $configured = ExecutorOptions::fromConfig($this->config(), $this->app->make(ServerDirectory::class));
         $executor = ExecutorOptions::apply($options, $configured, fn (array $all) => new Executor(

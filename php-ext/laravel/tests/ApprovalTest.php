@@ -19,6 +19,7 @@ use Pillion\Laravel\Events\ApprovalRequested;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\PillionManager;
 use Pillion\Laravel\Tests\Fixtures\LabelledTool;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\ToolRegistry;
 
@@ -121,11 +122,7 @@ final class ApprovalTest extends TestCase
         $this->travel(3601)->seconds();
         self::assertNull(Pillion::approvals()->find($id));
         self::assertSame([], Pillion::approvals()->pending());
-        try {
-            Pillion::approvals()->approve($id);
-            self::fail('An expired one was approved');
-        } catch (NotFoundException) {
-        }
+        Expect::exception(NotFoundException::class, fn () => Pillion::approvals()->approve($id));
         self::assertSame('approval_required', Pillion::call('delete')->errorCode);
         Pillion::approvals()->approve($id);
         $this->travel(3601)->seconds();
@@ -251,11 +248,7 @@ final class ApprovalTest extends TestCase
             self::assertNull(Pillion::approvals()->find($id));
             self::assertSame([], Pillion::approvals()->pending());
             self::assertSame([], app(Approvals::class)->pending());
-            try {
-                Pillion::approvals()->approve($id);
-                self::fail('Another tenant approved it');
-            } catch (NotFoundException) {
-            }
+            Expect::exception(NotFoundException::class, fn () => Pillion::approvals()->approve($id));
         }
         $now = 'a';
         Pillion::approvals()->approve($id);
@@ -276,8 +269,7 @@ final class ApprovalTest extends TestCase
         self::assertCount(1, Pillion::approvals()->pending());
         self::assertSame([], Pillion::approvals()->pendingFor(null));
         self::assertSame([], Pillion::approvals()->pendingFor(''));
-        $this->expectException(\ArgumentCountError::class);
-        Pillion::approvals()->pending(null);
+        Expect::exception(\ArgumentCountError::class, fn () => Pillion::approvals()->pending(null));
     }
 
     public function test_events(): void
@@ -403,12 +395,7 @@ final class ApprovalTest extends TestCase
     public function test_a_bad_setting_allows_no_call(array $settings, string $key): void
     {
         $this->configure($settings);
-        try {
-            $result = Pillion::call('get_time');
-            self::fail('The call ended with ' . json_encode($result));
-        } catch (InvalidInputException $e) {
-            self::assertStringContainsString("pillion.$key", $e->getMessage());
-        }
+        Expect::exception(InvalidInputException::class, fn () => Pillion::call('get_time'), "pillion.$key");
     }
 
     /** @return iterable<string, array{array<string, mixed>, string}> */

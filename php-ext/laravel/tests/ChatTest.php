@@ -71,16 +71,13 @@ final class ChatTest extends TestCase
 
     public function test_it_runs_in_the_sidecar(): void
     {
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         $this->configure(['chat.in' => 'sidecar', 'sidecar.socket' => Sidecar::socket(), 'chat.options' => ['timeout' => '30']]);
         $answer = Pillion::forUser('ann')->chat('demo')->send('calculator {"expression": "6 * 7"}');
         self::assertSame('The tools say: 42', $answer->text);
         self::assertSame('You said: Hi', Pillion::forUser('ann')->chat()->send('Hi', $answer->state)->text);
         Pillion::fake()->preventStrayCalls();
-        $this->expectException(StrayToolCallException::class);
-        Pillion::chat()->send('Hi');
+        Expect::exception(StrayToolCallException::class, fn () => Pillion::chat()->send('Hi'));
     }
 
     public function test_a_test_fakes_the_answers_of_the_model(): void
@@ -103,8 +100,7 @@ final class ChatTest extends TestCase
         $failed = $chat->send('And now?', $stream->getReturn()->state);
         self::assertSame(['failed', 'down'], [$failed->status, $failed->error]);
         self::assertSame('Up again.', $chat->send(state: $failed->state)->text);
-        $this->expectException(\OutOfBoundsException::class);
-        $chat->send('One more');
+        Expect::exception(\OutOfBoundsException::class, fn () => $chat->send('One more'));
     }
 
     public function test_a_message_is_an_error_that_names_the_approval_while_a_call_waits(): void
@@ -130,7 +126,7 @@ final class ChatTest extends TestCase
             'stream' => fn () => iterator_to_array($chat->stream('Hurry', $waiting->state), false),
         ];
         foreach ($ways as $way => $send) {
-            $e = Expect::exception(InvalidInputException::class, $send(...), "$way() accepted a message");
+            $e = Expect::exception(InvalidInputException::class, $send(...), failure: "$way() accepted a message");
             $id = $waiting->approvals[0]['id'];
             self::assertSame("the chat waits for approval '$id' of tool '$tool': continue the chat without a message after the decision", $e->getMessage(), $way);
         }
@@ -184,16 +180,13 @@ final class ChatTest extends TestCase
     {
         $this->configure(['models' => ['demo' => ['provider' => 'openai', 'function_calling' => true]]]);
         Pillion::fake()->preventStrayCalls();
-        $this->expectException(StrayToolCallException::class);
-        $this->expectExceptionMessage('a language model');
-        Pillion::chat('demo')->send('Hi');
+        Expect::exception(StrayToolCallException::class, fn () => Pillion::chat('demo')->send('Hi'), 'a language model');
     }
 
     public function test_an_unknown_model_is_an_error(): void
     {
         foreach ([fn () => Pillion::chat(), fn () => Pillion::chat('nope')] as $chat) {
-            $e = Expect::exception(InvalidInputException::class, $chat(...));
-            self::assertStringContainsString('model', $e->getMessage());
+            Expect::exception(InvalidInputException::class, $chat(...), 'model');
         }
         $this->configure(['chat.in' => 'somewhere']);
         $this->expectExceptionMessage('pillion.chat.in must be process or sidecar');

@@ -27,11 +27,7 @@ final class ConfigurationErrorsTest extends TestCase
         foreach ([fn () => Pillion::call('get_time'), fn () => Pillion::forModel(['function_calling' => true])->names(), fn () => Pillion::approvals()] as $use) {
             $this->app->forgetScopedInstances();
             Pillion::clearResolvedInstances();
-            try {
-                self::fail(json_encode($use()));
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString("pillion.$key", $e->getMessage());
-            }
+            Expect::exception(InvalidInputException::class, $use, "pillion.$key");
         }
     }
 
@@ -96,7 +92,7 @@ final class ConfigurationErrorsTest extends TestCase
             "chat option 'max_tool_calls'" => fn () => $this->app->make(ChatConfig::class)->options(['max_tool_calls' => null]),
         ];
         foreach ($uses as $option => $use) {
-            $e = Expect::exception(InvalidInputException::class, $use(...), "Accepted: $option");
+            $e = Expect::exception(InvalidInputException::class, $use(...), failure: "Accepted: $option");
             self::assertSame("Invalid $option: it must not be null", $e->getMessage());
         }
         Pillion::executor(['approve' => null, 'before' => null]);
@@ -118,11 +114,7 @@ final class ConfigurationErrorsTest extends TestCase
     public function test_an_option_of_a_command_is_not_empty(): void
     {
         foreach (['pillion:call get_time --user=', 'pillion:approvals --tenant=', 'pillion:approvals --user=', 'pillion:approvals approve x --by=', 'pillion:tools --model=', 'pillion:probe dice --user=', 'pillion:work --name='] as $command) {
-            try {
-                self::fail(json_encode($this->artisanOutput($command)));
-            } catch (InvalidOptionException $e) {
-                self::assertStringContainsString('must not be empty', $e->getMessage());
-            }
+            Expect::exception(InvalidOptionException::class, fn () => $this->artisanOutput($command), 'must not be empty');
         }
         self::assertSame(0, $this->artisanOutput('pillion:call get_time --user=alice')[0]);
     }

@@ -229,7 +229,7 @@ final class ConfigurationTest extends TestCase
     {
         foreach (['null' => null, 'int' => 1, 'string' => 'x', 'bool' => false] as $type => $value) {
             $this->app->make('config')->set('pillion', $value);
-            $e = Expect::exception(InvalidInputException::class, fn () => (new PillionServiceProvider($this->app))->register(), "$type was accepted");
+            $e = Expect::exception(InvalidInputException::class, fn () => (new PillionServiceProvider($this->app))->register(), failure: "$type was accepted");
             self::assertSame("pillion must be an array, not $type", $e->getMessage());
         }
     }

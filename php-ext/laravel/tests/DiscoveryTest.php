@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tests;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\SkippedEntries;
+use Pillion\Tests\Support\Expect;
 
 final class DiscoveryTest extends TestCase
 {
@@ -58,7 +59,7 @@ final class DiscoveryTest extends TestCase
                 namespace App\Broken;
                 class Unresolvable extends \App\Tools\Counter
                 {
-                    public function __construct(\Countable $nobodyBindsThis) {}
+                    public function __construct(\Countable $unboundDependency) {}
                 }
                 PHP,
             'app/Broken/Moody.php' => <<<'PHP'
@@ -79,7 +80,7 @@ final class DiscoveryTest extends TestCase
                 #[AsTool(name: 'described', description: 'Is never made', category: 'rare', requiresConfirmation: true)]
                 class Described
                 {
-                    public function __construct(\Countable $nobodyBindsThis) {}
+                    public function __construct(\Countable $unboundDependency) {}
                     public function __invoke(int $number): int { return $number; }
                 }
                 PHP,
@@ -171,8 +172,7 @@ final class DiscoveryTest extends TestCase
         self::assertSame(0, $code);
         self::assertStringContainsString('neither a url nor a command', $shown);
         // An explicit request by name throws.
-        $this->expectException(\Pillion\Exception\InvalidInputException::class);
-        Pillion::server('unset')->listTools();
+        Expect::exception(\Pillion\Exception\InvalidInputException::class, fn () => Pillion::server('unset')->listTools());
     }
 
     public function test_attributes_describe_a_tool_without_an_object(): void

@@ -79,8 +79,7 @@ final class FakeTest extends TestCase
         $empty = Pillion::sequence([1]);
         $empty->next();
         self::assertTrue($empty->isEmpty());
-        $this->expectException(OutOfBoundsException::class);
-        $empty->next();
+        Expect::exception(OutOfBoundsException::class, fn () => $empty->next());
     }
 
     public function test_other_tools_run_unless_stray_calls_are_prevented(): void
@@ -90,10 +89,8 @@ final class FakeTest extends TestCase
         Pillion::assertToolCalled('calculator');
 
         Pillion::preventStrayCalls();
-        $e = Expect::exception(StrayToolCallException::class, fn () => Pillion::call('get_time'));
-        self::assertStringContainsString("'get_time'", $e->getMessage());
-        $this->expectException(StrayToolCallException::class);
-        Pillion::server('dice')->callTool('roll');
+        Expect::exception(StrayToolCallException::class, fn () => Pillion::call('get_time'), "'get_time'");
+        Expect::exception(StrayToolCallException::class, fn () => Pillion::server('dice')->callTool('roll'));
     }
 
     public function test_no_request_reaches_a_server_when_stray_calls_are_prevented(): void
@@ -110,7 +107,7 @@ final class FakeTest extends TestCase
             'setLoggingLevel' => fn () => Pillion::forUser('x')->server('dice')->setLoggingLevel('debug'),
         ];
         foreach ($ways as $method => $way) {
-            $e = Expect::exception(StrayToolCallException::class, $way(...), "$method() reached the server");
+            $e = Expect::exception(StrayToolCallException::class, $way(...), failure: "$method() reached the server");
             self::assertStringContainsString("'dice' with $method()", $e->getMessage());
         }
         self::assertSame(6, $server->onNotification(fn () => null)->callTool('roll')->result);
@@ -178,11 +175,7 @@ final class FakeTest extends TestCase
             fn () => Pillion::server('dice')->streamTool('roll'),
             fn () => Pillion::server('dice')->request('tools/call', ['name' => 'roll']),
         ] as $way) {
-            try {
-                $way();
-                self::fail('It left the process');
-            } catch (StrayToolCallException) {
-            }
+            Expect::exception(StrayToolCallException::class, $way);
         }
         Pillion::assertToolCalledTimes('*', 3);
     }
@@ -306,12 +299,7 @@ final class FakeTest extends TestCase
 
     private static function assertFails(\Closure $assertion): void
     {
-        try {
-            $assertion();
-        } catch (AssertionFailedError) {
-            return;
-        }
-        self::fail('The assertion held');
+        Expect::exception(AssertionFailedError::class, $assertion);
     }
 
     public function test_assertions(): void
@@ -339,12 +327,7 @@ final class FakeTest extends TestCase
             fn () => Pillion::assertCalledInOrder(['forecast', 'weather']),
         ];
         foreach ($failing as $index => $assertion) {
-            try {
-                $assertion();
-            } catch (AssertionFailedError) {
-                continue;
-            }
-            self::fail("Assertion $index held");
+            Expect::exception(AssertionFailedError::class, $assertion, failure: "Assertion $index held");
         }
     }
 

@@ -7,6 +7,7 @@ namespace Pillion\Laravel\Tests;
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
 use Pillion\Laravel\Tests\Support\ChecksConfiguration;
+use Pillion\Tests\Support\Expect;
 
 /** Models and tool classes may have keys of the application, but none that is misspelt. */
 final class ModelKeysTest extends TestCase
@@ -30,11 +31,7 @@ final class ModelKeysTest extends TestCase
             $this->assertRejected(['models' => ['m' => $model]], ['models', 'm', ...explode('.', $key)], $key);
             $this->assertRejected(['default_model' => $model], ['default_model', ...explode('.', $key)], $key);
             foreach ([$model, (object) $model, self::modelWithGetter($model['tools'] ?? $model)] as $shape) {
-                try {
-                    self::fail("$key: " . json_encode(Pillion::forModel($shape)->names()));
-                } catch (InvalidInputException $e) {
-                    self::assertStringContainsString(strrchr(".$key", '.'), $e->getMessage());
-                }
+                Expect::exception(InvalidInputException::class, fn () => Pillion::forModel($shape)->names(), strrchr(".$key", '.'));
             }
         }
         $beside = ['enabled_tools' => ['get_time'], 'tools' => ['function_calling' => true]];
@@ -47,11 +44,8 @@ final class ModelKeysTest extends TestCase
     public function test_a_model_list_with_a_misspelt_key_or_without_a_file_is_an_error(): void
     {
         config(['model_lists' => ['own' => [['id' => 'm', 'tools' => ['function_calling' => true, 'enabled_tool' => ['get_time']]]]]]);
-        try {
-            self::fail(json_encode(Pillion::forModel('m')->names()));
-        } catch (InvalidInputException $e) {
-            self::assertSame("model m.tools.enabled_tool is unknown: did you mean 'enabled_tools'?", $e->getMessage());
-        }
+        $e = Expect::exception(InvalidInputException::class, fn () => Pillion::forModel('m')->names());
+        self::assertSame("model m.tools.enabled_tool is unknown: did you mean 'enabled_tools'?", $e->getMessage());
         $this->configure(['model_lists' => 'modellists']);
         $this->expectExceptionMessage("pillion.model_lists names the configuration 'modellists', which does not exist");
         Pillion::forModel('m');

@@ -6,6 +6,7 @@ namespace Pillion\Laravel\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\Laravel\Facades\Pillion;
+use Pillion\Tests\Support\Expect;
 
 final class ModelToolsTest extends TestCase
 {
@@ -90,8 +91,7 @@ final class ModelToolsTest extends TestCase
             }
         };
         self::assertSame(['far_roll'], Pillion::forModel($model)->names());
-        $this->expectException(InvalidInputException::class);
-        Pillion::forModel(['tools' => ['function_calling' => 'yes, please']])->names();
+        Expect::exception(InvalidInputException::class, fn () => Pillion::forModel(['tools' => ['function_calling' => 'yes, please']])->names());
     }
 
     public function test_h1_the_tools_have_the_format_of_the_models_provider(): void

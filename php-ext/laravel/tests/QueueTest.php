@@ -30,9 +30,7 @@ final class QueueTest extends TestCase
         return [
             'config/queue.php' => "<?php return ['default' => 'database', 'connections' => ['database' =>"
                 . " ['driver' => 'database', 'table' => 'jobs', 'queue' => 'default', 'retry_after' => 90]], 'failed' => ['driver' => 'null']];",
-            'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
-                . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => database_path('test.sqlite'), 'prefix' => '']]];",
-            'database/test.sqlite' => '',
+            ...self::DATABASE_FILE,
             'config/pillion.php' => '<?php return ' . var_export($pillion, true) . ';',
         ];
     }

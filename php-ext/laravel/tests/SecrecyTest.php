@@ -49,13 +49,13 @@ final class SecrecyTest extends TestCase
         ]]]);
         // Like a provider's boot(): closures with a reference to the application.
         $app = $this->app;
-        Pillion::resolveUserUsing(fn () => $app->bound('nobody') ? 'x' : 'alice');
-        Pillion::resolveTenantUsing(fn () => $app->bound('nobody') ? 'x' : null);
+        Pillion::resolveUserUsing(fn () => $app->bound('no_such_binding') ? 'x' : 'alice');
+        Pillion::resolveTenantUsing(fn () => $app->bound('no_such_binding') ? 'x' : null);
     }
 
     private static function assertShowsNoSecret(mixed $thing, string $what): void
     {
-        foreach (Dumps::of($thing) as $how => $shown) {
+        foreach (Dumps::forValue($thing) as $how => $shown) {
             self::assertNotSame('', $shown);
             self::assertStringNotContainsString(self::SECRET, $shown, "$what by $how");
         }
@@ -113,7 +113,7 @@ final class SecrecyTest extends TestCase
             'Approvals' => Pillion::approvals(),
         ];
         foreach ($things as $name => $thing) {
-            $e = Expect::exception(Throwable::class, fn () => serialize($thing), "$name was serialised");
+            $e = Expect::exception(Throwable::class, fn () => serialize($thing), failure: "$name was serialized");
             self::assertMatchesRegularExpression('/Pillion::|Executor. is not allowed/', $e->getMessage(), $name);
         }
     }
@@ -127,8 +127,8 @@ final class SecrecyTest extends TestCase
         self::assertInstanceOf(PillionManager::class, $manager);
         self::assertSame('alice', $manager->server('dice')->user);
         self::assertSame('the worker', Pillion::server('dice')->user);
-        $nobody = unserialize(serialize(Pillion::forUser(null)));
-        self::assertNull($nobody->server('dice')->user);
+        $guest = unserialize(serialize(Pillion::forUser(null)));
+        self::assertNull($guest->server('dice')->user);
     }
 
     public function test_the_trace_of_a_failed_model_request_shows_no_credential(): void

@@ -158,11 +158,9 @@ final class ServerTest extends TestCase
         Pillion::authenticateUsing('later', fn () => 'x');
         $this->configure(['servers' => ['later' => ['command' => 'true'], 'class' => ['class' => self::class]]]);
         foreach (['later' => 'command', 'class' => 'tool class'] as $name => $kind) {
-            $e = Expect::exception(InvalidInputException::class, fn () => Pillion::authenticateUsing($name, fn () => 'x'));
-            self::assertStringContainsString("'$name' is a $kind", $e->getMessage());
+            Expect::exception(InvalidInputException::class, fn () => Pillion::authenticateUsing($name, fn () => 'x'), "'$name' is a $kind");
         }
-        $this->expectException(InvalidInputException::class);
-        Pillion::server('later')->listTools();
+        Expect::exception(InvalidInputException::class, fn () => Pillion::server('later')->listTools());
     }
 
     public function test_the_token_belongs_to_the_current_user(): void
@@ -216,10 +214,10 @@ final class ServerTest extends TestCase
         self::assertSame(['gone'], array_keys(Pillion::skipped()));
 
         $this->configure(['servers.gone.url' => FakeServer::url()]);
-        $later = Pillion::forUser('somebody');
+        $later = Pillion::forUser('bob');
         self::assertFalse($later->registry()->has('gone_roll'), 'the server is not retried at once');
         $this->travel(31)->seconds();
-        self::assertTrue(Pillion::forUser('somebody')->registry()->has('gone_roll'));
+        self::assertTrue(Pillion::forUser('bob')->registry()->has('gone_roll'));
     }
 
     /** @return array<string, array{mixed, string}> */
@@ -240,9 +238,7 @@ final class ServerTest extends TestCase
     public function test_a_bad_entry_is_rejected(mixed $entry, string $message): void
     {
         $this->configure(['servers' => ['bad' => $entry]]);
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        Pillion::server('bad');
+        Expect::exception(InvalidInputException::class, fn () => Pillion::server('bad'), $message);
     }
 
     public function test_an_unknown_server_is_not_found(): void

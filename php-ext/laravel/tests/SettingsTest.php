@@ -27,9 +27,7 @@ final class SettingsTest extends TestCase
 
     public function test_every_setting_arrives_after_config_cache(): void
     {
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         $sidecar = new SidecarProcess(
             [['label' => 'dice', 'url' => FakeServer::url()], ['label' => 'from_sidecar', 'url' => FakeServer::url() . '?second']],
             FakeLlm::forSidecar() + ['PILLION__TOOLS__GET_WEATHER' => '{provider = "mock"}'],

@@ -18,9 +18,7 @@ final class SidecarTest extends TestCase
     protected function setUp(): void
     {
         parent::setUp();
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         $this->configure(['sidecar.socket' => Sidecar::socket()]);
     }
 
@@ -61,85 +59,73 @@ final class SidecarTest extends TestCase
     public function test_g3_approvals_of_the_sidecar_are_decided_in_the_application(array $configured): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
-        try {
-            $this->configure(['sidecar.socket' => $process->socket] + $configured);
-            $alice = Pillion::forUser('alice');
-            $roll = fn () => $alice->call('dice_roll', ['dice' => '2d6']);
-            self::assertSame('approval_required', $roll()->errorCode);
-            self::assertSame('approval_required', $roll()->errorCode, 'the approval is undecided');
-            $pending = Pillion::approvals()->pendingFor('alice');
-            self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $pending));
+        $this->configure(['sidecar.socket' => $process->socket] + $configured);
+        $alice = Pillion::forUser('alice');
+        $roll = fn () => $alice->call('dice_roll', ['dice' => '2d6']);
+        self::assertSame('approval_required', $roll()->errorCode);
+        self::assertSame('approval_required', $roll()->errorCode, 'the approval is undecided');
+        $pending = Pillion::approvals()->pendingFor('alice');
+        self::assertSame([['dice_roll', ['dice' => '2d6']]], array_map(fn ($one) => [$one->tool, $one->arguments], $pending));
 
-            Pillion::approvals()->approve($pending[0]->id, by: 'carol');
-            self::assertSame(15, $roll()->result['total'] ?? $roll()->error);
-            self::assertNull(Pillion::approvals()->find($pending[0]->id), 'the decision is used up');
-            self::assertSame('by carol', Pillion::sidecar()->listApprovals()[0]['reason']);
+        Pillion::approvals()->approve($pending[0]->id, by: 'carol');
+        self::assertSame(15, $roll()->result['total'] ?? $roll()->error);
+        self::assertNull(Pillion::approvals()->find($pending[0]->id), 'the decision is used up');
+        self::assertSame('by carol', Pillion::sidecar()->listApprovals()[0]['reason']);
 
-            $again = $roll();
-            self::assertSame('approval_required', $again->errorCode, 'it ran once');
-            Pillion::approvals()->deny($again->metadata['approval_id']);
-            self::assertSame('denied', $roll()->errorCode);
-        } finally {
-            $process->stop();
-        }
+        $again = $roll();
+        self::assertSame('approval_required', $again->errorCode, 'it ran once');
+        Pillion::approvals()->deny($again->metadata['approval_id']);
+        self::assertSame('denied', $roll()->errorCode);
     }
 
     public function test_g3_the_application_and_the_sidecar_may_both_require_approval(): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
-        try {
-            $this->configure([
-                'sidecar.socket' => $process->socket,
-                'sidecar.register' => true,
-                'approvals.tools' => ['dice_roll' => 'always-ask'],
-                // Each call of the application counts once, however many requests the sidecar receives.
-                'limits.rate_limits' => ['tools' => ['dice_roll' => ['per_minute' => 2]]],
-            ]);
-            $codes = $decided = [];
-            do {
-                $result = Pillion::call('dice_roll', ['dice' => '2d6']);
-                $codes[] = $result->errorCode;
-                foreach (Pillion::approvals()->pending() as $pending) {
-                    $decided[] = Pillion::approvals()->approve($pending->id)->id;
-                }
-            } while (!$result->success && count($codes) < 10);
-            self::assertSame(15, $result->result['total'] ?? $result->error);
-            self::assertCount(2, $decided, 'one of each');
-            self::assertCount(2, array_unique($decided));
-            self::assertSame(['approval_required', 'approval_required', null], $codes);
-        } finally {
-            $process->stop();
-        }
+        $this->configure([
+            'sidecar.socket' => $process->socket,
+            'sidecar.register' => true,
+            'approvals.tools' => ['dice_roll' => 'always-ask'],
+            // Each call of the application counts once, however many requests the sidecar receives.
+            'limits.rate_limits' => ['tools' => ['dice_roll' => ['per_minute' => 2]]],
+        ]);
+        $codes = $decided = [];
+        do {
+            $result = Pillion::call('dice_roll', ['dice' => '2d6']);
+            $codes[] = $result->errorCode;
+            foreach (Pillion::approvals()->pending() as $pending) {
+                $decided[] = Pillion::approvals()->approve($pending->id)->id;
+            }
+        } while (!$result->success && count($codes) < 10);
+        self::assertSame(15, $result->result['total'] ?? $result->error);
+        self::assertCount(2, $decided, 'one of each');
+        self::assertCount(2, array_unique($decided));
+        self::assertSame(['approval_required', 'approval_required', null], $codes);
     }
 
     public function test_g3_a_call_with_the_id_of_another_is_another_call(): void
     {
         $process = new SidecarProcess([['label' => 'dice', 'url' => FakeServer::url(), 'require_approval' => 'always']]);
-        try {
-            $this->configure([
-                'sidecar.socket' => $process->socket,
-                'sidecar.register' => true,
-                'approvals.tools' => ['wipe' => 'always-ask'],
-            ]);
-            $wiped = 0;
-            app(ToolRegistry::class)->register(new ToolDefinition('wipe', 'Wipes'), function () use (&$wiped): string {
-                $wiped++;
-                return 'wiped';
-            });
-            // A model may give two calls the same id, and the sidecar requests approval for the first call.
-            $calls = [['id' => 'x', 'name' => 'dice_roll', 'arguments' => ['dice' => '2d6']], ['id' => 'x', 'name' => 'wipe']];
-            $run = fn () => array_map(fn (ToolResult $result) => $result->errorCode, Pillion::executor()->executeAll($calls));
-            self::assertSame(['approval_required', 'approval_required'], $run());
-            foreach (Pillion::approvals()->pending() as $pending) {
-                Pillion::approvals()->approve($pending->id);
-            }
-            self::assertSame([null, null], $run());
-            self::assertSame(1, $wiped);
-            self::assertSame(['approval_required', 'approval_required'], $run(), 'both approvals are used up');
-            self::assertSame(1, $wiped);
-        } finally {
-            $process->stop();
+        $this->configure([
+            'sidecar.socket' => $process->socket,
+            'sidecar.register' => true,
+            'approvals.tools' => ['wipe' => 'always-ask'],
+        ]);
+        $wiped = 0;
+        app(ToolRegistry::class)->register(new ToolDefinition('wipe', 'Wipes'), function () use (&$wiped): string {
+            $wiped++;
+            return 'wiped';
+        });
+        // A model may give two calls the same id, and the sidecar requests approval for the first call.
+        $calls = [['id' => 'x', 'name' => 'dice_roll', 'arguments' => ['dice' => '2d6']], ['id' => 'x', 'name' => 'wipe']];
+        $run = fn () => array_map(fn (ToolResult $result) => $result->errorCode, Pillion::executor()->executeAll($calls));
+        self::assertSame(['approval_required', 'approval_required'], $run());
+        foreach (Pillion::approvals()->pending() as $pending) {
+            Pillion::approvals()->approve($pending->id);
         }
+        self::assertSame([null, null], $run());
+        self::assertSame(1, $wiped);
+        self::assertSame(['approval_required', 'approval_required'], $run(), 'both approvals are used up');
+        self::assertSame(1, $wiped);
     }
 
     public function test_without_a_sidecar_the_application_works(): void

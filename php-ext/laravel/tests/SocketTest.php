@@ -27,9 +27,7 @@ final class SocketTest extends TestCase
     protected function setUp(): void
     {
         parent::setUp();
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         self::assertFalse(getenv('PILLION_SOCKET'));
     }
 

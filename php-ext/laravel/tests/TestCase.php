@@ -15,6 +15,13 @@ use Pillion\Laravel\Tests\Support\Sidecar;
 /** A Laravel application with the package as Composer installs it: package discovery finds the provider. */
 abstract class TestCase extends LaravelTestCase
 {
+    /** The files of an application whose database other processes share. */
+    protected const DATABASE_FILE = [
+        'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
+            . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => database_path('test.sqlite'), 'prefix' => '']]];",
+        'database/test.sqlite' => '',
+    ];
+
     protected Folder $folder;
 
     public function createApplication(): Application
@@ -75,6 +82,13 @@ abstract class TestCase extends LaravelTestCase
     {
         if (!extension_loaded('pillion')) {
             self::markTestSkipped('The library in plain PHP speaks to MCP servers through the sidecar.');
+        }
+    }
+
+    protected function needsASidecar(): void
+    {
+        if (getenv('PILLION') === false) {
+            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
         }
     }
 

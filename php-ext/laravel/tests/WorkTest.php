@@ -39,9 +39,7 @@ final class WorkTest extends TestCase
         ];
         return [
             'config/pillion.php' => '<?php return ' . var_export($pillion, true) . ';',
-            'config/database.php' => "<?php return ['default' => 'sqlite', 'migrations' => 'migrations',"
-                . " 'connections' => ['sqlite' => ['driver' => 'sqlite', 'database' => database_path('test.sqlite'), 'prefix' => '']]];",
-            'database/test.sqlite' => '',
+            ...self::DATABASE_FILE,
         ];
     }
 
@@ -54,7 +52,7 @@ final class WorkTest extends TestCase
         self::assertSame(['broken', 'labelled', 'limited', 'untidy', 'whoami'], array_keys($tools), 'not those that the sidecar has');
         self::assertSame([true, 5_000], [$tools['whoami']['requiresConfirmation'], $tools['whoami']['timeoutMs']]);
         self::assertFalse($tools['untidy']['requiresConfirmation']);
-        self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry says so');
+        self::assertTrue($tools['labelled']['requiresConfirmation'], 'its entry requires confirmation');
     }
 
     public function test_no_state_of_a_call_is_visible_to_the_next(): void
@@ -113,9 +111,7 @@ final class WorkTest extends TestCase
 
     public function test_calls_to_the_sidecar_run_in_the_application(): void
     {
-        if (getenv('PILLION') === false) {
-            self::markTestSkipped('PILLION names no sidecar: use php-ext/laravel/run-tests');
-        }
+        $this->needsASidecar();
         [$process, $pipes] = $this->start(Sidecar::socket());
         self::assertStringContainsString('offers', (string) fgets($pipes[1]));
         $sidecar = new \Pillion\Sidecar(Sidecar::socket());

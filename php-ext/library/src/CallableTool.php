@@ -53,6 +53,6 @@ final class CallableTool implements ToolInterface
 
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->reasonHidden($this->definition->name, null) === null;
+        return Capabilities::fromModel($model)->reasonHidden($this->definition->name, null) === null;
     }
 }

@@ -59,7 +59,7 @@ final class ChatAnswer
             return $this->text;
         }
         $approval = $this->status === 'awaiting_approval' ? $this->approvals[0] ?? null : null;
-        throw Failure::ofResult($approval === null
+        throw Failure::forResult($approval === null
             ? new ToolResult('', '', null, false, $this->error ?? 'The model has not answered', $this->errorCode ?? 'internal_error', null, ['retry_after' => $this->retryAfter])
             : new ToolResult('', $approval['tool'], null, false, "Tool '{$approval['tool']}' needs approval", 'approval_required', null, [
                 'approval_id' => $approval['id'] ?? null,

@@ -83,7 +83,7 @@ class DmcpTool extends MCPToolAdapter
         try {
             $response = $this->callRemote($this->client, $dice, $reason);
         } catch (\Throwable $exception) {
-            $failure = ToolFailure::of($exception);
+            $failure = ToolFailure::fromThrowable($exception);
             $result = ['error' => "Failed to execute: {$failure->getMessage()}"];
             throw new ToolFailure($failure->errorCode, $failure->getMessage(), $result);
         }

@@ -55,7 +55,7 @@ abstract class MCPToolAdapter implements MCPToolInterface
      */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->reasonHidden($this->getName(), ToolOrigin::ofEntry($this->serverConfig)) === null;
+        return Capabilities::fromModel($model)->reasonHidden($this->getName(), ToolOrigin::fromEntry($this->serverConfig)) === null;
     }
 
     /** Returns what dumps show: the properties, without the credentials of the server. */

@@ -28,7 +28,7 @@ final class NativeTool implements ToolInterface
      */
     public function isEnabledForModel(array|object $model): bool
     {
-        return Capabilities::of($model)->reasonHidden($this->definition->name, null) === null
+        return Capabilities::fromModel($model)->reasonHidden($this->definition->name, null) === null
             && (!$this->usesService || SidecarTools::has($this->definition));
     }
 }

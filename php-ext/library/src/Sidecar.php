@@ -78,7 +78,7 @@ class Sidecar
     public function listTools(?string $category = null, array $context = []): array
     {
         Argument::texts([1 => $category]);
-        return Json::toArrays($this->api->list('tools', $category, Context::of($context))->tools);
+        return Json::toArrays($this->api->list('tools', $category, Context::fromArray($context))->tools);
     }
 
     /**
@@ -91,7 +91,7 @@ class Sidecar
     public function getSchemas(?string $category = null, array $context = []): array
     {
         Argument::texts([1 => $category]);
-        return Json::toLosslessArrays($this->api->list('schemas', $category, Context::of($context))->schemas);
+        return Json::toLosslessArrays($this->api->list('schemas', $category, Context::fromArray($context))->schemas);
     }
 
     /**
@@ -106,7 +106,7 @@ class Sidecar
     public function callTool(string $name, array $arguments = [], array $context = []): mixed
     {
         Argument::texts([1 => $name]);
-        return $this->api->execute($name, Json::encodeArguments($arguments), Context::of($context))->dataOrThrow($name);
+        return $this->api->execute($name, Json::encodeArguments($arguments), Context::fromArray($context))->dataOrThrow($name);
     }
 
     /**
@@ -121,7 +121,7 @@ class Sidecar
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return Batch::run($this->api, [CallParser::parseUnchecked($call)], 'sequential', Context::of($context))[0];
+        return Batch::run($this->api, [CallParser::parseUnchecked($call)], 'sequential', Context::fromArray($context))[0];
     }
 
     /**
@@ -137,7 +137,7 @@ class Sidecar
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return Batch::run($this->api, self::calls($calls), 'sequential', Context::of($context));
+        return Batch::run($this->api, self::calls($calls), 'sequential', Context::fromArray($context));
     }
 
     /**
@@ -153,7 +153,7 @@ class Sidecar
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return Batch::run($this->api, self::calls($calls), 'parallel', Context::of($context));
+        return Batch::run($this->api, self::calls($calls), 'parallel', Context::fromArray($context));
     }
 
     /**

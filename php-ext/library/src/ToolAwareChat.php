@@ -75,7 +75,7 @@ class ToolAwareChat
     public function send(string|array|null $message = null, ?string $state = null, array $context = []): ChatAnswer
     {
         $request = $this->request($message, $state, false);
-        return ChatResponse::parse($this->api->chat($state, $request, Context::of($context)), $state ?? '');
+        return ChatResponse::parse($this->api->chat($state, $request, Context::fromArray($context)), $state ?? '');
     }
 
     /**
@@ -89,7 +89,7 @@ class ToolAwareChat
     public function stream(string|array|null $message = null, ?string $state = null, array $context = []): ChatStream
     {
         $request = $this->request($message, $state, true);
-        $events = $this->api->chatEvents($state, $request, Context::of($context));
+        $events = $this->api->chatEvents($state, $request, Context::fromArray($context));
         return \Closure::bind(
             static fn (EventSource $events, ?string $state): ChatStream => new ChatStream($events, $state),
             null,

@@ -13,27 +13,15 @@ use Pillion\Fallback\Json;
  */
 class ToolCall implements \JsonSerializable
 {
-    public readonly string $id;
-    public readonly string $name;
-    /** @var array<string, mixed>|string an array, or a JSON string as models send it */
-    public readonly array|string $arguments;
-    public readonly string $type;
-    public readonly ?int $index;
-
-    /** @param array<string, mixed>|string $arguments */
+    /** @param array<string, mixed>|string $arguments an array, or a JSON string as models send it */
     public function __construct(
-        string $id,
-        string $name,
-        array|string $arguments = [],
-        string $type = 'function',
-        ?int $index = null,
+        public readonly string $id,
+        public readonly string $name,
+        public readonly array|string $arguments = [],
+        public readonly string $type = 'function',
+        public readonly ?int $index = null,
     ) {
         Argument::texts([1 => $id, 2 => $name, 4 => $type]);
-        $this->id = $id;
-        $this->name = $name;
-        $this->arguments = $arguments;
-        $this->type = $type;
-        $this->index = $index;
     }
 
     /**

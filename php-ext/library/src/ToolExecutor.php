@@ -39,7 +39,7 @@ class ToolExecutor
     public function __construct(ToolRegistry $registry, array $options = [])
     {
         $this->hooks = new Hooks();
-        $this->executor = new SidecarExecutor(ToolEntries::of($registry), new ExecutorOptions($options), $this->hooks);
+        $this->executor = new SidecarExecutor(ToolEntries::forRegistry($registry), new ExecutorOptions($options), $this->hooks);
     }
 
     /**
@@ -52,7 +52,7 @@ class ToolExecutor
      */
     public function execute(ToolCall|array $call, array $context = []): ToolResult
     {
-        return $this->executor->run([CallParser::parse($call)], Context::of($context), false)[0];
+        return $this->executor->run([CallParser::parse($call)], Context::fromArray($context), false)[0];
     }
 
     /**
@@ -67,7 +67,7 @@ class ToolExecutor
      */
     public function executeAll(array $calls, array $context = []): array
     {
-        return $this->executor->run(CallParser::parseAll($calls), Context::of($context), false);
+        return $this->executor->run(CallParser::parseAll($calls), Context::fromArray($context), false);
     }
 
     /**
@@ -82,7 +82,7 @@ class ToolExecutor
      */
     public function executeParallel(array $calls, array $context = []): array
     {
-        return $this->executor->run(CallParser::parseAll($calls), Context::of($context), true);
+        return $this->executor->run(CallParser::parseAll($calls), Context::fromArray($context), true);
     }
 
     /**

@@ -79,7 +79,7 @@ class ToolRegistry implements \Countable
             }
             $tool = new CallableTool($tool, $handler);
         }
-        $entry = ToolEntry::of($tool);
+        $entry = ToolEntry::forTool($tool);
         SchemaCheck::check([$entry]);
         $this->entries->add($entry, $replace);
     }
@@ -100,7 +100,7 @@ class ToolRegistry implements \Countable
     {
         $entries = [];
         foreach (Target::attributed($objectOrClass) as $target) {
-            $entry = ToolEntry::of(new CallableTool(self::definitionOf($target), $target->callable));
+            $entry = ToolEntry::forTool(new CallableTool(self::definitionOf($target), $target->callable));
             $name = $entry->definition->name;
             if (isset($entries[$name]) || (!$replace && $this->entries->has($name))) {
                 throw Failure::invalidInput("Tool '$name' already registered");
@@ -131,8 +131,8 @@ class ToolRegistry implements \Countable
     public function registerMcpServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server, string $prefix = '', bool $replace = false): array
     {
         // Only an array entry can set `require_approval`; a client has no approval policy.
-        $approval = RequireApproval::ofEntry(is_array($server) ? $server : []);
-        $entries = array_map(ToolEntry::of(...), McpServer::of($server)->tools($prefix, $approval));
+        $approval = RequireApproval::fromEntry(is_array($server) ? $server : []);
+        $entries = array_map(ToolEntry::forTool(...), McpServer::forServer($server)->tools($prefix, $approval));
         foreach ($entries as $entry) {
             $name = $entry->definition->name;
             if (!$replace && $this->entries->has($name)) {
@@ -221,7 +221,7 @@ class ToolRegistry implements \Countable
      */
     public function getAvailableForModel(array|object $model): array
     {
-        Capabilities::of($model);
+        Capabilities::fromModel($model);
         return $this->entries->tools(static fn (ToolInterface $tool): bool => $tool->isEnabledForModel($model));
     }
 
@@ -236,7 +236,7 @@ class ToolRegistry implements \Countable
      */
     public function getDroppedForModel(array|object $model): array
     {
-        $capabilities = Capabilities::of($model);
+        $capabilities = Capabilities::fromModel($model);
         $available = $this->getAvailableForModel($model);
         $dropped = [];
         foreach (array_diff_key($this->entries->all(), $available) as $name => $entry) {

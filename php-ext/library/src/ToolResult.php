@@ -15,42 +15,24 @@ use Pillion\Fallback\ResultContent;
  */
 class ToolResult implements \JsonSerializable
 {
-    public readonly string $toolCallId;
-    public readonly string $toolName;
-    /** The result for the model. */
-    public readonly mixed $result;
-    public readonly bool $success;
-    public readonly ?string $error;
     /**
-     * @var ?string one of `invalid_input`, `not_found`, `rate_limited`, `timeout`, `approval_required`,
-     *              `denied`, `unavailable`, `cancelled`, `internal_error`
+     * @param mixed                $result    the result for the model
+     * @param ?string              $errorCode one of `invalid_input`, `not_found`, `rate_limited`, `timeout`,
+     *                                        `approval_required`, `denied`, `unavailable`, `cancelled`, `internal_error`
+     * @param mixed                $data      the data for programs, if it differs from the result
+     * @param array<string, mixed> $metadata  information about the run; `execution_time` is in seconds
      */
-    public readonly ?string $errorCode;
-    /** The data for programs, if it differs from the result. */
-    public readonly mixed $data;
-    /** @var array<string, mixed> information about the run; `execution_time` is in seconds */
-    public readonly array $metadata;
-
-    /** @param array<string, mixed> $metadata */
     public function __construct(
-        string $toolCallId,
-        string $toolName,
-        mixed $result,
-        bool $success = true,
-        ?string $error = null,
-        ?string $errorCode = null,
-        mixed $data = null,
-        array $metadata = [],
+        public readonly string $toolCallId,
+        public readonly string $toolName,
+        public readonly mixed $result,
+        public readonly bool $success = true,
+        public readonly ?string $error = null,
+        public readonly ?string $errorCode = null,
+        public readonly mixed $data = null,
+        public readonly array $metadata = [],
     ) {
         Argument::texts([1 => $toolCallId, 2 => $toolName, 5 => $error, 6 => $errorCode]);
-        $this->toolCallId = $toolCallId;
-        $this->toolName = $toolName;
-        $this->result = $result;
-        $this->success = $success;
-        $this->error = $error;
-        $this->errorCode = $errorCode;
-        $this->data = $data;
-        $this->metadata = $metadata;
     }
 
     /**
@@ -63,7 +45,7 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessage(): string
     {
-        $content = ModelContent::of($this);
+        $content = ModelContent::fromResult($this);
         return $this->withNote($this->success ? $content->text() : 'Error: ' . ($this->error ?? 'unknown error'));
     }
 
@@ -88,7 +70,7 @@ class ToolResult implements \JsonSerializable
      */
     public function toMessageFormat(): array
     {
-        $content = ModelContent::of($this);
+        $content = ModelContent::fromResult($this);
         $content = $content->isEmptyFailure() ? Json::encode(['error' => $this->error ?? 'unknown error']) : $content->text();
         return ['role' => 'tool', 'tool_call_id' => $this->toolCallId, 'content' => $this->withNote($content)];
     }
@@ -130,7 +112,7 @@ class ToolResult implements \JsonSerializable
      */
     public function text(): string
     {
-        return ResultContent::of($this)->text();
+        return ResultContent::fromResult($this)->text();
     }
 
     /**
@@ -143,7 +125,7 @@ class ToolResult implements \JsonSerializable
      */
     public function content(): array
     {
-        return ResultContent::of($this)->blocks();
+        return ResultContent::fromResult($this)->blocks();
     }
 
     /**
@@ -152,7 +134,7 @@ class ToolResult implements \JsonSerializable
      */
     public function structuredContent(): mixed
     {
-        return ResultContent::of($this)->structured();
+        return ResultContent::fromResult($this)->structured();
     }
 
     /**
@@ -164,7 +146,7 @@ class ToolResult implements \JsonSerializable
      */
     public function images(): array
     {
-        return ResultContent::of($this)->images();
+        return ResultContent::fromResult($this)->images();
     }
 
     /**
@@ -182,7 +164,7 @@ class ToolResult implements \JsonSerializable
      */
     public function throw(): static
     {
-        return $this->success ? $this : throw Failure::ofResult($this);
+        return $this->success ? $this : throw Failure::forResult($this);
     }
 
     /**

@@ -144,7 +144,7 @@ final class Worker
      * @param ?float $maxSeconds the number of seconds after which the worker stops
      * @param ?int   $maxMemory  in bytes: the worker stops after a call if the process uses at least this much memory
      *
-     * @throws InvalidInputException when there are no tools, a limit is invalid, or the sidecar refuses a tool
+     * @throws InvalidInputException when there are no tools, a limit is invalid, or the sidecar rejects a tool
      * @throws PillionException      when the sidecar does not accept workers, or sends an invalid message
      */
     public function run(?int $maxCalls = null, ?float $maxSeconds = null, ?int $maxMemory = null): StopReason

@@ -64,7 +64,7 @@ pub(super) struct ChatOutcome {
 
 impl ChatOutcome {
     /// Converts the outcome to the format of the sidecar's API.
-    pub(super) fn into_answer(self, model: &str) -> ChatAnswer {
+    pub(super) fn into_response(self, model: &str) -> ChatAnswer {
         let Self {
             state,
             outcome,

@@ -21,9 +21,9 @@ impl KeySource for PhpKeySource {
         let jobs = current_job_sender().ok_or_else(|| {
             unauthorized("No PHP thread is available to return the key".to_owned())
         })?;
-        let (job, answer) = Job::new(());
+        let (job, response) = Job::new(());
         jobs(ChatJob::Key(job));
-        match answer.await {
+        match response.await {
             Ok(Ok(key)) => Ok(Some(key)),
             Ok(Err(failure)) => Err(unauthorized(format!(
                 "The callable 'api_key' failed: {}",

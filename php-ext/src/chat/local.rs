@@ -7,14 +7,14 @@ use serde_json::json;
 use super::event_forwarder::ChatOutcome;
 use super::job::ChatJob;
 use super::{ChatValues, FinishedChat, Step, keys};
-use crate::classes::tool_executor;
-use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
+use crate::execution::tool_executor;
 use crate::execution::{self, ExecutionParticipants, StartedCalls};
-use crate::log::log;
+use crate::log::{LogLevel, log};
 use crate::mcp::{CallHandle, McpConnection};
 use crate::runtime::Bound;
-use crate::settings::LogLevel;
+use crate::tools::registered_clients::Clients;
+use crate::tools::registry::registry_of;
 use crate::wait::{Event, WorkHandle};
 use crate::zend::{Failure, Object};
 
@@ -106,7 +106,7 @@ impl LocalChat {
     }
 
     /// Delivers the servers' pending notifications to PHP. A failure here is logged and does not
-    /// discard the answer; only a failure that ends the request is returned.
+    /// discard the response; only a failure that ends the request is returned.
     fn deliver_notifications(&self, clients: &Clients) -> Result<(), Failure> {
         for (client, (_, connection)) in clients.iter().zip(&self.mcp_calls) {
             let Some(connection) = connection.get() else {
@@ -127,9 +127,9 @@ impl LocalChat {
 
     fn finish(&self, outcome: ChatOutcome) -> Result<FinishedChat, Failure> {
         let state = serialize_state(&outcome.state)?;
-        let answer = serde_json::to_value(outcome.into_answer(&self.model));
-        let answer = answer.map_err(|error| Failure::error(error.to_string()))?;
-        Ok(FinishedChat { answer, state })
+        let response = serde_json::to_value(outcome.into_response(&self.model))
+            .map_err(|error| Failure::error(error.to_string()))?;
+        Ok(FinishedChat { response, state })
     }
 
     /// Ends the run if it is still running, and returns the state that resumes the chat. The

@@ -12,16 +12,17 @@ use super::local::LocalChat;
 use super::paced_model::PacedModel;
 use super::runner::{ExtendedRunner, PhpRunner};
 use super::{ChatSettings, ModelSettings};
-use crate::classes::tool_executor;
-use crate::classes::tool_registry::{Clients, registry_of};
 use crate::exception;
+use crate::execution::tool_executor;
 use crate::execution::{ExecutionJob, ExecutionParticipants, PhpThread, StartedCalls};
 use crate::runtime::Bound;
+use crate::tools::registered_clients::Clients;
+use crate::tools::registry::registry_of;
 use crate::wait::{JobSender, WorkHandle};
 use crate::zend::{Failure, Object};
 
 /// Maximum number of event bytes that PHP has not read yet, before reading of the model's
-/// answer pauses. Larger than a typical text answer.
+/// response pauses. Larger than a typical text response.
 const MAX_UNREAD_BYTES: usize = 1024 * 1024;
 
 /// The parameters of a chat run in this process.
@@ -35,7 +36,7 @@ pub struct LocalChatRequest<'a> {
     /// The new messages.
     pub messages: Vec<Value>,
     pub context: CallContext,
-    /// Whether to stream fragments of the answer.
+    /// Whether to stream fragments of the response.
     pub streamed: bool,
 }
 
@@ -56,15 +57,16 @@ impl LocalChatRequest<'_> {
         registry.prepare_servers(clients, has_mcp)?;
         let engine = tool_executor::executor_of(executor)?;
         let model = self.model.create_model()?;
-        let runner: Arc<dyn ToolRunner> = match is_extended {
-            true => Arc::new(ExtendedRunner {
+        let runner: Arc<dyn ToolRunner> = if is_extended {
+            Arc::new(ExtendedRunner {
                 executor: engine.clone(),
                 queue: Mutex::default(),
-            }),
-            false => Arc::new(PhpRunner {
+            })
+        } else {
+            Arc::new(PhpRunner {
                 executor: engine.clone(),
                 in_php: registry.php_tool_names(),
-            }),
+            })
         };
         let backlog = Arc::new(Backlog::new(MAX_UNREAD_BYTES));
         let chat = self.chat_loop(
@@ -152,8 +154,11 @@ impl LocalChatRequest<'_> {
             |error: pillion_chat::ModelError| exception::for_code(error.code(), error.message);
         let Some(state) = self.state else {
             let system = self.settings.system.as_ref();
-            let system = system.map(|system| json!({"role": "system", "content": system}));
-            let messages: Vec<_> = system.into_iter().chain(self.messages.clone()).collect();
+            let messages: Vec<_> = system
+                .map(|system| json!({"role": "system", "content": system}))
+                .into_iter()
+                .chain(self.messages.clone())
+                .collect();
             return chat.begin(&messages).map_err(chat_failure);
         };
         let mut state: ChatState = serde_json::from_str(state).map_err(|error| {

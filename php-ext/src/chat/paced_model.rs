@@ -8,7 +8,7 @@ use pillion_chat::{
 use pillion_providers::Provider;
 use serde_json::Value;
 
-/// A model whose answers are read no faster than PHP reads the events. Running tools and the chat's
+/// A model whose responses are read no faster than PHP reads the events. Running tools and the chat's
 /// deadline do not wait for PHP.
 pub(super) struct PacedModel {
     pub(super) model: HttpModel,

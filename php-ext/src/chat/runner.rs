@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::job::{ChatJob, current_job_sender};
-use crate::classes::tool_call;
-use crate::classes::tool_result::result_of;
 use crate::exception::{self, Caught};
 use crate::execution::PhpThread;
+use crate::values::tool_call;
+use crate::values::tool_result::result_of;
 use crate::wait::Job;
 use crate::zend::{Failure, Object, entries, list_of, member, string_of, type_name, with_entry};
 
@@ -67,26 +67,26 @@ impl CallBatch {
     /// # Errors
     /// Failures that must end the PHP request.
     pub(super) fn run(&self, executor: Object<'_>, context: &Zval) -> Caught<Vec<ToolResult>> {
-        let context = match context.is_null() {
-            true => list_of([]),
-            false if member(context, "approved").is_some() => {
-                let approved = self.approved.iter().map(string_of);
-                with_entry(context, "approved", list_of(approved))
-            }
-            false => context.shallow_clone(),
+        let context = if context.is_null() {
+            list_of([])
+        } else if member(context, "approved").is_some() {
+            let approved = self.approved.iter().map(string_of);
+            with_entry(context, "approved", list_of(approved))
+        } else {
+            context.shallow_clone()
         };
         let calls = self.calls.iter().map(tool_call::new_call);
         let calls = list_of(calls.collect::<Result<Vec<_>, _>>()?);
-        let ran = executor.call("executeParallel", [calls, context]);
-        let results = ran.and_then(|ran| {
-            let results = entries(&ran);
-            let results = results.map(|(_, result)| {
-                result_of(&result)?.ok_or_else(|| {
-                    let kind = type_name(&result);
-                    Failure::error(format!("executeParallel() must return results, not {kind}"))
+        let returned = executor.call("executeParallel", [calls, context]);
+        let results = returned.and_then(|list| {
+            entries(&list)
+                .map(|(_, result)| {
+                    result_of(&result)?.ok_or_else(|| {
+                        let kind = type_name(&result);
+                        Failure::error(format!("executeParallel() must return results, not {kind}"))
+                    })
                 })
-            });
-            results.collect::<Result<Vec<_>, _>>()
+                .collect::<Result<Vec<_>, _>>()
         });
         exception::catch(results.map(Ok))
     }
@@ -108,11 +108,11 @@ impl ExtendedRunner {
     }
 
     async fn run_queued(&self) {
-        let (mut calls, mut answers, mut approved) = (Vec::new(), Vec::new(), HashSet::new());
-        for (call, approvals, answer) in std::mem::take(&mut *self.queue()) {
+        let (mut calls, mut senders, mut approved) = (Vec::new(), Vec::new(), HashSet::new());
+        for (call, approvals, sender) in std::mem::take(&mut *self.queue()) {
             calls.push(call);
             approved.extend(approvals);
-            answers.push(answer);
+            senders.push(sender);
         }
         let Some(jobs) = current_job_sender().filter(|_| !calls.is_empty()) else {
             return;
@@ -128,9 +128,9 @@ impl ExtendedRunner {
             // The receiver was dropped: these results are not needed any more.
             Err(_) => return,
         };
-        for (answer, result) in answers.into_iter().zip(results) {
+        for (sender, result) in senders.into_iter().zip(results) {
             // The receiver may be gone.
-            drop(answer.send(result));
+            drop(sender.send(result));
         }
     }
 }
@@ -170,14 +170,14 @@ impl ToolRunner for ExtendedRunner {
     }
 
     async fn run(&self, call: ToolCall, context: &CallContext) -> ToolResult {
-        let (answer, result) = oneshot::channel();
+        let (sender, result) = oneshot::channel();
         let cancelled = ToolResult::failure(
             &call.id,
             &call.name,
             ErrorCode::Cancelled,
             "The call was cancelled",
         );
-        self.queue().push((call, context.approved.clone(), answer));
+        self.queue().push((call, context.approved.clone(), sender));
         // Yield, so that calls that start at the same time join the batch.
         yield_now().await;
         self.run_queued().await;

@@ -14,11 +14,12 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::keys::PhpKeySource;
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
+use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
+use crate::runtime;
 use crate::zend::{Failure, is_callable, member, type_name, without_entry};
-use crate::{exception, runtime};
 
 /// The key of the model array that is not plain data.
 const API_KEY: &str = "api_key";
@@ -74,12 +75,13 @@ impl ModelSettings {
     pub(super) fn create_model(&self) -> Result<HttpModel, Failure> {
         runtime::language_model(&self.identity, || {
             let config = self.config.clone();
-            let config = match &self.key {
+            let config_with_key = match &self.key {
                 Key::None => config,
                 Key::Text(key) => config.with_key(key.clone()),
                 Key::Callable => config.with_key(PhpKeySource),
             };
-            HttpModel::new(config).map_err(|error| exception::for_code(error.code(), error.message))
+            HttpModel::new(config_with_key)
+                .map_err(|error| exception::for_code(error.code(), error.message))
         })
     }
 }
@@ -191,8 +193,11 @@ pub fn read_model(value: &Zval) -> Result<ParsedModel, Failure> {
     let (key, callable) = read_key(value)?;
     let shown = without_entry(value, API_KEY);
     let data: ModelData = read("model key", to_value_as("argument $model", &shown)?)?;
-    let model = data.model.or(data.id).filter(|model| !model.is_empty());
-    let model = model.ok_or_else(|| invalid("model", "the provider's name of the model"))?;
+    let model = data
+        .model
+        .or(data.id)
+        .filter(|model| !model.is_empty())
+        .ok_or_else(|| invalid("model", "the provider's name of the model"))?;
     let named = data.api.as_deref().or(data.provider.as_deref());
     let by_name = named.map(str::parse::<Provider>);
     let provider = match (&data.api, by_name) {
@@ -267,11 +272,10 @@ fn parse_headers(headers: BTreeMap<String, String>) -> Result<HeaderMap, Failure
             let header: HeaderName = name
                 .parse()
                 .map_err(|_| invalid("headers", "names of headers as keys"))?;
-            let value = HeaderValue::from_str(&value);
-            let mut value = value
+            let mut header_value = HeaderValue::from_str(&value)
                 .map_err(|_| invalid("headers", &format!("a valid header value in '{name}'")))?;
-            value.set_sensitive(true);
-            Ok((header, value))
+            header_value.set_sensitive(true);
+            Ok((header, header_value))
         })
         .collect()
 }
@@ -282,9 +286,9 @@ fn connection_identity(config: &HttpModelConfig, key: &Key) -> String {
         Key::Text(key) => key.expose_secret(),
         Key::Callable => "\0callable",
     };
-    let headers = (config.headers.iter())
-        .map(|(name, value)| format!("{name}\0{}\0", String::from_utf8_lossy(value.as_bytes())));
-    let headers: String = headers.collect();
+    let headers: String = (config.headers.iter())
+        .map(|(name, value)| format!("{name}\0{}\0", String::from_utf8_lossy(value.as_bytes())))
+        .collect();
     format!(
         "{}\0{}\0{}\0{}\0{}\0{:?}\0{headers}\0{key}",
         config.provider,
@@ -313,8 +317,8 @@ fn read<T: DeserializeOwned>(what: &str, data: Value) -> Result<T, Failure> {
     }
     serde_path_to_error::deserialize(data).map_err(|error| {
         let path = error.path().to_string();
-        let why = without_value(path.starts_with("headers"), &error.inner().to_string());
-        let why = why.replace("expected f64", "expected a number");
+        let why = without_value(path.starts_with("headers"), &error.inner().to_string())
+            .replace("expected f64", "expected a number");
         exception::invalid_input(format!("Invalid {what} '{path}': {why}"))
     })
 }

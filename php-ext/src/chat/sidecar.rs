@@ -6,12 +6,11 @@ use pillion_sse::SseDecoder;
 use serde_json::{Map, Value};
 
 use super::{ChatSettings, FinishedChat, Step};
-use crate::classes::sidecar::failure_of;
 use crate::exception;
 use crate::runtime::Bound;
 use crate::zend::Failure;
 
-/// Maximum length of an event in bytes; the last event contains a complete answer.
+/// Maximum length of an event in bytes; the last event contains a complete response.
 const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 
 /// A chat whose tool loop runs in the sidecar, with its event stream.
@@ -66,27 +65,29 @@ impl SidecarChatRequest<'_> {
         request.caller(&self.caller)
     }
 
-    /// Waits for the complete answer.
+    /// Waits for the complete response.
     ///
     /// # Errors
-    /// An exception that states why there is no answer.
-    pub fn answer(&self, client: &Client) -> Result<FinishedChat, Failure> {
-        let response = self.request(client).send_bytes(&self.body(false)?);
-        let response = response.map_err(|error| failure_of(&error))?;
-        let answer =
-            serde_json::from_slice(response.body()).map_err(|error| invalid_response(&error))?;
-        Ok(finished_chat(answer, ""))
+    /// An exception that states why there is no response.
+    pub fn send(&self, client: &Client) -> Result<FinishedChat, Failure> {
+        let response = self
+            .request(client)
+            .send_bytes(&self.body(false)?)
+            .map_err(|error| exception::for_client_error(&error))?;
+        serde_json::from_slice(response.body())
+            .map(|response| finished_chat(response, ""))
+            .map_err(|error| invalid_response(&error))
     }
 
     /// Waits for the response headers of an event stream.
     ///
     /// # Errors
-    /// Same as [`answer`](Self::answer).
+    /// Same as [`send`](Self::send).
     pub fn stream(&self, client: &Client) -> Result<SidecarChat, Failure> {
         let body = self.body(true)?;
         let stream = self.request(client).send_for_stream(&body);
         let reader = EventReader {
-            stream: stream.map_err(|error| failure_of(&error))?,
+            stream: stream.map_err(|error| exception::for_client_error(&error))?,
             decoder: SseDecoder::new(MAX_EVENT_BYTES),
         };
         Ok(SidecarChat {
@@ -139,21 +140,24 @@ impl EventReader {
             if let Some(event) = self.decoder.next_event() {
                 return Ok((event.event.into_owned(), event.data));
             }
-            let read = self.stream.read(&mut buffer);
-            let read = read.map_err(|error| failure_of(&error))?;
-            if read == 0 {
+            let length = self
+                .stream
+                .read(&mut buffer)
+                .map_err(|error| exception::for_client_error(&error))?;
+            if length == 0 {
                 let message = "The sidecar ended the stream before the chat had ended";
                 return Err(exception::transport(message));
             }
-            let fed = self.decoder.feed(&buffer[..read]);
-            fed.map_err(|error| exception::transport(format!("The sidecar's response: {error}")))?;
+            self.decoder.feed(&buffer[..length]).map_err(|error| {
+                exception::transport(format!("The sidecar's response: {error}"))
+            })?;
         }
     }
 }
 
-fn finished_chat(answer: Value, id: &str) -> FinishedChat {
-    let state = answer["id"].as_str().unwrap_or(id).to_owned();
-    FinishedChat { answer, state }
+fn finished_chat(response: Value, id: &str) -> FinishedChat {
+    let state = response["id"].as_str().unwrap_or(id).to_owned();
+    FinishedChat { response, state }
 }
 
 fn invalid_response(error: &serde_json::Error) -> Failure {

@@ -1,6 +1,6 @@
 use ext_php_rs::types::Zval;
 
-use crate::classes::tool_registry::Clients;
+use crate::tools::registered_clients::Clients;
 use crate::zend::{entries, list_of};
 
 /// The PHP values that take part in a chat, apart from the executor.
@@ -24,11 +24,11 @@ impl ChatValues {
     }
 
     /// Restores the values from the result of [`to_value`](Self::to_value).
-    pub fn of(value: &Zval) -> Self {
+    pub fn from_value(value: &Zval) -> Self {
         let mut parts = entries(value);
         let mut next = || parts.next().map_or_else(Zval::new, |(_, part)| part);
         Self {
-            clients: Clients::of(&next()),
+            clients: Clients::from_value(&next()),
             context: next(),
             key: next(),
         }

@@ -5,67 +5,52 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::Value;
 
-use super::tool_call::exact_arguments;
 use crate::chat::FinishedChat;
 use crate::exception::{self, FailedResult};
 use crate::json::{EmptyObject, decode_value};
+use crate::values::tool_call::exact_arguments;
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    array_of, bool_of, create, entries, float_of, list_of, member, should_stop, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, Parameter, array_of, bool_of, create,
+    entries, float_of, list_of, member, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatAnswer";
 static CLASS: ClassSlot = ClassSlot::new();
 
-const TEXT_OR_NULL: Type = Type::STRING.nullable();
+const CONSTRUCTOR: &str = "__construct(?string $text = null, string $status = 'answered', \
+    string $state = '', string $model = '', ?string $finishReason = null, \
+    ?string $limitReached = null, array $toolCalls = [], array $approvals = [], \
+    array $usage = [], ?string $error = null, ?string $errorCode = null, \
+    ?float $retryAfter = null)";
 
-/// The properties, which are the constructor's parameters: name, type, default, and name in the
-/// sidecar's response.
-const PROPERTIES: [(&str, Type, &str, &str); 12] = [
-    ("text", TEXT_OR_NULL, "null", "content"),
-    ("status", Type::STRING, "'answered'", "status"),
-    ("state", Type::STRING, "''", ""),
-    ("model", Type::STRING, "''", "model"),
-    ("finishReason", TEXT_OR_NULL, "null", "finish_reason"),
-    ("limitReached", TEXT_OR_NULL, "null", "limit_reached"),
-    ("toolCalls", Type::ARRAY, "[]", "tool_calls"),
-    ("approvals", Type::ARRAY, "[]", "approvals"),
-    ("usage", Type::ARRAY, "[]", "usage"),
-    ("error", TEXT_OR_NULL, "null", "error"),
-    ("errorCode", TEXT_OR_NULL, "null", "error_code"),
-    ("retryAfter", Type::FLOAT.nullable(), "null", "retry_after"),
+/// The names of the properties in the sidecar's response, in the order of the parameters.
+const FIELDS: [&str; 12] = [
+    "content",
+    "status",
+    "",
+    "model",
+    "finish_reason",
+    "limit_reached",
+    "tool_calls",
+    "approvals",
+    "usage",
+    "error",
+    "error_code",
+    "retry_after",
 ];
 
 pub(super) fn register() -> Result<()> {
-    let parameters =
-        PROPERTIES.map(|(name, kind, default, _)| Parameter::optional(name, kind, default));
-    let mut class = Class::new(NAME)
+    Class::new(NAME)
         .flags(ClassFlags::Final)
-        .property(Property::readonly("success", Type::BOOL));
-    for (name, kind, _, _) in PROPERTIES {
-        class = class.property(Property::readonly(name, kind));
-    }
-    class
-        .method(Method::new("__construct", construct).parameters(&parameters))
-        .method(Method::new("textOrThrow", text_or_throw).returns(Type::STRING))
+        .property("readonly bool $success")
+        .promoted_constructor(CONSTRUCTOR, construct)
+        .method("textOrThrow(): string", text_or_throw)
         .register(&CLASS)
 }
 
-/// The typed properties validate the arguments.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
+    call.promote(CLASS.get(), CONSTRUCTOR)?;
     let this = call.this();
-    for (index, (name, _, default, _)) in PROPERTIES.into_iter().enumerate() {
-        let value = match (call.value(index), default) {
-            (Some(value), _) => value.shallow_clone(),
-            (None, "null") => Zval::new(),
-            (None, "[]") => array_of([]),
-            (None, text) => string_of(text.trim_matches('\'')),
-        };
-        this.set(CLASS.get(), name, value);
-        if should_stop() {
-            return Err(Failure::Pending);
-        }
-    }
     let status = this.get(CLASS.get(), "status")?;
     let is_answered = status.str() == Some("answered");
     this.set(CLASS.get(), "success", bool_of(is_answered));
@@ -73,28 +58,30 @@ fn construct(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 /// Creates the PHP object for the outcome of a run.
-pub fn new_answer(done: &FinishedChat) -> Outcome {
-    let answer = &done.answer;
-    let mut values = Vec::with_capacity(PROPERTIES.len());
-    for (name, _, default, field) in PROPERTIES {
-        let value = answer.get(field).unwrap_or(&Value::Null);
-        let value = match name {
+pub fn new(done: &FinishedChat) -> Outcome {
+    let response = &done.response;
+    let mut values = Vec::with_capacity(FIELDS.len());
+    for (Parameter { name, default, .. }, field) in
+        Parameter::all_of(CONSTRUCTOR).into_iter().zip(FIELDS)
+    {
+        let value = response.get(field).unwrap_or(&Value::Null);
+        let converted = match name {
             "state" => string_of(&done.state),
             "approvals" => approvals_of(value)?,
             "retryAfter" => value.as_f64().map_or_else(Zval::new, float_of),
-            _ if default == "[]" => match value {
+            _ if default == Some("[]") => match value {
                 Value::Array(_) | Value::Object(_) => decode_value(value, EmptyObject::Array)?,
                 _ => array_of([]),
             },
             _ => match value.as_str() {
                 Some(text) => string_of(text),
-                None if default == "null" => Zval::new(),
+                None if default == Some("null") => Zval::new(),
                 None => string_of(""),
             },
         };
-        values.push((name, value));
+        values.push((name, converted));
     }
-    let success = answer["success"] == true;
+    let success = response["success"] == true;
     create(CLASS.get(), |this| {
         this.set(CLASS.get(), "success", bool_of(success));
         for (name, value) in values {
@@ -105,9 +92,8 @@ pub fn new_answer(done: &FinishedChat) -> Outcome {
 
 /// Converts the calls that wait for approval; the approver needs to see their arguments.
 fn approvals_of(approvals: &Value) -> Outcome {
-    let approvals = approvals.as_array().into_iter().flatten();
-    let approvals: Vec<_> = approvals.map(approval_of).collect::<Result<_, _>>()?;
-    Ok(list_of(approvals))
+    let approvals = approvals.as_array().into_iter().flatten().map(approval_of);
+    Ok(list_of(approvals.collect::<Result<Vec<_>, _>>()?))
 }
 
 /// Converts one call that waits for approval.
@@ -128,19 +114,16 @@ fn text_or_throw(call: &mut MethodCall<'_>) -> Outcome {
     if this.get(CLASS.get(), "success")?.bool() == Some(true) && text.is_string() {
         return Ok(text);
     }
-    Err(exception::of_result(&failure(this)?))
+    Err(exception::for_result(&failure(this)?))
 }
 
 fn failure(this: Object<'_>) -> std::result::Result<FailedResult, Failure> {
     let get = |name: &str| this.get(CLASS.get(), name);
     let text = |name: &str| Ok::<_, Failure>(get(name)?.string());
     let approvals = get("approvals")?;
-    let first = entries(&approvals).next();
-    let first = first.map(|(_, approval)| approval);
-    let Some(approval) = first.filter(|approval| {
-        let is_waiting = |status: Option<String>| status.as_deref() == Some("awaiting_approval");
-        approval.is_array() && text("status").is_ok_and(is_waiting)
-    }) else {
+    let is_waiting = text("status")?.as_deref() == Some("awaiting_approval");
+    let first = entries(&approvals).next().filter(|_| is_waiting);
+    let Some((_, approval)) = first.filter(|(_, approval)| approval.is_array()) else {
         let retry_after = get("retryAfter")?;
         return Ok(FailedResult {
             tool_name: String::new(),

@@ -5,52 +5,46 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 use serde_json::Value;
 
-use super::chat_answer::{NAME as ANSWER, approval_of};
+use super::chat_answer::approval_of;
 use crate::json::{EmptyObject, decode_value};
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, Type,
-    create, empty_array, member, should_stop, string_of,
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, create, empty_array, member,
+    should_stop, string_of,
 };
 
-pub const NAME: &str = "Pillion\\ChatEvent";
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> Result<()> {
-    let answer = Type::class(ANSWER).nullable();
-    Class::new(NAME)
+    Class::new("Pillion\\ChatEvent")
         .flags(ClassFlags::Final)
-        .property(Property::readonly("text", Type::STRING))
-        .property(Property::readonly("type", Type::STRING))
-        .property(Property::readonly("data", Type::ARRAY))
-        .property(Property::readonly("answer", answer))
-        .method(Method::new("__construct", construct).parameters(&[
-            Parameter::required("type", Type::STRING),
-            Parameter::optional("data", Type::ARRAY, "[]"),
-            Parameter::optional("answer", answer, "null"),
-        ]))
+        .property("readonly string $text")
+        .promoted_constructor(
+            "__construct(string $type, array $data = [], ?Pillion\\ChatAnswer $answer = null)",
+            construct,
+        )
         .register(&CLASS)
 }
 
 /// The typed properties validate the arguments.
 fn construct(call: &mut MethodCall<'_>) -> Outcome {
-    let kind = call.value(0).map_or_else(Zval::new, Zval::shallow_clone);
+    let kind = call.value_or_null(0);
     let data = call.value(1).map_or_else(empty_array, Zval::shallow_clone);
-    let answer = call.value(2).map_or_else(Zval::new, Zval::shallow_clone);
-    fill(call.this(), kind, data, answer);
+    fill(call.this(), kind, data, call.value_or_null(2));
     if should_stop() {
         return Err(Failure::Pending);
     }
     Ok(Zval::new())
 }
 
-fn fill(this: Object<'_>, kind: Zval, data: Zval, answer: Zval) {
-    let text = member(&data, "text").filter(Zval::is_string);
-    let text = text.unwrap_or_else(|| string_of(""));
+fn fill(this: Object<'_>, kind: Zval, data: Zval, outcome: Zval) {
+    let text = member(&data, "text")
+        .filter(Zval::is_string)
+        .unwrap_or_else(|| string_of(""));
     let values = [
         ("type", kind),
         ("text", text),
         ("data", data),
-        ("answer", answer),
+        ("answer", outcome),
     ];
     for (name, value) in values {
         if should_stop() {
@@ -72,8 +66,8 @@ pub fn new_event(kind: &str, data: &Value) -> Outcome {
 }
 
 /// Creates the last event of a chat.
-pub fn done(answer: Zval) -> Outcome {
+pub fn done(outcome: Zval) -> Outcome {
     create(CLASS.get(), |this| {
-        fill(this, string_of("done"), empty_array(), answer);
+        fill(this, string_of("done"), empty_array(), outcome);
     })
 }

@@ -4,17 +4,19 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::{ClassFlags, PropertyFlags};
+use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::Zval;
 
-use super::chat_answer::{NAME as ANSWER, new_answer};
-use super::chat_event::{self, NAME as EVENT};
-use super::stream_iterator::{ItemIndex, StreamState, advance, set_current, with_iteration};
+use super::chat_answer;
+use super::chat_event;
 use super::tool_aware_chat;
 use crate::chat::{ChatValues, LocalChat, SidecarChat, Step};
+use crate::clients::stream_iterator::{
+    ItemIndex, StreamState, advance, set_current, with_iteration,
+};
 use crate::zend::{
-    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Property, State, StateClass,
-    Type, new_with_state, state_of, string_of,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, methods,
+    new_with_state, state_of, string_of,
 };
 
 pub const NAME: &str = "Pillion\\ChatStream";
@@ -23,7 +25,7 @@ static CLASS: StateClass<Stream> = StateClass::new();
 /// The properties that PHP's garbage collector must see, in addition to the current event. The
 /// hidden value is the [`ChatValues`].
 const CHAT: &str = "chat";
-const ANSWER_PROPERTY: &str = "answer";
+const OUTCOME: &str = "answer";
 
 /// The state of a `ChatStream`.
 struct Stream {
@@ -47,16 +49,16 @@ impl State for Stream {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let private = |name, kind| Property::new(PropertyFlags::Private, name, kind, Zval::new());
     let class = Class::new(NAME)
         .flags(ClassFlags::Final)
-        .property(private(CHAT, Type::class(tool_aware_chat::NAME).nullable()));
-    let class = with_iteration::<Stream>(class, Type::class(EVENT).nullable())
-        .property(private(ANSWER_PROPERTY, Type::class(ANSWER).nullable()))
-        .method(Method::new("__construct", no_constructor).make_private())
-        .method(Method::new("__destruct", destruct))
-        .method(Method::new("getReturn", get_return).returns(Type::class(ANSWER)))
-        .method(Method::new("getState", get_state).returns(Type::STRING.nullable()));
+        .property("private ?Pillion\\ToolAwareChat $chat = null");
+    let class = methods!(
+        with_iteration::<Stream>(class).property("private ?Pillion\\ChatAnswer $answer = null"),
+        "private __construct()" => no_constructor,
+        "__destruct()" => destruct,
+        "getReturn(): Pillion\\ChatAnswer" => get_return,
+        "getState(): ?string" => get_state,
+    );
     CLASS.register(class)
 }
 
@@ -76,10 +78,10 @@ pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues
         state: RefCell::default(),
         position: ItemIndex::default(),
     })?;
-    if let Some(object) = Object::of(&stream) {
+    if let Some(object) = Object::from_value(&stream) {
         object.set(CLASS.get(), CHAT, chat.to_value());
         if let Some(values) = values {
-            HiddenValue::of::<Stream>(object)?.set(values.to_value());
+            HiddenValue::for_object::<Stream>(object)?.set(values.to_value());
         }
     }
     Ok(stream)
@@ -87,6 +89,8 @@ pub fn new_stream(chat: Object<'_>, running: Running, values: Option<&ChatValues
 
 impl StreamState for Stream {
     const SHORT_NAME: &'static str = "ChatStream";
+    const CURRENT_PROPERTY: &'static str = "private ?Pillion\\ChatEvent $current = null";
+    const CURRENT_METHOD: &'static str = "current(): ?Pillion\\ChatEvent";
 
     fn position(&self) -> &ItemIndex {
         &self.position
@@ -108,17 +112,17 @@ impl StreamState for Stream {
         let Some(running) = self.running.borrow().clone() else {
             return Ok(());
         };
-        let step = step(this, &running);
-        if !matches!(step, Ok(Step::Event(..))) {
+        let next = step(this, &running);
+        if !matches!(next, Ok(Step::Event(..))) {
             self.stop();
         }
-        let event = match step? {
+        let event = match next? {
             Step::Event(kind, data) => chat_event::new_event(&kind, &data)?,
             Step::Done(done) => {
                 self.state.replace(Some(done.state.clone()));
-                let answer = new_answer(&done)?;
-                this.set(CLASS.get(), ANSWER_PROPERTY, answer.shallow_clone());
-                chat_event::done(answer)?
+                let outcome = chat_answer::new(&done)?;
+                this.set(CLASS.get(), OUTCOME, outcome.shallow_clone());
+                chat_event::done(outcome)?
             }
         };
         set_current::<Self>(this, event);
@@ -131,8 +135,8 @@ fn step(this: Object<'_>, running: &Running) -> Result<Step, Failure> {
         Running::Sidecar(sidecar_chat) => sidecar_chat.next(),
         Running::Local(local_chat) => {
             let chat = this.get(CLASS.get(), CHAT)?;
-            let chat = Object::of(&chat).ok_or(Failure::Pending)?;
-            let values = ChatValues::of(&HiddenValue::of::<Stream>(this)?.get());
+            let chat = Object::from_value(&chat).ok_or(Failure::Pending)?;
+            let values = ChatValues::from_value(&HiddenValue::for_object::<Stream>(this)?.get());
             tool_aware_chat::step(chat, local_chat, &values)
         }
     }
@@ -167,7 +171,7 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
         return Ok(());
     };
     let chat = this.get(CLASS.get(), CHAT)?;
-    if let (Running::Local(local_chat), Some(chat)) = (&*running, Object::of(&chat))
+    if let (Running::Local(local_chat), Some(chat)) = (&*running, Object::from_value(&chat))
         && local_chat.is_ours()
     {
         tool_aware_chat::dispatch_cancelled(chat, local_chat)?;
@@ -179,10 +183,10 @@ fn end(this: Object<'_>, stream: &Stream) -> Result<(), Failure> {
 fn get_return(call: &mut MethodCall<'_>) -> Outcome {
     let this = call.this();
     loop {
-        let answer = this.get(CLASS.get(), ANSWER_PROPERTY)?;
-        if !answer.is_null() {
+        let outcome = this.get(CLASS.get(), OUTCOME)?;
+        if !outcome.is_null() {
             set_current::<Stream>(this, Zval::new());
-            return Ok(answer);
+            return Ok(outcome);
         }
         if state_of::<Stream>(this)?.running.borrow().is_none() {
             return Err(Failure::error("The chat has ended without an answer"));

@@ -9,52 +9,27 @@ use pillion_providers::{
 };
 use serde_json::Value;
 
-use super::tool_definition::definition_of;
-use super::tool_result::result_of;
-use super::{tool_call, tool_definition, tool_result};
 use crate::exception;
 use crate::json::{EmptyObject, decode_value, to_value};
+use crate::values::tool_definition::definition_of;
+use crate::values::tool_result::result_of;
+use crate::values::{tool_call, tool_definition, tool_result};
 use crate::zend::{
-    Class, ClassSlot, Failure, Method, MethodCall, Outcome, Parameter, Type, entries, list_of,
-    string_of,
+    Class, ClassSlot, Failure, MethodCall, Outcome, entries, list_of, methods, string_of,
 };
 
 static CLASS: ClassSlot = ClassSlot::new();
 
 pub(super) fn register() -> ZendResult<()> {
-    let provider = Parameter::required("provider", Type::STRING);
-    let response = Parameter::required("response", Type::ARRAY);
-    let method = |method: Method, parameters: &[Parameter], returns: Type| {
-        method.make_static().parameters(parameters).returns(returns)
-    };
-    Class::new("Pillion\\ProviderFormat")
-        .flags(ClassFlags::Final)
-        .method(method(
-            Method::new("tools", tools),
-            &[provider, Parameter::required("definitions", Type::ARRAY)],
-            Type::ARRAY,
-        ))
-        .method(method(
-            Method::new("toolCalls", tool_calls),
-            &[provider, response],
-            Type::ARRAY,
-        ))
-        .method(method(
-            Method::new("text", text),
-            &[provider, response],
-            Type::STRING,
-        ))
-        .method(method(
-            Method::new("assistantMessages", assistant),
-            &[provider, response],
-            Type::ARRAY,
-        ))
-        .method(method(
-            Method::new("results", results),
-            &[provider, Parameter::required("results", Type::ARRAY)],
-            Type::ARRAY,
-        ))
-        .register(&CLASS)
+    methods!(
+        Class::new("Pillion\\ProviderFormat").flags(ClassFlags::Final),
+        "static tools(string $provider, array $definitions): array" => tools,
+        "static toolCalls(string $provider, array $response): array" => tool_calls,
+        "static text(string $provider, array $response): string" => text,
+        "static assistantMessages(string $provider, array $response): array" => assistant,
+        "static results(string $provider, array $results): array" => results,
+    )
+    .register(&CLASS)
 }
 
 fn provider_argument(call: &MethodCall<'_>) -> Result<Provider, Failure> {
@@ -80,8 +55,7 @@ fn wrong_class(class: &str) -> Failure {
 }
 
 fn response_argument(call: &MethodCall<'_>) -> Result<Value, Failure> {
-    call.array(1)?;
-    call.value(1).map_or(Ok(Value::Null), to_value)
+    to_value(call.array(1)?)
 }
 
 fn malformed(error: &ProviderError) -> Failure {

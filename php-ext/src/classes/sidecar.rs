@@ -1,7 +1,7 @@
 //! `Sidecar`: a client for the sidecar, over its Unix socket.
 
-mod answer;
 mod batch;
+mod call_response;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,25 +9,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
-use pillion_client::wire::{DecisionRequest, route};
+use pillion_client::wire::DecisionRequest;
+use pillion_client::wire::route::{self, Route};
 use pillion_client::{Caller, Client, ClientError};
 use pillion_core::tool::{ErrorCode, JsonObject};
 use serde_json::Value;
 
-use super::tool_call::exact_arguments;
-use super::{tool_definition, tool_result};
 use crate::context::context_argument;
+use crate::duration::seconds;
 use crate::exception;
-use crate::json::{EmptyObject, decode, encode_arguments, to_value_as};
+use crate::json::{EmptyObject, decode, to_value_as};
+use crate::mcp::arguments;
+use crate::runtime;
+use crate::settings;
+use crate::values::tool_call::exact_arguments;
 use crate::zend::{
-    Class, Failure, Method, MethodCall, Object, Outcome, Parameter, Property, State, StateClass,
-    Type, bool_of, call_callable, construct, entries, member, noted_interrupt, set_static_property,
-    state_of, static_property, string_of, type_name,
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, call_callable,
+    construct, entries, member, methods, set_static_property, state_of, static_property, string_of,
+    type_name,
 };
-use crate::{runtime, settings};
-use answer::Answer;
+use call_response::CallResponse;
 
 const NAME: &str = "Pillion\\Sidecar";
 /// The static property with the closure of `resolveSocketUsing()`.
@@ -50,84 +52,25 @@ impl State for Sidecar {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let category = Parameter::optional("category", Type::STRING.nullable(), "null");
-    let context = Parameter::optional("context", Type::ARRAY, "[]");
-    let calls = Parameter::required("calls", Type::ARRAY);
-    let call = Type::class("Pillion\\ToolCall").or(Type::ARRAY);
-    let reason = Parameter::optional("reason", Type::STRING.nullable(), "null");
-    let closure = Type::class("Closure").nullable();
-    let class = Class::new(NAME)
-        .property(Property::new(
-            PropertyFlags::Private | PropertyFlags::Static,
-            SOCKET_RESOLVER,
-            closure,
-            Zval::new(),
-        ))
-        .method(
-            Method::new("resolveSocketUsing", resolve_socket_using)
-                .make_static()
-                .parameters(&[Parameter::required("resolver", closure)])
-                .returns(Type::VOID),
-        )
-        .method(Method::new("__construct", construct_sidecar).parameters(&[
-            Parameter::optional("socketPath", Type::STRING.nullable(), "null"),
-            Parameter::optional("timeout", Type::INT.or(Type::FLOAT).nullable(), "null"),
-        ]))
-        .method(Method::new("getSocketPath", get_socket_path).returns(Type::STRING))
-        .method(Method::new("isAvailable", is_available).returns(Type::BOOL))
-        .method(
-            Method::new("listTools", list_tools)
-                .parameters(&[category, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("getSchemas", get_schemas)
-                .parameters(&[category, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("callTool", call_tool)
-                .parameters(&[
-                    Parameter::required("name", Type::STRING),
-                    Parameter::optional("arguments", Type::ARRAY, "[]"),
-                    context,
-                ])
-                .returns(Type::MIXED),
-        )
-        .method(
-            Method::new("execute", batch::execute)
-                .parameters(&[Parameter::required("call", call), context])
-                .returns(Type::class(tool_result::NAME)),
-        )
-        .method(
-            Method::new("executeAll", batch::execute_all)
-                .parameters(&[calls, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("executeParallel", batch::execute_parallel)
-                .parameters(&[calls, context])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("listApprovals", list_approvals)
-                .parameters(&[Parameter::optional("filter", Type::ARRAY, "[]")])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("approve", approve)
-                .parameters(&[
-                    Parameter::required("approvalId", Type::STRING),
-                    reason,
-                    Parameter::optional("arguments", Type::ARRAY.nullable(), "null"),
-                ])
-                .returns(Type::ARRAY),
-        )
-        .method(
-            Method::new("deny", deny)
-                .parameters(&[Parameter::required("approvalId", Type::STRING), reason])
-                .returns(Type::ARRAY),
-        );
+    let class = methods!(
+        Class::new(NAME).property("private static ?Closure $socketResolver = null"),
+        "static resolveSocketUsing(?Closure $resolver): void" => resolve_socket_using,
+        "__construct(?string $socketPath = null, \
+         int|float|null $timeout = null)" => construct_sidecar,
+        "getSocketPath(): string" => get_socket_path,
+        "isAvailable(): bool" => is_available,
+        "listTools(?string $category = null, array $context = []): array" => list_tools,
+        "getSchemas(?string $category = null, array $context = []): array" => get_schemas,
+        "callTool(string $name, array $arguments = [], array $context = []): mixed" => call_tool,
+        "execute(Pillion\\ToolCall|array $call, \
+         array $context = []): Pillion\\ToolResult" => batch::execute,
+        "executeAll(array $calls, array $context = []): array" => batch::execute_all,
+        "executeParallel(array $calls, array $context = []): array" => batch::execute_parallel,
+        "listApprovals(array $filter = []): array" => list_approvals,
+        "approve(string $approvalId, ?string $reason = null, \
+         ?array $arguments = null): array" => approve,
+        "deny(string $approvalId, ?string $reason = null): array" => deny,
+    );
     CLASS.register(class)
 }
 
@@ -138,7 +81,7 @@ fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
         None => default_socket()?,
     };
     let timeout = match call.optional_number(1)? {
-        Some(timeout) => tool_definition::seconds("timeout", timeout)?,
+        Some(timeout) => seconds("timeout", timeout)?,
         None => settings::timeout().unwrap_or(DEFAULT_TIMEOUT),
     };
     construct(call.this(), Sidecar { socket, timeout })?;
@@ -146,8 +89,9 @@ fn construct_sidecar(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn resolve_socket_using(call: &mut MethodCall<'_>) -> Outcome {
-    let is_closure =
-        |value: &Zval| Object::of(value).is_some_and(|object| object.class_name() == "Closure");
+    let is_closure = |value: &Zval| {
+        Object::from_value(value).is_some_and(|object| object.class_name() == "Closure")
+    };
     let resolver = match call.non_null(0) {
         Some(resolver) if is_closure(resolver) => resolver.shallow_clone(),
         Some(_) => return Err(call.type_error(0, "?Closure")),
@@ -193,62 +137,58 @@ fn is_available(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
-    let category = call.optional_string(0)?;
-    let caller = caller_argument(call, 1)?;
-    let category = category.map(|category| ("category", category));
-    let response = send_request(call, |client| {
-        let request = client.request(route::LIST_TOOLS, []).query(category);
-        request.caller(&caller).send()
-    })?;
-    list_in(response.body(), "tools", EmptyObject::Array)
+    list_by_category(call, route::LIST_TOOLS, "tools", EmptyObject::Array)
 }
 
 fn get_schemas(call: &mut MethodCall<'_>) -> Outcome {
+    list_by_category(call, route::LIST_SCHEMAS, "schemas", EmptyObject::StdClass)
+}
+
+fn list_by_category<R>(
+    call: &MethodCall<'_>,
+    route: Route<R, 0>,
+    field: &str,
+    empty: EmptyObject,
+) -> Outcome {
     let category = call.optional_string(0)?;
     let caller = caller_argument(call, 1)?;
-    let category = category.map(|category| ("category", category));
     let response = send_request(call, |client| {
-        let request = client.request(route::LIST_SCHEMAS, []).query(category);
+        let filter = category.map(|category| ("category", category));
+        let request = client.request(route, []).query(filter);
         request.caller(&caller).send()
     })?;
-    list_in(response.body(), "schemas", EmptyObject::StdClass)
+    list_in(response.body(), field, empty)
 }
 
 /// Returns the tool's data; a failed tool throws the exception for its error code.
 fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
     let name = call.string(0)?;
-    let arguments = match call.value(1) {
-        Some(arguments) => {
-            call.array(1)?;
-            encode_arguments(arguments)?.get().to_owned()
-        }
-        None => "{}".to_owned(),
-    };
+    let arguments = arguments(call, 1)?;
     let caller = caller_argument(call, 2)?;
     let response = send_request(call, |client| {
         let request = client.request(route::EXECUTE_TOOL, [name]).tools([name]);
-        request.caller(&caller).send_bytes(arguments.as_bytes())
+        request
+            .caller(&caller)
+            .send_bytes(arguments.get().as_bytes())
     })?;
-    let answer = Answer::of(&decode_body(response.body(), EmptyObject::Array)?);
-    if answer.success {
-        return Ok(answer.data);
+    let call_response =
+        CallResponse::from_value(&decode_body(response.body(), EmptyObject::Array)?);
+    if call_response.success {
+        return Ok(call_response.data);
     }
-    let arguments = approval_arguments(response.body())?
+    let exact_arguments = approval_arguments(response.body())?
         .into_iter()
         .next()
         .flatten();
-    Err(answer
-        .with_arguments(arguments)
+    Err(call_response
+        .with_arguments(exact_arguments)
         .into_failure(name.to_owned()))
 }
 
 /// Returns the approvals, pending and decided, newest first.
 fn list_approvals(call: &mut MethodCall<'_>) -> Outcome {
-    let filter = match call.value(0) {
-        Some(filter) => {
-            call.array(0)?;
-            to_value_as("argument $filter", filter)?
-        }
+    let filter = match call.optional_array(0)? {
+        Some(filter) => to_value_as("argument $filter", filter)?,
         None => Value::Null,
     };
     // The keys of a list are numbers.
@@ -301,19 +241,18 @@ fn decide(call: &MethodCall<'_>, approve: bool) -> Outcome {
     let response = send_request(call, |client| {
         client.request(route, [id]).send_json(&request)
     })?;
-    let answer = decode_body(response.body(), EmptyObject::Array)?;
-    member(&answer, "approval")
+    let body = decode_body(response.body(), EmptyObject::Array)?;
+    member(&body, "approval")
         .filter(Zval::is_array)
         .ok_or_else(|| exception::transport("The sidecar's response has no approval"))
 }
 
 /// Returns the arguments that the approver sets in place of the call's own.
 fn edited_arguments(call: &MethodCall<'_>) -> Result<Option<JsonObject>, Failure> {
-    let Some(arguments) = call.value(2).filter(|arguments| !arguments.is_null()) else {
+    if call.non_null(2).is_none() {
         return Ok(None);
-    };
-    call.array(2)?;
-    match to_value_as("argument $arguments", arguments)? {
+    }
+    match to_value_as("argument $arguments", call.array(2)?)? {
         Value::Object(arguments) => Ok(Some(arguments)),
         Value::Array(items) if items.is_empty() => Ok(Some(JsonObject::new())),
         _ => Err(exception::invalid_input(
@@ -330,15 +269,15 @@ fn approval_arguments(body: &[u8]) -> Result<Vec<Option<Zval>>, Failure> {
     if !body.windows(code.len()).any(|part| part == code) {
         return Ok(Vec::new());
     }
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    let results = match answer["results"].as_array() {
+    let response: Value = serde_json::from_slice(body).unwrap_or_default();
+    let results = match response["results"].as_array() {
         Some(results) => results.as_slice(),
         // The response to a single call.
-        None => std::slice::from_ref(&answer),
+        None => std::slice::from_ref(&response),
     };
-    let arguments = results.iter().map(|answer| {
-        let outcome = answer.get("result").filter(|result| result.is_object());
-        let outcome = outcome.unwrap_or(answer);
+    let arguments = results.iter().map(|result| {
+        let inner = result.get("result").filter(|inner| inner.is_object());
+        let outcome = inner.unwrap_or(result);
         let needs_approval = outcome["error_code"] == ErrorCode::ApprovalRequired.as_str();
         let arguments = outcome["metadata"]
             .get("arguments")
@@ -401,15 +340,7 @@ fn send_request<R>(
 ) -> Result<R, Failure> {
     let sidecar = state_of::<Sidecar>(call.this())?;
     let client = runtime::sidecar(&sidecar.socket, sidecar.timeout);
-    request(&client).map_err(|error| failure_of(&error))
-}
-
-/// Returns the exception for a failed request.
-pub fn failure_of(error: &ClientError) -> Failure {
-    match error {
-        ClientError::Interrupted => noted_interrupt().unwrap_or(Failure::Pending),
-        error => exception::of_client(error),
-    }
+    request(&client).map_err(|error| exception::for_client_error(&error))
 }
 
 /// Returns whether an object is a `Sidecar`.
@@ -435,12 +366,12 @@ fn decode_body(body: &[u8], empty: EmptyObject) -> Outcome {
 
 /// Returns a list of objects in the sidecar's response.
 fn list_in(body: &[u8], field: &str, empty: EmptyObject) -> Outcome {
-    let answer = decode_body(body, empty)?;
-    let list = member(&answer, field)
-        .filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()));
-    let list = list.ok_or_else(|| {
-        exception::transport(format!("The sidecar's response has no list '{field}'"))
-    })?;
+    let response = decode_body(body, empty)?;
+    let list = member(&response, field)
+        .filter(|list| list.array().is_some_and(|list| list.has_sequential_keys()))
+        .ok_or_else(|| {
+            exception::transport(format!("The sidecar's response has no list '{field}'"))
+        })?;
     let is_object = |entry: &Zval| entry.is_array() || entry.is_object();
     if !entries(&list).all(|(_, entry)| is_object(&entry)) {
         return Err(exception::transport(format!(

@@ -3,32 +3,35 @@
 use std::sync::Arc;
 
 use ext_php_rs::error::Result as ZendResult;
-use ext_php_rs::flags::PropertyFlags;
 use ext_php_rs::types::Zval;
 use pillion_core::tool::ToolDefinition;
 use serde_json::Value;
 
-use super::chat_answer::{self, new_answer};
-use super::chat_stream::{self, Running, new_stream};
-use super::tool_definition::definition_of;
-use super::tool_registry::registry_of;
-use super::{sidecar, tool_executor};
+use super::chat_answer;
+use super::chat_stream::{Running, new_stream};
+use super::sidecar;
 use crate::chat::{
     ChatSettings, ChatValues, FinishedChat, LocalChat, LocalChatRequest, ModelSettings,
     SidecarChatRequest, Step, parse_messages, read_model, read_options,
 };
 use crate::context::context_argument;
+use crate::exception;
+use crate::execution::tool_executor;
+use crate::execution::tool_executor::is_executor;
+use crate::runtime;
+use crate::tools::registry::registry_of;
+use crate::values::tool_definition::definition_of;
 use crate::zend::{
-    Class, Failure, HiddenValue, Method, MethodCall, Object, Outcome, Parameter, Property, State,
-    StateClass, Type, array_of, construct, entries, member, state_of, undefined,
+    Class, Failure, HiddenValue, MethodCall, Object, Outcome, State, StateClass, array_of,
+    construct, entries, member, methods, state_of,
 };
-use crate::{exception, runtime};
 
 pub const NAME: &str = "Pillion\\ToolAwareChat";
 static CLASS: StateClass<Chat> = StateClass::new();
 
 /// The property with the executor or the sidecar.
 const TOOLS: &str = "tools";
+const TOOLS_TYPE: &str = "Pillion\\ToolExecutor|Pillion\\Sidecar";
 /// Key in the hidden value: the callable that returns the provider's key.
 const KEY: &str = "key";
 /// Key in the hidden value: the model without credentials, for the tools' `isEnabledForModel()`.
@@ -53,57 +56,33 @@ impl State for Chat {
 }
 
 pub(super) fn register() -> ZendResult<()> {
-    let tools = Type::class("Pillion\\ToolExecutor|Pillion\\Sidecar");
-    let parameters = [
-        Parameter::optional("message", Type::STRING.or(Type::ARRAY).nullable(), "null"),
-        Parameter::optional("state", Type::STRING.nullable(), "null"),
-        Parameter::optional("context", Type::ARRAY, "[]"),
-    ];
-    let class = Class::new(NAME)
-        .property(Property::new(
-            PropertyFlags::Private,
-            TOOLS,
-            Type::OBJECT,
-            undefined(),
-        ))
-        .method(
-            Method::new("__construct", construct_chat).parameters(&[
-                Parameter::required("tools", tools),
-                Parameter::optional("model", Type::STRING.or(Type::ARRAY).nullable(), "null")
-                    .sensitive(),
-                Parameter::optional("options", Type::ARRAY, "[]"),
-            ]),
-        )
-        .method(
-            Method::new("send", send)
-                .parameters(&parameters)
-                .returns(Type::class(chat_answer::NAME)),
-        )
-        .method(
-            Method::new("stream", stream)
-                .parameters(&parameters)
-                .returns(Type::class(chat_stream::NAME)),
-        );
+    let class = methods!(
+        Class::new(NAME).property("private object $tools"),
+        "__construct(Pillion\\ToolExecutor|Pillion\\Sidecar $tools, \
+         #[SensitiveParameter] string|array|null $model = null, \
+         array $options = [])" => construct_chat,
+        "send(string|array|null $message = null, ?string $state = null, \
+         array $context = []): Pillion\\ChatAnswer" => send,
+        "stream(string|array|null $message = null, ?string $state = null, \
+         array $context = []): Pillion\\ChatStream" => stream,
+    );
     CLASS.register(class)
 }
 
 /// Creates a chat without any I/O.
 fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
-    let tools = call.value(0).and_then(Object::of);
-    let tools = tools.filter(|tools| is_executor(*tools) || sidecar::is_sidecar(*tools));
-    let tools =
-        tools.ok_or_else(|| call.type_error(0, "Pillion\\ToolExecutor|Pillion\\Sidecar"))?;
-    let options = call.value(2).map(|_| call.array(2)).transpose()?;
+    let tools = call
+        .value(0)
+        .and_then(Object::from_value)
+        .filter(|tools| is_executor(*tools) || sidecar::is_sidecar(*tools))
+        .ok_or_else(|| call.type_error(0, TOOLS_TYPE))?;
+    let options = call.optional_array(2)?;
     let settings = read_options(options, !is_executor(tools))?;
-    let model = call.non_null(1);
-    let model = model.map(|model| {
-        if model.is_array() {
-            Ok(None)
-        } else {
-            call.string(1).map(Some)
-        }
-    });
-    let name = model.transpose()?;
+    let name = match call.non_null(1) {
+        Some(model) if model.is_array() => Some(None),
+        Some(_) => Some(Some(call.string(1)?)),
+        None => None,
+    };
     let this = call.this();
     let (tool_loop, hidden) = match (is_executor(tools), name) {
         (true, Some(None)) => {
@@ -134,12 +113,8 @@ fn construct_chat(call: &mut MethodCall<'_>) -> Outcome {
         },
     )?;
     this.set(CLASS.get(), TOOLS, tools.to_value());
-    HiddenValue::of::<Chat>(this)?.set(hidden);
+    HiddenValue::for_object::<Chat>(this)?.set(hidden);
     Ok(Zval::new())
-}
-
-fn is_executor(tools: Object<'_>) -> bool {
-    tool_executor::is_executor(tools)
 }
 
 fn send(call: &mut MethodCall<'_>) -> Outcome {
@@ -148,7 +123,7 @@ fn send(call: &mut MethodCall<'_>) -> Outcome {
     let done = match &chat.tool_loop {
         ToolLoop::Sidecar(model) => {
             let client = client_of(this, chat)?;
-            sidecar_request(call, chat, model.as_deref())?.answer(&client)?
+            sidecar_request(call, chat, model.as_deref())?.send(&client)?
         }
         ToolLoop::Local(model) => {
             let values = chat_values(call)?;
@@ -156,7 +131,7 @@ fn send(call: &mut MethodCall<'_>) -> Outcome {
             run_to_end(this, &local_chat, &values)?
         }
     };
-    new_answer(&done)
+    chat_answer::new(&done)
 }
 
 fn stream(call: &mut MethodCall<'_>) -> Outcome {
@@ -198,7 +173,7 @@ pub fn step(
     values: &ChatValues,
 ) -> Result<Step, Failure> {
     let executor = tools_of(this)?;
-    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
     local_chat.next(executor, values)
 }
 
@@ -208,7 +183,7 @@ pub fn step(
 /// An exception from a listener or from the logger.
 pub fn dispatch_cancelled(this: Object<'_>, local_chat: &LocalChat) -> Result<(), Failure> {
     let executor = tools_of(this)?;
-    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
     local_chat.dispatch_cancelled(executor)
 }
 
@@ -217,7 +192,7 @@ fn tools_of(this: Object<'_>) -> Outcome {
 }
 
 fn hidden_value(this: Object<'_>, name: &str) -> Outcome {
-    let hidden = HiddenValue::of::<Chat>(this)?.get();
+    let hidden = HiddenValue::for_object::<Chat>(this)?.get();
     Ok(member(&hidden, name).unwrap_or_default())
 }
 
@@ -245,7 +220,7 @@ fn read_messages<'a>(call: &MethodCall<'a>) -> Result<(Vec<Value>, Option<&'a st
 
 fn client_of(this: Object<'_>, chat: &Chat) -> Result<Arc<pillion_client::Client>, Failure> {
     let sidecar = tools_of(this)?;
-    let socket = sidecar::socket_of(Object::of(&sidecar).ok_or(Failure::Pending)?)?;
+    let socket = sidecar::socket_of(Object::from_value(&sidecar).ok_or(Failure::Pending)?)?;
     Ok(runtime::sidecar(socket, chat.settings.timeout))
 }
 
@@ -268,12 +243,12 @@ fn sidecar_request<'a>(
 fn chat_values(call: &MethodCall<'_>) -> Result<ChatValues, Failure> {
     let this = call.this();
     let executor = tools_of(this)?;
-    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
+    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
     let registry = tool_executor::registry_value(executor)?;
     let (object, registry) = registry_of(&registry)?;
     Ok(ChatValues {
         clients: registry.clients(object)?,
-        context: call.value(2).map_or_else(Zval::new, Zval::shallow_clone),
+        context: call.value_or_null(2),
         key: hidden_value(this, KEY)?,
     })
 }
@@ -289,10 +264,11 @@ fn start_local(
     let (messages, state) = read_messages(call)?;
     let context = context_argument(call, 2)?;
     let executor = tools_of(this)?;
-    let executor = Object::of(&executor).ok_or(Failure::Pending)?;
-    let tools = match chat.settings.with_tools {
-        true => definitions_for_model(this, executor)?,
-        false => Vec::new(),
+    let executor = Object::from_value(&executor).ok_or(Failure::Pending)?;
+    let tools = if chat.settings.with_tools {
+        definitions_for_model(this, executor)?
+    } else {
+        Vec::new()
     };
     let request = LocalChatRequest {
         settings: &chat.settings,
@@ -312,7 +288,7 @@ fn definitions_for_model(
     executor: Object<'_>,
 ) -> Result<Vec<Arc<ToolDefinition>>, Failure> {
     let registry = tool_executor::registry_value(executor)?;
-    let registry = Object::of(&registry).ok_or(Failure::Pending)?;
+    let registry = Object::from_value(&registry).ok_or(Failure::Pending)?;
     let definitions = registry.call("getDefinitionsForModel", [hidden_value(this, MODEL)?])?;
     let mut tools = Vec::new();
     for (_, definition) in entries(&definitions) {

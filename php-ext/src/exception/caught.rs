@@ -14,7 +14,9 @@ pub fn into_tool_failure(failure: Failure) -> Result<ToolFailure, Failure> {
         Failure::Bailout => Err(Failure::Bailout),
         Failure::Thrown(thrown) => Ok(ToolFailure::new(code_of(&thrown), thrown.message)),
         Failure::Pending => match take_exception() {
-            Some(exception) => Object::of(&exception).map_or(Err(Failure::Pending), read_exception),
+            Some(exception) => {
+                Object::from_value(&exception).map_or(Err(Failure::Pending), read_exception)
+            }
             None => Err(Failure::Pending),
         },
     }
@@ -47,36 +49,35 @@ pub fn as_internal(failure: Failure) -> Failure {
 }
 
 fn read_exception(exception: Object<'_>) -> Result<ToolFailure, Failure> {
-    let message = exception.call("getMessage", [])?;
-    let message = message
-        .zend_str()
-        .map(|text| escape_bytes(text.as_bytes()))
-        .unwrap_or_default();
-    let failure = ToolFailure::new(code_of_exception(exception)?, message);
+    let text = exception.call("getMessage", [])?;
+    let message = text.zend_str().map(|text| escape_bytes(text.as_bytes()));
+    let failure = ToolFailure::new(code_of_exception(exception)?, message.unwrap_or_default());
     if !exception.instance_of(RATE_LIMITED.get()) {
         return Ok(failure);
     }
-    let wait = exception.get(RATE_LIMITED.get(), "retryAfter")?.double();
-    let wait = wait.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    Ok(match wait {
-        Some(wait) => failure.with_retry_after(wait),
-        None => failure,
-    })
+    let seconds = exception.get(RATE_LIMITED.get(), "retryAfter")?.double();
+    Ok(
+        match seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+            Some(wait) => failure.with_retry_after(wait),
+            None => failure,
+        },
+    )
 }
 
 fn code_of(thrown: &Thrown) -> ErrorCode {
     let mut properties = thrown.properties.iter();
-    let code = properties.find(|(name, _)| *name == "errorCode");
-    let code = code.and_then(|(_, code)| error_code(code.str()?));
-    code.unwrap_or(ErrorCode::InternalError)
+    properties
+        .find(|(name, _)| *name == "errorCode")
+        .and_then(|(_, code)| error_code(code.str()?))
+        .unwrap_or(ErrorCode::InternalError)
 }
 
 fn code_of_exception(exception: Object<'_>) -> Result<ErrorCode, Failure> {
     if !exception.instance_of(PILLION.get()) {
         return Ok(ErrorCode::InternalError);
     }
-    let code = exception.get(PILLION.get(), "errorCode")?;
-    let code = code.str().and_then(error_code);
+    let name = exception.get(PILLION.get(), "errorCode")?;
+    let code = name.str().and_then(error_code);
     Ok(code.unwrap_or(ErrorCode::InternalError))
 }
 
@@ -95,7 +96,10 @@ pub fn run_during_failure(
             exception_value => exception_value,
         },
     };
-    let code = match (&failure, exception_value.as_ref().and_then(Object::of)) {
+    let code = match (
+        &failure,
+        exception_value.as_ref().and_then(Object::from_value),
+    ) {
         (Failure::Thrown(thrown), _) => Ok(code_of(thrown)),
         (_, Some(exception)) => code_of_exception(exception),
         _ => Ok(ErrorCode::InternalError),

@@ -7,12 +7,12 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult};
 use serde_json::Value;
 
-use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
-use crate::classes::{tool_call, tool_definition};
 use crate::context;
 use crate::exception::{self, Caught};
 use crate::json::{EmptyObject, decode_value, to_value};
 use crate::mcp::hooks::{self, Hooks};
+use crate::values::tool_result::{NAME as TOOL_RESULT, result_of};
+use crate::values::{tool_call, tool_definition};
 use crate::zend::{Failure, call_callable, type_name};
 
 /// Calls the `approve` callable: true approves, arguments approve the call with these arguments,
@@ -25,8 +25,8 @@ pub(super) fn approve(hooks: Option<Hooks<'_>>, request: &ApprovalRequest) -> Ca
         approval: Some(&request.id),
     };
     let expected = "bool, arguments by name";
-    let answer = call_option(hooks, hooks::APPROVE, &details, expected, read_decision)?;
-    Ok(answer.map(|decision| decision.unwrap_or(Decision::Undecided)))
+    let decision = call_option(hooks, hooks::APPROVE, &details, expected, read_decision)?;
+    Ok(decision.map(|decision| decision.unwrap_or(Decision::Undecided)))
 }
 
 fn read_decision(returned: &Zval) -> Result<Option<Decision>, Failure> {
@@ -54,11 +54,11 @@ pub(super) fn before(hooks: Option<Hooks<'_>>, ready: &ReadyCall) -> Caught<Opti
         context: &ready.context,
         approval: ready.approval.as_deref(),
     };
-    let answer = call_option(hooks, hooks::BEFORE, &details, TOOL_RESULT, |returned| {
+    let replacement = call_option(hooks, hooks::BEFORE, &details, TOOL_RESULT, |returned| {
         let result = result_of(returned).map_err(exception::as_internal)?;
         Ok(result.map(ToolResult::into_output))
     })?;
-    Ok(answer.and_then(Option::transpose))
+    Ok(replacement.and_then(Option::transpose))
 }
 
 /// The data for a callable.

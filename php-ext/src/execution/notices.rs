@@ -5,10 +5,10 @@ use pillion_core::job_channel::{CallEnd, CallNotification};
 use pillion_core::tool::ErrorCode;
 use serde_json::json;
 
-use crate::classes::event;
 use crate::exception::run_during_failure;
+use crate::log::LogLevel;
 use crate::mcp::hooks::{self, Hooks};
-use crate::settings::LogLevel;
+use crate::values::event;
 use crate::zend::Failure;
 
 /// The calls of an execution that have started and not finished.

@@ -27,7 +27,7 @@ pub enum ExecutionJob {
 /// The PHP thread that waits for an execution.
 pub struct PhpThread {
     /// Sends jobs. If the thread no longer waits, a job is dropped, and with it the sender of its
-    /// answer.
+    /// response.
     pub jobs: JobSender<ExecutionJob>,
     /// The jobs that the application handles.
     pub handled_jobs: HandledJobs,
@@ -37,11 +37,11 @@ impl PhpThread {
     async fn request<Q, A>(
         &self,
         to_job: impl FnOnce(Job<Q, Result<A, ToolFailure>>) -> ExecutionJob,
-        question: Q,
+        request: Q,
     ) -> JobOutcome<A> {
-        let (job, answer) = Job::new(question);
+        let (job, response) = Job::new(request);
         (self.jobs)(to_job(job));
-        answer.await.map_err(|_| PeerGone)
+        response.await.map_err(|_| PeerGone)
     }
 }
 

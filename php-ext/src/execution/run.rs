@@ -2,23 +2,23 @@ use pillion_core::job_channel::ToolRun;
 use pillion_core::tool::{ErrorCode, ToolFailure, ToolOutput};
 use serde_json::Value;
 
-use crate::classes::callable_tool;
-use crate::classes::tool_registry::{self, Registry};
-use crate::classes::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::exception::{self, Caught};
 use crate::json::{EmptyObject, decode_value, to_value};
+use crate::tools::callable_tool;
+use crate::tools::registry::{self, Registry};
+use crate::values::tool_result::{NAME as TOOL_RESULT, result_of};
 use crate::zend::{Object, state_of, string_of};
 
 /// Runs one PHP tool.
-pub(super) fn run(registry: Object<'_>, run: &ToolRun<u64>) -> Caught<ToolOutput> {
+pub(super) fn run(registry_object: Object<'_>, run: &ToolRun<u64>) -> Caught<ToolOutput> {
     // An approval may refer to this tool, so a tool that has replaced it must not run.
-    let is_the_same = state_of::<Registry>(registry)?.php_tool(&run.name) == Some(run.tool);
-    let found = tool_registry::find_tool(registry, &run.name)?;
+    let is_the_same = state_of::<Registry>(registry_object)?.php_tool(&run.name) == Some(run.tool);
+    let found = registry::find_tool(registry_object, &run.name)?;
     let Some(tool) = found.filter(|_| is_the_same) else {
         let message = format!("Unknown tool: {}", run.name);
         return Ok(Err(ToolFailure::new(ErrorCode::NotFound, message)));
     };
-    let Some(object) = Object::of(&tool) else {
+    let Some(object) = Object::from_value(&tool) else {
         return Ok(Err(ToolFailure::internal("The tool is not an object")));
     };
     exception::catch(call(object, run))

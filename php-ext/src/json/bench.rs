@@ -6,27 +6,19 @@ use ext_php_rs::flags::ClassFlags;
 
 use super::{EmptyObject, decode, encode_arguments};
 use crate::zend::exception_class::invalid_input;
-use crate::zend::{Class, ClassSlot, Method, MethodCall, Outcome, Parameter, Type, string_of};
+use crate::zend::{Class, ClassSlot, MethodCall, Outcome, methods, string_of};
 
 static CLASS: ClassSlot = ClassSlot::new();
 
 /// Registers the class.
 pub fn register() -> ZendResult<()> {
-    Class::new("Pillion\\JsonBench")
-        .flags(ClassFlags::Final)
-        .method(
-            Method::new("decode", to_php)
-                .make_static()
-                .parameters(&[Parameter::required("json", Type::STRING)])
-                .returns(Type::MIXED),
-        )
-        .method(
-            Method::new("encode", to_json)
-                .make_static()
-                .parameters(&[Parameter::required("value", Type::MIXED)])
-                .returns(Type::STRING),
-        )
-        .register(&CLASS)
+    methods!(
+        Class::new("Pillion\\JsonBench")
+            .flags(ClassFlags::Final),
+        "static decode(string $json): mixed" => to_php,
+        "static encode(mixed $value): string" => to_json,
+    )
+    .register(&CLASS)
 }
 
 fn to_php(call: &mut MethodCall<'_>) -> Outcome {

@@ -174,14 +174,14 @@ impl Php<'_> {
     }
 
     fn object<S: Serializer>(&self, value: &Zval, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(object) = Object::of(value) else {
+        let Some(object) = Object::from_value(value) else {
             return serializer.serialize_unit();
         };
         if object.instance_of(json_serializable()) {
             let shown = object
                 .call("jsonSerialize", [])
                 .map_err(|failure| self.pass.fail::<S::Error>(failure))?;
-            let itself = Object::of(&shown).is_some_and(|shown| shown == object);
+            let itself = Object::from_value(&shown).is_some_and(|shown| shown == object);
             if !itself {
                 return self.pass.child(&shown).serialize(serializer);
             }

@@ -24,7 +24,7 @@ pub struct StoredOAuthTokens {
 /// valid entry.
 pub fn load(hooks: Hooks<'_>, server: &Server) -> Result<Option<StoredOAuthTokens>, Failure> {
     let store = hooks.get(TOKENS);
-    let Some(store) = store.as_ref().and_then(Object::of) else {
+    let Some(store) = store.as_ref().and_then(Object::from_value) else {
         return Ok(None);
     };
     let found = store.call("load", [string_of(key(server))])?;
@@ -66,7 +66,7 @@ pub fn store(
         .as_ref()
         .and_then(|credentials| serde_json::to_string(credentials).ok());
     let found = hooks.get(TOKENS);
-    let Some(store) = found.as_ref().and_then(Object::of) else {
+    let Some(store) = found.as_ref().and_then(Object::from_value) else {
         return Ok(text);
     };
     let entry = match &text {
@@ -114,7 +114,7 @@ pub fn take_pending(
 ) -> Result<Option<PendingAuthorization>, Failure> {
     let key = pending_key(state);
     let store = hooks.get(TOKENS);
-    let Some(store) = store.as_ref().and_then(Object::of) else {
+    let Some(store) = store.as_ref().and_then(Object::from_value) else {
         return Ok(None);
     };
     let found = store.call("load", [string_of(&key)])?;
@@ -127,7 +127,7 @@ pub fn take_pending(
 
 fn save(hooks: Hooks<'_>, key: &str, entry: Zval) -> Result<(), Failure> {
     let store = hooks.get(TOKENS);
-    if let Some(store) = store.as_ref().and_then(Object::of) {
+    if let Some(store) = store.as_ref().and_then(Object::from_value) {
         store.call("save", [string_of(key), entry])?;
     }
     Ok(())

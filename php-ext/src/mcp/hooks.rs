@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use crate::exception;
 use crate::json::{EmptyObject, decode_value};
-use crate::log;
-use crate::settings::LogLevel;
+use crate::log::{self, LogLevel};
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, State, call_callable, is_callable, member,
     string_of, with_entry, without_entry,
@@ -22,8 +21,8 @@ impl<'a> Hooks<'a> {
     ///
     /// # Errors
     /// An `Error` if the object has another class.
-    pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
-        HiddenValue::of::<T>(object).map(Self)
+    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+        HiddenValue::for_object::<T>(object).map(Self)
     }
 
     /// Returns the hook with this name.
@@ -59,7 +58,7 @@ impl<'a> Hooks<'a> {
             self.set(name, None);
             return Ok(());
         };
-        let object = Object::of(value).ok_or_else(|| call.type_error(index, "?object"))?;
+        let object = Object::from_value(value).ok_or_else(|| call.type_error(index, "?object"))?;
         if let Some(missing) = methods.iter().find(|method| !object.has_method(method)) {
             return Err(exception::invalid_input(format!(
                 "${parameter} must have the method {missing}(), and {} has none",
@@ -120,7 +119,7 @@ impl<'a> Hooks<'a> {
             log::log(level, message, facts);
             return Ok(());
         };
-        let Some(logger) = Object::of(&logger) else {
+        let Some(logger) = Object::from_value(&logger) else {
             return Ok(());
         };
         let facts = decode_value(&facts(), EmptyObject::Array)?;
@@ -136,7 +135,7 @@ impl<'a> Hooks<'a> {
         let Some(dispatcher) = self.get(EVENTS) else {
             return Ok(());
         };
-        let Some(dispatcher) = Object::of(&dispatcher) else {
+        let Some(dispatcher) = Object::from_value(&dispatcher) else {
             return Ok(());
         };
         dispatcher.call("dispatch", [event()?])?;

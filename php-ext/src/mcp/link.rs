@@ -17,12 +17,13 @@ use super::hooks::Hooks;
 use super::router::{CallHandle, NotificationInbox};
 use super::server::Server;
 use super::server_job::ServerJob;
+use super::sessions;
 use super::token_slot::TokenSlot;
 use super::waiting_client::WaitingClient;
 use crate::exception;
 use crate::json::{EmptyObject, decode, encode_arguments};
-use crate::runtime::{self, Bound};
-use crate::settings::LogLevel;
+use crate::log::LogLevel;
+use crate::runtime::Bound;
 use crate::wait::{JobSender, wait};
 use crate::zend::{Failure, MethodCall, Outcome, empty_array};
 
@@ -94,7 +95,7 @@ impl ServerLink {
 
     /// Drops the connection. The next call looks up its connection again.
     pub fn forget_connection(&self) {
-        runtime::release(self.connection.replace(None));
+        sessions::release(self.connection.replace(None));
     }
 
     /// Returns the object's connection, or finds one that the object then uses for later calls.
@@ -120,7 +121,7 @@ impl ServerLink {
         };
         if self.server.oauth().is_none() {
             let make = || new(None);
-            return runtime::mcp_connection(&self.key(None), make);
+            return sessions::connection(&self.key(None), make);
         }
         let stored = credentials::load(hooks, &self.server)?;
         // Two users share a session only if they have the same tokens.
@@ -136,7 +137,7 @@ impl ServerLink {
             new(Some(Arc::new(tokens)))
         };
         match key {
-            Some(key) => runtime::mcp_connection(&key, make),
+            Some(key) => sessions::connection(&key, make),
             None => Ok(Arc::new(make())),
         }
     }
@@ -218,7 +219,7 @@ impl ServerLink {
         self.connect_for_authorization(hooks, &connection)?;
         let client = connection.client().clone();
         let waiting_client =
-            WaitingClient::of(self, hooks, Arc::clone(&connection), progress_receiver);
+            WaitingClient::for_connection(self, hooks, Arc::clone(&connection), progress_receiver);
         // The future is large. Without the box every step would copy it.
         let outcome = waiting_client.wait(|handle| Box::pin(work(client, handle)))?;
         drop(waiting_client);
@@ -264,7 +265,7 @@ impl ServerLink {
         let client = match connection {
             Some(connection) => connection.client().clone(),
             None if self.server.oauth().is_some() => return Ok(()),
-            None => match runtime::find_mcp_connection(&self.key(None))? {
+            None => match sessions::find(&self.key(None))? {
                 Some(connection) => connection.client().clone(),
                 None => return Ok(()),
             },
@@ -299,9 +300,8 @@ pub fn decode_message(json: &RawValue, empty: EmptyObject) -> Outcome {
 /// # Errors
 /// A `TypeError`, or an `InvalidInputException`.
 pub fn arguments(call: &MethodCall<'_>, index: usize) -> Result<Box<RawValue>, Failure> {
-    let Some(arguments) = call.value(index) else {
-        return encode_arguments(&empty_array());
-    };
-    call.array(index)?;
-    encode_arguments(arguments)
+    match call.optional_array(index)? {
+        Some(arguments) => encode_arguments(arguments),
+        None => encode_arguments(&empty_array()),
+    }
 }

@@ -57,9 +57,9 @@ impl AuthorizationPrompt for PhpPrompt {
                 });
                 return Err(PromptError::Deferred);
             }
-            let (reply, answer) = ReplySender::new();
+            let (reply, response) = ReplySender::new();
             self.router.enqueue(ServerJob::Authorize { url, reply });
-            answer.await.unwrap_or(Err(PromptError::Abandoned))
+            response.await.unwrap_or(Err(PromptError::Abandoned))
         })
     }
 }

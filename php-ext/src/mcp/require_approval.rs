@@ -43,7 +43,7 @@ impl RequireApproval {
     ///
     /// # Errors
     /// An `InvalidInputException`.
-    pub fn of_entry(entry: &Value) -> Result<Self, Failure> {
+    pub fn from_entry(entry: &Value) -> Result<Self, Failure> {
         let read = match entry.get(KEY) {
             None | Some(Value::Null) => Some(Self::Unset),
             Some(policy @ Value::String(_)) => {
@@ -65,8 +65,8 @@ impl RequireApproval {
 
     /// Returns the policy for a tool that is PHP code, by its own name. The server's tool behind it
     /// is unknown, so a tool that the lists do not name requires approval.
-    pub fn of_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
-        let policy = self.of(tool);
+    pub fn policy_for_php_tool(&self, tool: &str) -> Option<ApprovalPolicy> {
+        let policy = self.policy_for(tool);
         match self {
             Self::ByName(_) => policy.or(Some(ApprovalPolicy::AlwaysAsk)),
             Self::Unset | Self::All(_) => policy,
@@ -74,7 +74,7 @@ impl RequireApproval {
     }
 
     /// Returns the policy for a tool, by the server's name for it.
-    pub fn of(&self, tool: &str) -> Option<ApprovalPolicy> {
+    pub fn policy_for(&self, tool: &str) -> Option<ApprovalPolicy> {
         let filters = match self {
             Self::Unset => return None,
             Self::All(policy) => return Some(*policy),

@@ -115,16 +115,16 @@ impl MessageRouter {
     /// unknown, as on a stream that serves all requests, or if the object does not wait. If no
     /// object waits but a call is running, the request waits too.
     ///
-    /// Must be called where the request is received, not where its answer is awaited.
+    /// Must be called where the request is received, not where its response is awaited.
     pub fn forward_request(
         self: &Arc<Self>,
         kind: ServerRequestKind,
         params: Box<RawValue>,
     ) -> impl Future<Output = Result<Value, RpcError>> + Send + use<> {
-        let (request, answer) = ServerRequest::new(kind, params);
+        let (request, response) = ServerRequest::new(kind, params);
         self.enqueue(ServerJob::Request(request));
         async move {
-            answer.await.unwrap_or_else(|_| {
+            response.await.unwrap_or_else(|_| {
                 let message = "No PHP thread is available to answer the request";
                 Err(RpcError::new(NO_PHP_THREAD, message))
             })

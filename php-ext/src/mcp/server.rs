@@ -1,14 +1,16 @@
 mod error_messages;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillion_mcp_client::{Authentication, MessageStyle, OAuthConfig, ServerConfig};
 use serde_json::{Map, Value, json};
 
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
+use crate::exception;
+use crate::runtime::LruCache;
+use crate::settings;
 use crate::zend::Failure;
-use crate::{exception, runtime, settings};
 
 pub use error_messages::without_value;
 use error_messages::{invalid, unknown, with_php_option_names};
@@ -168,7 +170,14 @@ impl Server {
             ClientClass::SseClient => format!("sse {text}"),
             ClientClass::Client { .. } => text.to_string(),
         };
-        runtime::mcp_server(key, |key| Self::read(entry, class, key))
+        static SERVERS: Mutex<LruCache<String, Arc<Server>>> = Mutex::new(LruCache::new(32));
+        let servers = || SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = servers().get(&key) {
+            return Ok(Arc::clone(server));
+        }
+        let server = Arc::new(Self::read(entry, class, &key)?);
+        servers().add(key, Arc::clone(&server));
+        Ok(server)
     }
 
     /// Reads an entry in the engine's format, with `allow_http` and without a required label.

@@ -60,27 +60,27 @@ pub struct ServerRequest {
 }
 
 impl ServerRequest {
-    /// Creates a request and the receiver of its answer.
+    /// Creates a request and the receiver of its response.
     pub fn new(
         kind: ServerRequestKind,
         params: Box<RawValue>,
     ) -> (Self, oneshot::Receiver<Result<Value, RpcError>>) {
-        let (reply, answer) = ReplySender::new();
+        let (reply, response) = ReplySender::new();
         let request = Self {
             kind,
             params,
             reply,
         };
-        (request, answer)
+        (request, response)
     }
 
-    /// Returns whether nothing waits for the answer any more.
+    /// Returns whether nothing waits for the response any more.
     pub fn is_abandoned(&self) -> bool {
         self.reply.is_abandoned()
     }
 
-    /// Sends the answer. A late answer is dropped.
-    pub fn answer(self, outcome: Result<Value, RpcError>) {
+    /// Sends the response. A late response is dropped.
+    pub fn respond(self, outcome: Result<Value, RpcError>) {
         self.reply.send(outcome);
     }
 }

@@ -1,9 +1,8 @@
+use super::router::MessageRouter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pillion_mcp_client::{OAuthCredentials, StoreFuture, TokenKey, TokenStore};
-
-use super::router::MessageRouter;
 
 /// The tokens of one connection, between the engine and the `TokenStore` of PHP. The store is read
 /// before the connection is created, and written on PHP's thread after the tokens have changed.

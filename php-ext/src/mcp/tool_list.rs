@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use super::hooks::{CACHE, Hooks};
 use super::link::{ServerLink, decode_message};
 use super::store_key::store_key;
-use crate::classes::event;
 use crate::exception::into_tool_failure;
 use crate::json::EmptyObject;
-use crate::settings::LogLevel;
+use crate::log::LogLevel;
+use crate::values::event;
 use crate::zend::{Failure, Object, Outcome, string_of};
 
 /// The hook that holds how long a cached list stays valid.
@@ -44,7 +44,7 @@ fn invalid_list(error: &serde_json::Error) -> Failure {
 /// Returns the list as JSON.
 fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     let cache = hooks.get(CACHE);
-    let Some(cache) = cache.as_ref().and_then(Object::of) else {
+    let Some(cache) = cache.as_ref().and_then(Object::from_value) else {
         return fetch(link, hooks);
     };
     if let Some(key) = key(link, hooks)?
@@ -71,7 +71,7 @@ fn read_json(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
 /// The failure that ends the request.
 pub fn forget(link: &ServerLink, hooks: Hooks<'_>) -> Result<(), Failure> {
     let cache = hooks.get(CACHE);
-    let Some(cache) = cache.as_ref().and_then(Object::of) else {
+    let Some(cache) = cache.as_ref().and_then(Object::from_value) else {
         return Ok(());
     };
     let Some(key) = key(link, hooks)? else {
@@ -84,8 +84,8 @@ pub fn forget(link: &ServerLink, hooks: Hooks<'_>) -> Result<(), Failure> {
 fn fetch(link: &ServerLink, hooks: Hooks<'_>) -> Result<String, Failure> {
     let request = |client: McpClient| async move {
         let tools = client.list_tools().await?;
-        let tools: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
-        Ok::<_, McpError>((format!("[{}]", tools.join(",")), tools.len()))
+        let texts: Vec<&str> = tools.iter().map(|tool| tool.get()).collect();
+        Ok::<_, McpError>((format!("[{}]", texts.join(",")), texts.len()))
     };
     let (json, count) = link.send(hooks, "tools/list", request)?;
     dispatch_tools_listed(link, hooks, count, false)?;
@@ -136,8 +136,8 @@ fn dispatch_tools_listed(
 /// so that one user never receives another user's list. Returns `None` while the user is unknown.
 /// PSR-16 permits letters, digits and `_`, at most 64 characters.
 fn key(link: &ServerLink, hooks: Hooks<'_>) -> Result<Option<String>, Failure> {
-    let tenant = hooks.get(TENANT);
-    let tenant = tenant.as_ref().and_then(Zval::str).unwrap_or_default();
+    let hook = hooks.get(TENANT);
+    let tenant = hook.as_ref().and_then(Zval::str).unwrap_or_default();
     let identity = link.identity(hooks)?;
     Ok(identity.map(|identity| store_key("tools", &format!("{identity}\0{tenant}"))))
 }

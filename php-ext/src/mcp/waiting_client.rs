@@ -28,10 +28,10 @@ impl<'a> WaitingClient<'a> {
     pub fn new(link: &'a ServerLink, hooks: Hooks<'a>) -> Result<Self, Failure> {
         let connection = link.connection(hooks)?;
         link.deliver(hooks, &connection)?;
-        Ok(Self::of(link, hooks, connection, None))
+        Ok(Self::for_connection(link, hooks, connection, None))
     }
 
-    pub(super) fn of(
+    pub(super) fn for_connection(
         link: &'a ServerLink,
         hooks: Hooks<'a>,
         connection: Arc<McpConnection>,

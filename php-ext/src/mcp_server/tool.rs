@@ -1,3 +1,4 @@
+use super::client_slot::ClientSlot;
 use std::sync::Arc;
 
 use pillion_core::tool::{
@@ -5,8 +6,6 @@ use pillion_core::tool::{
     ToolFuture, ToolOrigin,
 };
 use pillion_mcp_tools::McpTool;
-
-use super::client_slot::ClientSlot;
 
 /// A tool of a server. It stays the same object when the connection changes.
 pub(super) struct ServerTool {

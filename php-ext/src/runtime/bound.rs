@@ -1,6 +1,5 @@
-use std::mem::ManuallyDrop;
-
 use super::forks;
+use std::mem::ManuallyDrop;
 
 /// A value that only the process that created it may use or drop, such as anything that owns
 /// connections, tasks or threads. A forked child leaks it.

@@ -1,12 +1,12 @@
 /// A bounded collection of the most recently used values. The least recently used value is dropped
 /// when the limit is exceeded.
-pub(super) struct LruCache<K, V> {
+pub struct LruCache<K, V> {
     entries: Vec<(K, V)>,
     limit: usize,
 }
 
 impl<K: PartialEq, V> LruCache<K, V> {
-    pub(super) const fn new(limit: usize) -> Self {
+    pub const fn new(limit: usize) -> Self {
         Self {
             entries: Vec::new(),
             limit,
@@ -14,7 +14,7 @@ impl<K: PartialEq, V> LruCache<K, V> {
     }
 
     /// Returns the value of `key`.
-    pub(super) fn get(&mut self, key: &K) -> Option<&V> {
+    pub fn get(&mut self, key: &K) -> Option<&V> {
         let index = self.entries.iter().position(|(known, _)| known == key)?;
         let entry = self.entries.remove(index);
         self.entries.push(entry);
@@ -22,7 +22,7 @@ impl<K: PartialEq, V> LruCache<K, V> {
     }
 
     /// Adds a value under a new key.
-    pub(super) fn add(&mut self, key: K, value: V) {
+    pub fn add(&mut self, key: K, value: V) {
         if self.entries.len() == self.limit {
             self.entries.remove(0);
         }

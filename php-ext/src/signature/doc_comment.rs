@@ -17,10 +17,9 @@ struct DocParameter {
 impl DocComment {
     /// Parses a comment including its `/**` and `*/`. Any other text is empty.
     pub(super) fn parse(comment: &str) -> Self {
-        let comment = comment.trim();
-        let inner = comment.strip_prefix("/**").unwrap_or_default();
-        let inner = inner.strip_suffix("*/").unwrap_or(inner);
-        let lines = inner.lines().map(|line| {
+        let opened = comment.trim().strip_prefix("/**").unwrap_or_default();
+        let text = opened.strip_suffix("*/").unwrap_or(opened);
+        let lines = text.lines().map(|line| {
             let line = line.trim();
             line.strip_prefix('*').unwrap_or(line).trim()
         });
@@ -46,7 +45,7 @@ impl DocComment {
             summary: (!summary.is_empty() && !inherited).then_some(summary),
             parameters: tags
                 .iter()
-                .filter_map(|tag| DocParameter::of(tag))
+                .filter_map(|tag| DocParameter::parse(tag))
                 .collect(),
         }
     }
@@ -68,7 +67,7 @@ impl DocComment {
 }
 
 impl DocParameter {
-    fn of(tag: &str) -> Option<Self> {
+    fn parse(tag: &str) -> Option<Self> {
         let (word, rest) = tag.split_once(char::is_whitespace)?;
         let exact = match word {
             "@param" => false,

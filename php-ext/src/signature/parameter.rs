@@ -1,11 +1,11 @@
 use pillion_core::tool::JsonObject;
 use serde_json::Value;
 
+use super::attributes;
 use super::doc_comment::DocComment;
 use super::doc_type;
 use super::php_type::{PhpType, UnsupportedType};
 use super::reflection::{ReflectionObject, attribute_of};
-use crate::classes::attributes;
 use crate::exception;
 use crate::json::{to_value, to_value_as};
 use crate::zend::{Failure, Object};
@@ -26,20 +26,19 @@ pub(super) fn read(
     comment: &DocComment,
 ) -> Result<Parameter, Failure> {
     let name = reflected.name()?;
-    let refuse =
+    let invalid =
         |why: &str| exception::invalid_input(format!("Parameter ${name} of {function} {why}"));
     if reflected.call_bool("isVariadic")? {
-        return Err(refuse("is variadic: take an array instead"));
+        return Err(invalid("is variadic: take an array instead"));
     }
     if reflected.call_bool("isPassedByReference")? {
-        return Err(refuse("is passed by reference"));
+        return Err(invalid("is passed by reference"));
     }
-    let declared = reflected.object("getType")?;
-    let declared = match PhpType::read(declared.as_ref()) {
+    let declared = match PhpType::read(reflected.object("getType")?.as_ref()) {
         Ok(declared) => declared,
         Err(UnsupportedType::Failed(failure)) => return Err(failure),
         Err(UnsupportedType::Type(kind)) => {
-            return Err(refuse(&format!(
+            return Err(invalid(&format!(
                 "has the type {kind}: int, float, string, bool, array, backed enums and unions of them can be a tool's"
             )));
         }
@@ -50,8 +49,8 @@ pub(super) fn read(
         Value::Object(schema) => schema,
         _ => JsonObject::new(),
     };
-    let attribute = attribute_of(reflected, attributes::PARAMETER)?;
-    let attribute = attribute.as_ref().and_then(Object::of);
+    let found = attribute_of(reflected, attributes::PARAMETER)?;
+    let attribute = found.as_ref().and_then(Object::from_value);
     let description = match attribute {
         Some(attribute) => attributes::description_of(attribute)?.string(),
         None => None,
@@ -62,8 +61,8 @@ pub(super) fn read(
     }
     for (keyword, value) in attribute.map_or(Ok(Vec::new()), attributes::constraints_of)? {
         match (keyword, to_value(&value)?) {
-            ("", Value::Object(more)) => schema.extend(more),
-            ("", _) => return Err(refuse("has a schema that is not a map")),
+            (attributes::WHOLE_SCHEMA, Value::Object(more)) => schema.extend(more),
+            (attributes::WHOLE_SCHEMA, _) => return Err(invalid("has a schema that is not a map")),
             (keyword, value) => {
                 schema.insert(keyword.to_owned(), value);
             }

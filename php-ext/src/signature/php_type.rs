@@ -97,8 +97,8 @@ impl PhpType {
 
     /// Returns the conversion of an argument: the name of its enum, or [`INTEGER`].
     pub(super) fn kind(&self) -> Option<String> {
-        let declared = |kind: &str| self.schemas.iter().any(|schema| schema["type"] == kind);
-        let is_whole = declared("integer") && !declared("number") && !self.anything;
+        let is_whole =
+            self.has_schema_of("integer") && !self.has_schema_of("number") && !self.anything;
         let whole = || is_whole.then(|| INTEGER.to_owned());
         self.enumeration.clone().or_else(whole)
     }
@@ -138,17 +138,16 @@ impl PhpType {
 
     /// Returns whether PHP accepts a value of this JSON type.
     fn accepts(&self, kind: &str) -> bool {
-        let declared = |wanted: &str| {
-            self.schemas
-                .iter()
-                .any(|schema| schema.get("type").and_then(Value::as_str) == Some(wanted))
-        };
         match kind {
             "null" => self.nullable,
-            "object" => declared("array"),
-            "integer" => declared("integer") || declared("number"),
-            kind => declared(kind),
+            "object" => self.has_schema_of("array"),
+            "integer" => self.has_schema_of("integer") || self.has_schema_of("number"),
+            kind => self.has_schema_of(kind),
         }
+    }
+
+    fn has_schema_of(&self, kind: &str) -> bool {
+        self.schemas.iter().any(|schema| schema["type"] == kind)
     }
 }
 
@@ -209,8 +208,11 @@ fn integer_of(number: f64) -> Option<i64> {
 /// error.
 pub(super) fn case_of(class: &str, value: &Zval) -> Outcome {
     let backing = find_class(class)?.map_or(0, |class| class.enum_backing_type);
-    let whole = value.double().and_then(integer_of);
-    let whole = whole.filter(|_| backing == IS_LONG).map(int_of);
+    let whole = value
+        .double()
+        .and_then(integer_of)
+        .filter(|_| backing == IS_LONG)
+        .map(int_of);
     let value = &whole.unwrap_or_else(|| value.shallow_clone());
     let fits = match backing {
         IS_LONG => value.is_long(),

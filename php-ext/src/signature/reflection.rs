@@ -1,7 +1,7 @@
 use ext_php_rs::types::Zval;
 use ext_php_rs::zend::ClassEntry;
 
-use crate::classes::attributes;
+use super::attributes;
 use crate::exception;
 use crate::signature::Target;
 use crate::zend::{
@@ -29,12 +29,12 @@ impl ReflectionObject {
         Ok(reflected)
     }
 
-    fn of(value: Zval) -> Option<Self> {
+    fn from_value(value: Zval) -> Option<Self> {
         value.is_object().then_some(Self(value))
     }
 
     pub(super) fn call<const N: usize>(&self, method: &str, arguments: [Zval; N]) -> Outcome {
-        Object::of(&self.0)
+        Object::from_value(&self.0)
             .ok_or_else(|| Failure::error("Reflection returned no object"))?
             .call(method, arguments)
     }
@@ -66,8 +66,10 @@ impl ReflectionObject {
     /// Returns the name for error messages, for code whose name has no other use.
     pub(super) fn shown_name(&self, method: &str) -> Result<String, Failure> {
         let name = self.call(method, [])?;
-        let name = name.zend_str().map(|name| escape_bytes(name.as_bytes()));
-        Ok(name.unwrap_or_default())
+        Ok(name
+            .zend_str()
+            .map(|name| escape_bytes(name.as_bytes()))
+            .unwrap_or_default())
     }
 
     pub(super) fn call_bool(&self, method: &str) -> Result<bool, Failure> {
@@ -75,17 +77,18 @@ impl ReflectionObject {
     }
 
     pub(super) fn object(&self, method: &str) -> Result<Option<Self>, Failure> {
-        Ok(Self::of(self.call(method, [])?))
+        Ok(Self::from_value(self.call(method, [])?))
     }
 
     pub(super) fn list(&self, method: &str) -> Result<Vec<Self>, Failure> {
         let list = self.call(method, [])?;
-        let list = entries(&list);
-        Ok(list.filter_map(|(_, entry)| Self::of(entry)).collect())
+        Ok(entries(&list)
+            .filter_map(|(_, entry)| Self::from_value(entry))
+            .collect())
     }
 
     pub(super) fn is(&self, class: &str) -> bool {
-        Object::of(&self.0).is_some_and(|object| object.class_name() == class)
+        Object::from_value(&self.0).is_some_and(|object| object.class_name() == class)
     }
 }
 
@@ -97,7 +100,7 @@ pub(super) fn find_class(name: &str) -> Result<Option<&'static ClassEntry>, Fail
 /// Returns the attribute of this class as an object.
 pub(super) fn attribute_of(on: &ReflectionObject, class: &str) -> Result<Option<Zval>, Failure> {
     let found = on.call("getAttributes", [string_of(class), int_of(IS_INSTANCEOF)])?;
-    match item(&found, 0).and_then(ReflectionObject::of) {
+    match item(&found, 0).and_then(ReflectionObject::from_value) {
         Some(first) => Ok(Some(first.call("newInstance", [])?)),
         None => Ok(None),
     }
@@ -120,7 +123,7 @@ pub fn find_attributed(value: &Zval) -> Result<Vec<Target>, Failure> {
     }
     let class = ReflectionObject::new("ReflectionClass", [value.shallow_clone()])?;
     let class_name = class.name()?;
-    let mut object = Object::of(value).map(|_| value.shallow_clone());
+    let mut object = Object::from_value(value).map(|_| value.shallow_clone());
     let mut methods = Vec::new();
     let of_class = attribute_of(&class, attributes::AS_TOOL)?.is_some();
     if of_class {

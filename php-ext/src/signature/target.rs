@@ -1,8 +1,8 @@
 use ext_php_rs::types::Zval;
 
+use super::attributes;
 use super::doc_comment::DocComment;
 use super::reflection::{ReflectionObject, attribute_of, find_class, main_method};
-use crate::classes::attributes;
 use crate::exception;
 use crate::zend::{Failure, Object, entries, is_callable, item, list_of, string_of, type_name};
 
@@ -27,7 +27,7 @@ impl Target {
     /// # Errors
     /// An `InvalidInputException` if there is none. An exception of an autoloader.
     pub fn find(value: &Zval) -> Result<Self, Failure> {
-        if let Some(object) = Object::of(value) {
+        if let Some(object) = Object::from_value(value) {
             return if object.class_name() == "Closure" {
                 Self::closure(value)
             } else {
@@ -75,8 +75,10 @@ impl Target {
     ) -> Result<Self, Failure> {
         let name = function.name()?;
         let class = function.object("getDeclaringClass")?;
-        let class_name = class.as_ref().map(|class| class.shown_name("getName"));
-        let class_name = class_name.transpose()?.unwrap_or_default();
+        let class_name = match &class {
+            Some(class) => class.shown_name("getName")?,
+            None => String::new(),
+        };
         let label = format!("{class_name}::{name}()");
         if !function.call_bool("isPublic")? {
             return Err(exception::invalid_input(format!("{label} is not public")));

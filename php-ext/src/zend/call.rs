@@ -7,21 +7,20 @@ use ext_php_rs::types::{ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, ExecuteData, run_handler};
 
 use super::exception_class::invalid_input;
-use super::{Failure, Object, Outcome, ffi, held, is_callable};
+use super::{Failure, Object, Outcome, Parameter, ffi, held, is_callable, should_stop};
 
 /// A method as the engine calls it.
 pub(super) type Handler = extern "C" fn(&mut ExecuteData, &mut Zval);
 
-/// Returns the C function that runs `body`. `body` is a function item: it has no size, so the C
-/// function needs no pointer to it.
-pub(super) fn handler<F>(_body: F) -> Handler
-where
-    F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
-{
-    extern "C" fn run<F>(frame: &mut ExecuteData, result: &mut Zval)
-    where
-        F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
-    {
+/// The Rust function of a method: a function item, not a closure with captures.
+pub trait MethodBody: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static {}
+
+impl<F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static> MethodBody for F {}
+
+/// Returns the C function that runs `body`, which has no size, so the C function needs no pointer
+/// to it.
+pub(super) fn handler<F: MethodBody>(_body: F) -> Handler {
+    extern "C" fn run<F: MethodBody>(frame: &mut ExecuteData, result: &mut Zval) {
         const {
             assert!(
                 size_of::<F>() == 0,
@@ -92,8 +91,8 @@ impl<'a> MethodCall<'a> {
     /// `::`.
     pub fn called_class(&self) -> &'static ClassEntry {
         let this = &self.frame.This;
-        // SAFETY: the frame of a method holds the object, or in a static method the class;
-        // both the engine keeps alive for longer than the call.
+        // SAFETY: the frame of a method holds the object, or in a static method the class.
+        // Zend keeps both alive for longer than the call.
         unsafe {
             if this.is_object() {
                 &*(*this.value.obj).ce
@@ -123,6 +122,12 @@ impl<'a> MethodCall<'a> {
         // SAFETY: the argument lives as long as the call. Only the conversions below write
         // to it, before a reference to it is made.
         self.slot(index).map(|slot| unsafe { &*slot })
+    }
+
+    /// Returns a copy of an argument, or null if it was omitted.
+    pub fn value_or_null(&self, index: usize) -> Zval {
+        self.value(index)
+            .map_or_else(Zval::new, Zval::shallow_clone)
     }
 
     /// Same as [`value`](Self::value), but null counts as omitted.
@@ -162,6 +167,18 @@ impl<'a> MethodCall<'a> {
     /// Same as [`string`](Self::string).
     pub fn optional_string(&self, index: usize) -> Result<Option<&'a str>, Failure> {
         self.non_null(index).map(|_| self.string(index)).transpose()
+    }
+
+    /// Returns a string argument that may be omitted.
+    ///
+    /// # Errors
+    /// Same as [`string`](Self::string).
+    pub fn string_or<'b>(&self, index: usize, default: &'b str) -> Result<&'b str, Failure>
+    where
+        'a: 'b,
+    {
+        self.value(index)
+            .map_or(Ok(default), |_| self.string(index))
     }
 
     /// Returns a boolean argument that may be omitted.
@@ -217,7 +234,7 @@ impl<'a> MethodCall<'a> {
         let mut converted = slot;
         // SAFETY: the argument is alive.
         let is_number = unsafe { (*slot).is_long() || (*slot).is_double() };
-        // SAFETY: converts the argument in place and points at it, or refuses to.
+        // SAFETY: converts the argument in place and points at it, or rejects it.
         let parse = |to| unsafe { ffi::zend_parse_arg_number_slow(slot, to, number(index)) };
         if !is_number && !parse(&raw mut converted) {
             return Err(self.type_error(index, "int|float"));
@@ -253,6 +270,14 @@ impl<'a> MethodCall<'a> {
         }
     }
 
+    /// Returns an array argument that may be omitted.
+    ///
+    /// # Errors
+    /// A `TypeError`.
+    pub fn optional_array(&self, index: usize) -> Result<Option<&'a Zval>, Failure> {
+        self.value(index).map(|_| self.array(index)).transpose()
+    }
+
     /// Returns a callable argument; error messages call the type `expected`. An autoloader may run.
     ///
     /// # Errors
@@ -262,6 +287,27 @@ impl<'a> MethodCall<'a> {
             Some(value) if is_callable(value)? => Ok(value),
             _ => Err(self.type_error(index, expected)),
         }
+    }
+
+    /// Sets the properties of a [promoted constructor](super::Class::promoted_constructor) of
+    /// `class` from the arguments, which the typed properties validate. Returns null.
+    ///
+    /// # Errors
+    /// [`Failure::Pending`] for an argument of the wrong type.
+    pub fn promote(&self, class: &ClassEntry, constructor: &'static str) -> Outcome {
+        let this = self.this();
+        for (index, parameter) in Parameter::all_of(constructor).iter().enumerate() {
+            let value = self.value(index);
+            this.set(
+                class,
+                parameter.name,
+                value.map_or_else(|| parameter.default_value(), Zval::shallow_clone),
+            );
+            if should_stop() {
+                return Err(Failure::Pending);
+            }
+        }
+        Ok(Zval::new())
     }
 
     /// Throws a `TypeError` for an argument: "must be of type X, Y given".

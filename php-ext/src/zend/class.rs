@@ -7,15 +7,13 @@ use ext_php_rs::ffi::{
     zend_do_implement_interface, zend_function, zend_hash_str_find_ptr_lc,
     zend_register_internal_class_ex, zend_register_internal_interface,
 };
-use ext_php_rs::flags::{ClassFlags, MethodFlags, PropertyFlags};
+use ext_php_rs::flags::{ClassFlags, MethodFlags};
 use ext_php_rs::types::{ZendObject, ZendStr, Zval};
 use ext_php_rs::zend::{ClassEntry, FunctionEntry};
 
-use super::call::{MethodCall, handler};
-use super::{ClassSlot, Outcome, Type, ffi};
-
-/// `ZEND_ACC_READONLY`, for which there is no binding.
-const READONLY: u32 = 1 << 7;
+use super::call::{Handler, MethodBody, handler};
+use super::declaration::{MethodDeclaration, Parameter, PropertyDeclaration};
+use super::{ClassSlot, ffi};
 
 /// Allocates an object: `zend_class_entry.create_object`.
 pub(super) type CreateObject = unsafe extern "C" fn(*mut ClassEntry) -> *mut ZendObject;
@@ -27,7 +25,7 @@ pub struct Class {
     flags: ClassFlags,
     parent: Option<&'static ClassEntry>,
     interfaces: Vec<&'static ClassEntry>,
-    properties: Vec<Property>,
+    properties: Vec<PropertyDeclaration>,
     methods: Vec<Method>,
     create: Option<CreateObject>,
     attribute_of: u32,
@@ -76,14 +74,59 @@ impl Class {
         self
     }
 
-    pub fn property(mut self, property: Property) -> Self {
-        self.properties.push(property);
+    /// Adds a property, which `declaration` declares as in PHP: `private array $tools = []`.
+    pub fn property(mut self, declaration: &'static str) -> Self {
+        self.properties
+            .push(PropertyDeclaration::parse(declaration));
         self
     }
 
-    pub fn method(mut self, method: Method) -> Self {
-        self.methods.push(method);
+    /// Adds several properties, like [`property`](Self::property).
+    pub fn properties(self, declarations: &[&'static str]) -> Self {
+        declarations
+            .iter()
+            .fold(self, |class, declaration| class.property(declaration))
+    }
+
+    /// Adds a property with a default value that is not reference-counted.
+    pub fn property_with_default(mut self, declaration: &'static str, default: Zval) -> Self {
+        self.properties.push(PropertyDeclaration {
+            default,
+            ..PropertyDeclaration::parse(declaration)
+        });
         self
+    }
+
+    /// Adds a method that runs `body`. See also [`methods!`](super::methods).
+    pub fn method(mut self, declaration: &'static str, body: impl MethodBody) -> Self {
+        self.methods.push(Method {
+            declaration: MethodDeclaration::parse(declaration),
+            handler: Some(handler(body)),
+        });
+        self
+    }
+
+    /// Adds methods that implementing classes or subclasses must define.
+    pub fn abstract_methods(mut self, declarations: &[&'static str]) -> Self {
+        self.methods
+            .extend(declarations.iter().map(|declaration| Method {
+                declaration: MethodDeclaration::parse(declaration),
+                handler: None,
+            }));
+        self
+    }
+
+    /// Adds a constructor and, as PHP's constructor promotion does, a public readonly property for
+    /// each parameter.
+    pub fn promoted_constructor(
+        mut self,
+        declaration: &'static str,
+        body: impl MethodBody,
+    ) -> Self {
+        let parameters = Parameter::all_of(declaration);
+        self.properties
+            .extend(parameters.iter().map(PropertyDeclaration::promoted));
+        self.method(declaration, body)
     }
 
     /// Makes the class an attribute for these [`AttributeTargets`].
@@ -105,9 +148,12 @@ impl Class {
         let mut functions: Vec<FunctionEntry> = Vec::with_capacity(self.methods.len() + 1);
         let mut sensitive = Vec::new();
         for method in self.methods {
-            for (index, parameter) in method.parameters.iter().enumerate() {
-                if parameter.sensitive {
-                    sensitive.push((method.name, index));
+            let MethodDeclaration {
+                name, parameters, ..
+            } = &method.declaration;
+            for (index, parameter) in parameters.iter().enumerate() {
+                if parameter.is_sensitive {
+                    sensitive.push((*name, index));
                 }
             }
             functions.push(method.build()?);
@@ -184,35 +230,7 @@ fn hide_in_traces(class: &mut ClassEntry, method: &str, index: usize) {
     }
 }
 
-/// A typed property.
-pub struct Property {
-    name: &'static str,
-    kind: Type,
-    flags: u32,
-    default: Zval,
-}
-
-impl Property {
-    /// Creates a public readonly property, which the constructor sets.
-    pub fn readonly(name: &'static str, kind: Type) -> Self {
-        Self {
-            name,
-            kind,
-            flags: PropertyFlags::Public.bits() | READONLY,
-            default: super::undefined(),
-        }
-    }
-
-    /// Creates a property with a default value, which must not be reference-counted.
-    pub fn new(flags: PropertyFlags, name: &'static str, kind: Type, default: Zval) -> Self {
-        Self {
-            name,
-            kind,
-            flags: flags.bits(),
-            default,
-        }
-    }
-
+impl PropertyDeclaration {
     fn declare(mut self, class: &mut ClassEntry) {
         // SAFETY: MINIT; the name is interned, the default not counted.
         unsafe {
@@ -222,131 +240,53 @@ impl Property {
                 &raw mut self.default,
                 self.flags as c_int,
                 std::ptr::null_mut(),
-                self.kind.of_property(),
+                self.kind.to_property_type(),
             );
         }
     }
 }
 
-/// A method: its signature and its Rust function.
-#[must_use]
-pub struct Method {
-    name: &'static str,
-    builder: FunctionBuilder<'static>,
-    flags: MethodFlags,
-    parameters: Vec<Parameter>,
-    returns: Option<Type>,
-}
-
-/// One parameter of a method.
-#[derive(Clone, Copy)]
-pub struct Parameter {
-    name: &'static str,
-    kind: Type,
-    /// The default value as PHP source. Reflection shows it, and the engine uses it if a later
-    /// argument is passed by name.
-    default: Option<&'static str>,
-    sensitive: bool,
-}
-
-impl Parameter {
-    pub const fn required(name: &'static str, kind: Type) -> Self {
-        Self {
-            name,
-            kind,
-            default: None,
-            sensitive: false,
-        }
-    }
-
-    pub const fn optional(name: &'static str, kind: Type, default: &'static str) -> Self {
-        Self {
-            name,
-            kind,
-            default: Some(default),
-            sensitive: false,
-        }
-    }
-
-    /// Hides the argument in stack traces, because it may be a credential.
-    pub const fn sensitive(mut self) -> Self {
-        self.sensitive = true;
-        self
-    }
+/// A method: its declaration, and its C function unless it is abstract.
+struct Method {
+    declaration: MethodDeclaration,
+    handler: Option<Handler>,
 }
 
 impl Method {
-    /// Creates a public method that runs `body`. `body` must be a function, not a closure with
-    /// captures.
-    pub fn new<F>(name: &'static str, body: F) -> Self
-    where
-        F: Fn(&mut MethodCall<'_>) -> Outcome + Copy + 'static,
-    {
-        Self {
-            name,
-            builder: FunctionBuilder::new(name, handler(body)),
-            flags: MethodFlags::Public,
-            parameters: Vec::new(),
-            returns: None,
-        }
-    }
-
-    /// Creates a public method that implementing classes or subclasses must define.
-    pub fn abstract_of(name: &'static str) -> Self {
-        Self {
-            name,
-            builder: FunctionBuilder::new_abstract(name),
-            flags: MethodFlags::Public | MethodFlags::Abstract,
-            parameters: Vec::new(),
-            returns: None,
-        }
-    }
-
-    pub fn make_static(mut self) -> Self {
-        self.flags |= MethodFlags::Static;
-        self
-    }
-
-    pub fn make_private(mut self) -> Self {
-        self.flags = (self.flags - MethodFlags::Public) | MethodFlags::Private;
-        self
-    }
-
-    pub fn parameters(mut self, parameters: &[Parameter]) -> Self {
-        self.parameters = parameters.to_vec();
-        self
-    }
-
-    pub fn returns(mut self, kind: Type) -> Self {
-        self.returns = Some(kind);
-        self
-    }
-
     fn build(self) -> Result<FunctionEntry> {
-        let required = self
-            .parameters
+        let MethodDeclaration {
+            name,
+            flags,
+            parameters,
+            returns,
+        } = self.declaration;
+        let (mut builder, abstract_flag) = match self.handler {
+            Some(handler) => (FunctionBuilder::new(name, handler), MethodFlags::empty()),
+            None => (FunctionBuilder::new_abstract(name), MethodFlags::Abstract),
+        };
+        let required = parameters
             .iter()
             .take_while(|parameter| parameter.default.is_none())
             .count();
-        let mut builder = self.builder.required_args(required);
-        for parameter in &self.parameters {
+        builder = builder.required_args(required);
+        for parameter in &parameters {
             let mut argument = parameter.kind.argument(parameter.name);
             if let Some(default) = parameter.default {
                 argument = argument.default(default);
             }
             builder = builder.arg(argument);
         }
-        if let Some(returns) = self.returns {
+        if let Some(returns) = returns {
             builder = builder.returns(returns.data_type(), false, false);
         }
         let (mut function, information) = builder.build()?;
-        function.flags |= self.flags.bits();
+        function.flags |= (flags | abstract_flag).bits();
         // The engine keeps pointers into the table until the module is unloaded.
         let information = Box::leak(information);
-        if let Some(returns) = self.returns {
+        if let Some(returns) = returns {
             returns.complete(&mut information[0]);
         }
-        for (parameter, information) in self.parameters.iter().zip(&mut information[1..]) {
+        for (parameter, information) in parameters.iter().zip(&mut information[1..]) {
             parameter.kind.complete(information);
         }
         Ok(function)

@@ -24,7 +24,7 @@ pub struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// Returns the object in a value, if there is one.
-    pub fn of(value: &'a Zval) -> Option<Self> {
+    pub fn from_value(value: &'a Zval) -> Option<Self> {
         // SAFETY: in a value of type object the pointer is that of a live object, which
         // the value keeps alive.
         value
@@ -98,7 +98,7 @@ impl<'a> Object<'a> {
         let is_php_class = self.class().type_ == USER_CLASS;
         if is_php_class {
             let this = self.to_value();
-            return super::run_guarded(|| match Object::of(&this) {
+            return super::run_guarded(|| match Object::from_value(&this) {
                 Some(this) => this.read(scope, name),
                 None => Zval::new(),
             });
@@ -155,6 +155,6 @@ pub fn create(class: &ClassEntry, fill: impl FnOnce(Object<'_>)) -> Outcome {
     let mut value = Zval::new();
     // SAFETY: the class is linked; on failure the zval is null and an exception pending.
     unsafe { ffi::object_init_ex(&raw mut value, std::ptr::from_ref(class).cast_mut()) };
-    fill(Object::of(&value).ok_or(Failure::Pending)?);
+    fill(Object::from_value(&value).ok_or(Failure::Pending)?);
     Ok(value)
 }

@@ -20,7 +20,7 @@ impl Properties {
     ///
     /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
     pub fn for_json(object: &Zval) -> Option<Self> {
-        Self::of(object, JSON)
+        Self::for_purpose(object, JSON)
     }
 
     /// Returns all properties, as `(array) $object` does: the names of non-public properties begin
@@ -28,7 +28,7 @@ impl Properties {
     ///
     /// This can run PHP code: call it inside [`run_guarded`](super::run_guarded).
     pub fn for_array(object: &Zval) -> Option<Self> {
-        Self::of(object, ARRAY_CAST)
+        Self::for_purpose(object, ARRAY_CAST)
     }
 
     /// Iterates over the names and [`held()`] values of the properties.
@@ -40,7 +40,7 @@ impl Properties {
         slots(self).map(|(key, value)| (key, held(value)))
     }
 
-    fn of(object: &Zval, purpose: i32) -> Option<Self> {
+    fn for_purpose(object: &Zval, purpose: i32) -> Option<Self> {
         if !object.is_object() {
             return None;
         }

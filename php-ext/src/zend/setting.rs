@@ -8,23 +8,28 @@ use ext_php_rs::zend::{IniEntryDef, ModuleEntry};
 
 use super::ffi;
 
-/// `ZEND_INI_STAGE_RUNTIME`: `ini_set()`, which reports its failure itself.
+/// `ZEND_INI_STAGE_RUNTIME`: `ini_set()`.
 const RUNTIME: c_int = 1 << 4;
 
-/// Returns whether a setting accepts a value, the second argument. The third argument is whether
-/// PHP reports a rejection itself, as it does for `ini_set()` but not for `php.ini`.
-pub type Check = fn(name: &str, value: &str, reports_itself: bool) -> bool;
+/// Checks a value of a setting. The error is what a valid value would be.
+pub type Check = fn(value: &str) -> Result<(), &'static str>;
 
-/// Returns one of the extension's ini settings, for the engine's table.
+/// Reports the rejection of a setting's value, and what a valid value would be.
+pub type Report = fn(name: &str, value: &str, expected: &str);
+
+/// Returns one of the extension's ini settings, for the engine's table. `report` is called for
+/// rejected values, except for those of `ini_set()`, which reports a rejection itself.
 pub const fn setting(
     name: &'static CStr,
     default: &'static CStr,
     permission: IniEntryPermission,
     check: Check,
+    report: Report,
 ) -> IniEntryDef {
     let mut definition = IniEntryDef::new(name, default, permission);
     definition.on_modify = Some(on_modify);
     definition.mh_arg1 = check as *mut c_void;
+    definition.mh_arg2 = report as *mut c_void;
     definition
 }
 
@@ -33,20 +38,29 @@ unsafe extern "C" fn on_modify(
     entry: *mut zend_ini_entry,
     value: *mut zend_string,
     check: *mut c_void,
-    _: *mut c_void,
+    report: *mut c_void,
     _: *mut c_void,
     stage: c_int,
 ) -> c_int {
     // SAFETY: the engine hands over the entry that is changed, a string or null, and what
-    // `setting` put into the table: a `Check`.
+    // `setting` put into the table: a `Check` and a `Report`.
     let accepted = unsafe {
         let check: Check = std::mem::transmute(check);
+        let report: Report = std::mem::transmute(report);
         let name = text_of((*entry).name);
         let value = text_of(value);
         // A panic must not cross into C.
-        catch_unwind(|| match (name, value) {
-            (Some(name), Some(value)) => check(name, value, stage == RUNTIME),
-            _ => false,
+        catch_unwind(|| {
+            let (Some(name), Some(value)) = (name, value) else {
+                return false;
+            };
+            let outcome = check(value);
+            if let Err(expected) = outcome
+                && stage != RUNTIME
+            {
+                report(name, value, expected);
+            }
+            outcome.is_ok()
         })
     };
     if accepted.unwrap_or(false) { 0 } else { -1 }

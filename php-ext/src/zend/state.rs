@@ -155,7 +155,7 @@ impl<'a> HiddenValue<'a> {
     ///
     /// # Errors
     /// An `Error` if the object has another class.
-    pub fn of<T: State>(object: Object<'a>) -> Result<Self, Failure> {
+    pub fn for_object<T: State>(object: Object<'a>) -> Result<Self, Failure> {
         let layout = checked_layout::<T>(object).ok_or_else(|| not_constructed::<T>())?;
         // SAFETY: the layout is that of a live object.
         let value = unsafe { NonNull::new_unchecked(&raw mut (*layout).hidden) };

@@ -18,52 +18,42 @@ pub struct Type {
 }
 
 impl Type {
-    pub const INT: Self = Self::of(1 << IS_LONG);
-    pub const FLOAT: Self = Self::of(1 << IS_DOUBLE);
-    pub const STRING: Self = Self::of(1 << IS_STRING);
-    pub const BOOL: Self = Self::of(MAY_BE_BOOL);
-    pub const ARRAY: Self = Self::of(1 << IS_ARRAY);
-    pub const OBJECT: Self = Self::of(1 << IS_OBJECT);
-    pub const CALLABLE: Self = Self::of(1 << IS_CALLABLE);
-    pub const MIXED: Self = Self::of(MAY_BE_ANY);
-    pub const VOID: Self = Self::of(1 << IS_VOID);
-    /// `static`, as a return type.
-    pub const STATIC: Self = Self::of(1 << IS_STATIC);
-
-    const fn of(mask: u32) -> Self {
+    /// Parses a type such as `?string` or `Pillion\ToolCall|array`. In a union, the classes come
+    /// first.
+    pub(super) fn parse(text: &'static str) -> Self {
+        let non_null = text.strip_prefix('?');
+        let names = non_null.unwrap_or(text);
+        let mut mask = non_null.map_or(0, |_| _ZEND_TYPE_NULLABLE_BIT);
+        let mut classes_end = names.len();
+        for name in names.rsplit('|') {
+            let Some(bits) = Self::mask_of(name) else {
+                break;
+            };
+            mask |= bits;
+            classes_end = classes_end.saturating_sub(name.len() + 1);
+        }
+        let classes = &names[..classes_end];
         Self {
             mask,
-            classes: None,
+            classes: (!classes.is_empty()).then_some(classes),
         }
     }
 
-    /// Returns the type of one class, or of several classes separated by `|`.
-    pub const fn class(names: &'static str) -> Self {
-        Self {
-            mask: 0,
-            classes: Some(names),
-        }
-    }
-
-    /// Returns a union of two types. For two classes, name both in one [`class`](Self::class).
-    pub const fn or(self, other: Self) -> Self {
-        assert!(self.classes.is_none() || other.classes.is_none());
-        Self {
-            mask: self.mask | other.mask,
-            classes: if self.classes.is_some() {
-                self.classes
-            } else {
-                other.classes
-            },
-        }
-    }
-
-    /// Returns the union of this type and null.
-    pub const fn nullable(self) -> Self {
-        Self {
-            mask: self.mask | _ZEND_TYPE_NULLABLE_BIT,
-            ..self
-        }
+    fn mask_of(name: &str) -> Option<u32> {
+        Some(match name {
+            "array" => 1 << IS_ARRAY,
+            "bool" => MAY_BE_BOOL,
+            "callable" => 1 << IS_CALLABLE,
+            "float" => 1 << IS_DOUBLE,
+            "int" => 1 << IS_LONG,
+            "mixed" => MAY_BE_ANY,
+            "null" => _ZEND_TYPE_NULLABLE_BIT,
+            "object" => 1 << IS_OBJECT,
+            "static" => 1 << IS_STATIC,
+            "string" => 1 << IS_STRING,
+            "void" => 1 << IS_VOID,
+            _ => return None,
+        })
     }
 
     /// Creates an argument of this type. [`complete`](Self::complete) must be called after it is
@@ -88,7 +78,7 @@ impl Type {
 
     /// Returns the type in the format of typed properties. The class name is interned and lives as
     /// long as the process.
-    pub(super) fn of_property(self) -> zend_type {
+    pub(super) fn to_property_type(self) -> zend_type {
         match self.classes {
             None => zend_type {
                 ptr: std::ptr::null_mut(),

@@ -383,9 +383,7 @@ final class ApprovalTest extends TestCase
     /** @dataProvider badOptions */
     public function testBadOptionsAreNamed(array $options, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        new ToolExecutor($this->registry, $options);
+        Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, $options), $message);
     }
 
     public static function badOptions(): iterable

@@ -71,7 +71,7 @@ final class BuiltinServicesTest extends TestCase
         yield 'a time without end' => [['get_weather' => ['timeout' => PHP_INT_MAX]], 'get_weather.timeout must be a number of seconds'];
         yield 'a provider that there is not' => [['get_weather' => ['provider' => 'x']], "Invalid setting 'get_weather.provider'"];
         yield 'a provider without key' => [['web_search' => ['provider' => 'brave']], "Invalid setting 'web_search.provider': it needs api_key"];
-        yield 'a key of nobody' => [['get_weather' => ['api_key' => 's3cret']], "Invalid setting 'get_weather.api_key': set provider to the service"];
+        yield 'a key without a provider' => [['get_weather' => ['api_key' => 's3cret']], "Invalid setting 'get_weather.api_key': set provider to the service"];
         yield 'a variable that is not set' => [['get_weather' => ['provider' => 'openweathermap', 'api_key_env' => 'NO_SUCH_KEY']], 'NO_SUCH_KEY is not set'];
         yield 'a password in the URL' => [['web_search' => ['provider' => 'searxng', 'base_url' => 'http://u:s3cret@x/']], "Invalid setting 'web_search.base_url'"];
     }

@@ -109,8 +109,7 @@ final class ChatInSidecarTest extends TestCase
         $answer = $chat->send([['role' => 'user', 'content' => 'Two']], $state, ['user' => 'ada']);
         self::assertSame(['You said: Two', $state, 2], [$answer->text, $answer->state, $answer->usage['requests']]);
         self::assertSame('You said: Two', $chat->stream(state: $state, context: ['user' => 'ada'])->getReturn()->text);
-        $this->expectException(NotFoundException::class);
-        $chat->send('Three', $state, ['user' => 'bob']);
+        Expect::exception(NotFoundException::class, fn () => $chat->send('Three', $state, ['user' => 'bob']));
     }
 
     public function testG3AChatContinuesAfterADecision(): void
@@ -172,7 +171,7 @@ final class ChatInSidecarTest extends TestCase
                 usleep(10_000);
             }
         }
-        self::fail('The chat is somebody else\'s still');
+        self::fail('Another request still holds the chat');
     }
 
     public function testH2TheModelSeesItsToolsOnly(): void
@@ -206,14 +205,8 @@ final class ChatInSidecarTest extends TestCase
     public function testErrorsAreClear(array $given, string $class, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
-            try {
-                [$model, $options] = $given + [1 => []];
-                (new ToolAwareChat($this->sidecar, $model, $options))->$method($given[2] ?? null, $given[3] ?? null);
-                self::fail("$method took it");
-            } catch (PillionException $e) {
-                self::assertInstanceOf($class, $e);
-                self::assertStringContainsString($message, $e->getMessage());
-            }
+            [$model, $options] = $given + [1 => []];
+            Expect::exception($class, fn () => (new ToolAwareChat($this->sidecar, $model, $options))->$method($given[2] ?? null, $given[3] ?? null), $message);
         }
     }
 
@@ -221,7 +214,7 @@ final class ChatInSidecarTest extends TestCase
     {
         $chat = new ToolAwareChat(new Sidecar('/nonexistent/pillion.sock'));
         foreach (['send', 'stream'] as $method) {
-            $e = Expect::exception(UnavailableException::class, fn () => $chat->$method('Hi'), "$method had an answer");
+            $e = Expect::exception(UnavailableException::class, fn () => $chat->$method('Hi'), failure: "$method had an answer");
             self::assertStringContainsString('/nonexistent/pillion.sock', $e->getMessage());
         }
     }
@@ -243,8 +236,7 @@ final class ChatInSidecarTest extends TestCase
         } finally {
             $peer->stop();
         }
-        $this->expectException(\Error::class);
-        $stream->getReturn();
+        Expect::exception(\Error::class, fn () => $stream->getReturn());
     }
 
     public function testTextOrThrowThrowsTheErrorOfTheAnswer(): void

@@ -282,7 +282,7 @@ final class ChatTest extends TestCase
         $waiting = $chat->send('delete {"text": "a"}', context: $context);
         self::assertSame(['awaiting_approval', []], [$waiting->status, $executor->batches[2][1]['approved']]);
 
-        $executor->instead = fn () => array_reverse([new ToolResult($executor->ids[0], 'shout', 'one'), new ToolResult($executor->ids[1], 'shout', 'two'), new ToolResult('nobody', 'shout', 'three')]);
+        $executor->instead = fn () => array_reverse([new ToolResult($executor->ids[0], 'shout', 'one'), new ToolResult($executor->ids[1], 'shout', 'two'), new ToolResult('unknown', 'shout', 'three')]);
         self::assertSame('The tools say: one; two', $chat->send("shout {\"text\": \"1\"}\nshout {\"text\": \"2\"}")->text);
         $executor->instead = fn () => [new ToolResult($executor->ids[1], 'shout', 'two')];
         self::assertSame(
@@ -422,8 +422,7 @@ final class ChatTest extends TestCase
             $last = $event;
         }
         self::assertSame('failed', $last?->answer->status);
-        $this->expectException(UnavailableException::class);
-        $answer->textOrThrow();
+        Expect::exception(UnavailableException::class, fn () => $answer->textOrThrow());
     }
 
     public function testTheTimeLimitHolds(): void
@@ -467,7 +466,7 @@ final class ChatTest extends TestCase
     public function testErrorsAreClear(array $model, array $options, mixed $said, ?string $state, string $message): void
     {
         foreach (['send', 'stream'] as $method) {
-            $e = Expect::exception(PillionException::class, fn () => $this->chat($model, $options)->$method($said, $state), "$method took it");
+            $e = Expect::exception(PillionException::class, fn () => $this->chat($model, $options)->$method($said, $state), failure: "$method took it");
             self::assertInstanceOf(InvalidInputException::class, $e);
             self::assertStringContainsString($message, $e->getMessage());
             self::assertDoesNotMatchRegularExpression('/s3cret|777/', $e->getMessage());

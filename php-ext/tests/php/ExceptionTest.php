@@ -15,6 +15,7 @@ use Pillion\Exception\RateLimitedException;
 use Pillion\Exception\TimeoutException;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
 use PHPUnit\Framework\TestCase;
@@ -67,20 +68,14 @@ final class ExceptionTest extends TestCase
 
     public function testFileLineAndTraceBelongToTheCaller(): void
     {
-        try {
-            new ToolDefinition('9x', 'd');
-        } catch (PillionException $e) {
-            self::assertSame([__FILE__, __LINE__ - 2], [$e->getFile(), $e->getLine()]);
-            self::assertSame('__construct', $e->getTrace()[0]['function']);
-            return;
-        }
-        self::fail('It was accepted');
+        $e = Expect::exception(PillionException::class, fn () => new ToolDefinition('9x', 'd'));
+        self::assertSame([__FILE__, __LINE__ - 1], [$e->getFile(), $e->getLine()]);
+        self::assertSame('__construct', $e->getTrace()[0]['function']);
     }
 
     public function testPropertiesAreTyped(): void
     {
         $exception = new PillionException();
-        $this->expectException(\TypeError::class);
-        $exception->errorCode = [];
+        Expect::exception(\TypeError::class, fn () => $exception->errorCode = []);
     }
 }

@@ -6,6 +6,7 @@ namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolCall;
 use Pillion\Tests\Support\FakeServer;
 use PHPUnit\Framework\TestCase;
@@ -101,9 +102,7 @@ final class JsonTest extends TestCase
      */
     public function testValuesThatJsonCannotRepresentAreRejected(\Closure $make, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        $this->sent($make());
+        Expect::exception(InvalidInputException::class, fn () => $this->sent($make()), $message);
     }
 
     public static function noJson(): iterable

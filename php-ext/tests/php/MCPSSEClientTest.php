@@ -132,7 +132,7 @@ final class MCPSSEClientTest extends TestCase
         (new ToolRegistry())->register($tool);
         self::assertTrue($tool->isServerAvailable());
         // The kernel accepts a connection here, although no process does.
-        self::assertFalse(@stream_socket_accept($listener, 0.2), 'somebody has connected');
+        self::assertFalse(@stream_socket_accept($listener, 0.2), 'a client has connected');
         if (extension_loaded('pillion')) {
             // The server stops before it has responded, so that a second request would be noticed.
             $patient = new MCPSSEClient($url, 0.2);
@@ -173,9 +173,7 @@ final class MCPSSEClientTest extends TestCase
     public function testAnyMethodCanBeRequested(): void
     {
         self::assertSame(['x' => [1, 2]], $this->client->request('echo', ['x' => [1, 2]])['params']);
-        $this->expectException(JsonRpcException::class);
-        $this->expectExceptionMessage('MCP Error (-32601): Method not found: nope');
-        $this->client->request('nope');
+        Expect::exception(JsonRpcException::class, fn () => $this->client->request('nope'), 'MCP Error (-32601): Method not found: nope');
     }
 
     /** @group extension */
@@ -219,9 +217,7 @@ final class MCPSSEClientTest extends TestCase
      */
     public function testBadConfigurationsAreNamed(array $arguments, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        new MCPSSEClient(...$arguments);
+        Expect::exception(InvalidInputException::class, fn () => new MCPSSEClient(...$arguments), $message);
     }
 
     public static function badConfigurations(): iterable
@@ -263,9 +259,7 @@ final class MCPSSEClientTest extends TestCase
     {
         $client = new MCPSSEClient(FakeServer::url(), apiKey: 'sekrit');
         self::assertStringNotContainsString('sekrit', print_r($client, true) . var_export($client, true));
-        $this->expectException(\Exception::class);
-        $this->expectExceptionMessage("Serialization of 'Pillion\\MCPSSEClient' is not allowed");
-        serialize($client);
+        Expect::exception(\Exception::class, fn () => serialize($client), "Serialization of 'Pillion\\MCPSSEClient' is not allowed");
     }
 
     public function testL1AURLHasNoCredentialsThatAreShown(): void
@@ -299,9 +293,7 @@ final class MCPSSEClientTest extends TestCase
             {
             }
         };
-        $this->expectException(\Error::class);
-        $this->expectExceptionMessage('call parent::__construct()');
-        $client->listTools();
+        Expect::exception(\Error::class, fn () => $client->listTools(), 'call parent::__construct()');
     }
 
     public function testASubclassMayOverride(): void
@@ -324,14 +316,9 @@ final class MCPSSEClientTest extends TestCase
 
     private function assertFailure(string $class, string $message, string $tool, array $arguments = []): PillionException
     {
-        try {
-            $this->client->callTool($tool, $arguments);
-        } catch (PillionException $e) {
-            self::assertInstanceOf($class, $e);
-            self::assertInstanceOf(\RuntimeException::class, $e);
-            self::assertStringContainsString($message, $e->getMessage());
-            return $e;
-        }
-        self::fail('It did not fail');
+        $e = Expect::exception($class, fn () => $this->client->callTool($tool, $arguments));
+        self::assertInstanceOf(\RuntimeException::class, $e);
+        self::assertStringContainsString($message, $e->getMessage());
+        return $e;
     }
 }

@@ -10,6 +10,7 @@ use Pillion\Exception\InvalidInputException;
 use Pillion\MCPSSEClient;
 use Pillion\MCPToolAdapter;
 use Pillion\MCPToolInterface;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeServer;
 use Pillion\Tests\Support\Process;
 use Pillion\ToolDefinition;
@@ -103,15 +104,12 @@ final class MCPToolAdapterTest extends TestCase
         foreach (['serverConfig', 'serverAvailable', 'client'] as $property) {
             self::assertTrue($class->getProperty($property)->isProtected());
         }
-        $this->expectException(\Error::class);
-        $this->expectExceptionMessage('Cannot instantiate abstract class');
-        $class->newInstance([]);
+        Expect::exception(\Error::class, fn () => $class->newInstance([]), 'Cannot instantiate abstract class');
     }
 
     public function testABadUrlIsRejectedAtOnce(): void
     {
-        $this->expectException(InvalidInputException::class);
-        self::tool(['server_url' => 'not-a-url']);
+        Expect::exception(InvalidInputException::class, fn () => self::tool(['server_url' => 'not-a-url']));
     }
 
     /** @group extension */
@@ -119,8 +117,7 @@ final class MCPToolAdapterTest extends TestCase
     {
         $tool = self::tool(['server_url' => FakeServer::url(), 'api_key' => 'sekrit', 'timeout' => 2.5]);
         self::assertSame('Bearer sekrit', $tool->client()->callTool('connection')['authorization']);
-        $this->expectException(InvalidInputException::class);
-        self::tool(['server_url' => FakeServer::url(), 'timeout' => 'soon']);
+        Expect::exception(InvalidInputException::class, fn () => self::tool(['server_url' => FakeServer::url(), 'timeout' => 'soon']));
     }
 
     public function testADumpShowsNoCredential(): void

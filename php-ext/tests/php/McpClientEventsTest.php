@@ -110,12 +110,8 @@ final class McpClientEventsTest extends TestCase
         $token = new CancellationToken();
         $stream = $client->streamTool('hold', [], ['id' => 'c', 'cancellation' => $token]);
         $token->cancel();
-        try {
-            $stream->next();
-            self::fail('No exception was thrown');
-        } catch (PillionException $e) {
-            self::assertSame('cancelled', $e->errorCode);
-        }
+        $e = Expect::exception(PillionException::class, fn () => $stream->next());
+        self::assertSame('cancelled', $e->errorCode);
         unset($stream);
         $stream = self::fake()->setEventDispatcher($dispatcher)->streamTool('roll', ['dice' => '1d6'], ['id' => 'd']);
         $stream->getResult();
@@ -138,12 +134,8 @@ final class McpClientEventsTest extends TestCase
         };
         $client = (new McpClient(FakeServer::url(), ['oauth' => ['redirect_uri' => 'http://127.0.0.1/']]))
             ->setTokenStore($store)->setEventDispatcher($dispatcher);
-        try {
-            $client->streamTool('roll', [], ['id' => 'a']);
-            self::fail('It began');
-        } catch (\DomainException) {
-            self::assertSame(['start a', 'end a internal_error'], $dispatcher->reported);
-        }
+        Expect::exception(\DomainException::class, fn () => $client->streamTool('roll', [], ['id' => 'a']));
+        self::assertSame(['start a', 'end a internal_error'], $dispatcher->reported);
     }
 
     /** @dataProvider throwingListeners */
@@ -171,11 +163,7 @@ final class McpClientEventsTest extends TestCase
         $dispatcher->events = [];
         $client->callTool('roll', ['dice' => 'hunter2']);
         self::assertTrue($client->callTool('fails')['isError']);
-        try {
-            $client->callTool('status', ['status' => 500]);
-            self::fail('It worked');
-        } catch (PillionException) {
-        }
+        Expect::exception(PillionException::class, fn () => $client->callTool('status', ['status' => 500]));
         $reported = $dispatcher->events;
         self::assertCount(6, $reported);
         foreach ([['roll', true, null], ['fails', false, 'internal_error'], ['status', false, 'unavailable']] as $place => [$tool, $success, $code]) {

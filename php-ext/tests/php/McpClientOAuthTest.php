@@ -86,8 +86,7 @@ final class McpClientOAuthTest extends TestCase
         // Another object without a user, with the stored tokens.
         self::assertNotEmpty(self::client($peer, $store)->listTools());
         // Another user without tokens.
-        $this->expectException(AuthorizationException::class);
-        self::client($peer)->listTools();
+        Expect::exception(AuthorizationException::class, fn () => self::client($peer)->listTools());
     }
 
     /** @dataProvider peers */
@@ -106,8 +105,7 @@ final class McpClientOAuthTest extends TestCase
         self::assertCount(1, $store->entries, 'the tokens, and nothing that waits');
         self::assertNotEmpty($client->listTools());
         self::assertNotEmpty(self::client($peer, $store)->listTools());
-        $this->expectException(AuthorizationException::class);
-        $client->finishAuthorization($back);
+        Expect::exception(AuthorizationException::class, fn () => $client->finishAuthorization($back));
     }
 
     public function testTheExceptionContainsTheAuthorizationUrl(): void
@@ -132,9 +130,7 @@ final class McpClientOAuthTest extends TestCase
     public function testACallbackWithoutARedirectUrlIsAnError(): void
     {
         $client = self::client('fastmcp-oauth')->onAuthorization(fn () => null);
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('null returned');
-        $client->ping();
+        Expect::exception(InvalidInputException::class, fn () => $client->ping(), 'null returned');
     }
 
     public function testARefusedAuthorizationIsAnError(): void
@@ -143,8 +139,7 @@ final class McpClientOAuthTest extends TestCase
             parse_str((string) parse_url($url, PHP_URL_QUERY), $query);
             return self::REDIRECT_URI . '?' . http_build_query(['error' => 'access_denied', 'state' => $query['state']]);
         });
-        $this->expectException(AuthorizationException::class);
-        $client->ping();
+        Expect::exception(AuthorizationException::class, fn () => $client->ping());
     }
 
     public function testATokenStoreThatReturnsGarbageIsAnError(): void

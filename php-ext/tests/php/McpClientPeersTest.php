@@ -113,8 +113,7 @@ final class McpClientPeersTest extends TestCase
         self::assertSame(['cancelled', 'The call was cancelled: seen enough'], [$e->errorCode, $e->getMessage()]);
         self::assertLessThan(10, microtime(true) - $started);
         self::assertTrue($token->isCancelled());
-        $this->expectException(CancelledException::class);
-        $client->callTool('echo', ['message' => 'x'], ['cancellation' => $token]);
+        Expect::exception(CancelledException::class, fn () => $client->callTool('echo', ['message' => 'x'], ['cancellation' => $token]));
     }
 
     public function testACallHasItsOwnTimeout(): void
@@ -231,9 +230,7 @@ final class McpClientPeersTest extends TestCase
         self::assertSame('no model here', $e->getMessage());
         self::assertTrue($client->callTool('echo', ['message' => 'x'])->success);
         $client->onSampling(fn () => 7);
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('int returned');
-        $client->callTool('trigger-sampling-request', ['prompt' => 'x']);
+        Expect::exception(InvalidInputException::class, fn () => $client->callTool('trigger-sampling-request', ['prompt' => 'x']), 'int returned');
     }
 
     /** @dataProvider endings */
@@ -296,9 +293,7 @@ final class McpClientPeersTest extends TestCase
         self::assertStringContainsString('file:///srv/project', json_encode($client->callTool('get-roots-list')->result, JSON_UNESCAPED_SLASHES));
         $client->setRoots([['uri' => 'file:///other', 'name' => 'second']]);
         self::assertStringContainsString('second', json_encode($client->callTool('get-roots-list')->result));
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('entry 1');
-        $client->setRoots(['file:///a', ['name' => 'b']]);
+        Expect::exception(InvalidInputException::class, fn () => $client->setRoots(['file:///a', ['name' => 'b']]), 'entry 1');
     }
 
     public function testNotifications(): void
@@ -345,8 +340,7 @@ final class McpClientPeersTest extends TestCase
 
     public function testAnErrorOfTheServerIsAnException(): void
     {
-        $this->expectException(JsonRpcException::class);
-        self::client()->readResource('no:such/resource');
+        Expect::exception(JsonRpcException::class, fn () => self::client()->readResource('no:such/resource'));
     }
 
     public function testARegistryAcceptsTheTools(): void

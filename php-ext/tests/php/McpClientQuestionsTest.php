@@ -113,12 +113,8 @@ final class McpClientQuestionsTest extends TestCase
     public function testARequestWithoutAWaitingCallIsRejected(): void
     {
         $client = self::client()->onSampling(fn () => throw new \DomainException('no'));
-        try {
-            $client->callTool('ask');
-            self::fail('It went on');
-        } catch (\DomainException) {
-            self::assertSame('No PHP thread is available to answer the request', self::text($client->callTool('answer'))['message']);
-        }
+        Expect::exception(\DomainException::class, fn () => $client->callTool('ask'));
+        self::assertSame('No PHP thread is available to answer the request', self::text($client->callTool('answer'))['message']);
     }
 
     /** @dataProvider runs */

@@ -41,9 +41,7 @@ final class McpClientTest extends TestCase
     /** @dataProvider badConfigurations */
     public function testBadConfigurationsAreNamed(mixed $server, array $options, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        new McpClient($server, $options);
+        Expect::exception(InvalidInputException::class, fn () => new McpClient($server, $options), $message);
     }
 
     public static function badConfigurations(): iterable
@@ -206,8 +204,7 @@ final class McpClientTest extends TestCase
     {
         $e = Expect::exception(JsonRpcException::class, fn () => self::client()->callTool('rpc_error'));
         self::assertSame([-32600, 'invalid_input'], [$e->rpcCode, $e->errorCode]);
-        $this->expectException(TransportException::class);
-        (new McpClient('http://127.0.0.1:1/mcp'))->listTools();
+        Expect::exception(TransportException::class, fn () => (new McpClient('http://127.0.0.1:1/mcp'))->listTools());
     }
 
     public function testL1TheLoggerReceivesEveryLineWithoutSecrets(): void
@@ -359,8 +356,7 @@ final class McpClientTest extends TestCase
         $token->cancel();
         $token->cancel('later');
         self::assertTrue($token->isCancelled());
-        $this->expectException(\Error::class);
-        $progress->progress = 1.0;
+        Expect::exception(\Error::class, fn () => $progress->progress = 1.0);
     }
 
     public function testAStreamCannotBeMadeOrRewound(): void
@@ -368,21 +364,14 @@ final class McpClientTest extends TestCase
         $stream = self::client()->streamTool('roll');
         self::assertSame([], iterator_to_array($stream));
         self::assertSame(15, $stream->getResult()->result['total']);
-        $this->expectException(\ReflectionException::class);
-        (new \ReflectionClass(ToolStream::class))->newInstance();
+        Expect::exception(\ReflectionException::class, fn () => (new \ReflectionClass(ToolStream::class))->newInstance());
     }
 
     public function testAFailedStreamThrowsAgain(): void
     {
         $stream = self::client()->streamTool('rpc_error');
-        try {
-            $stream->getResult();
-            self::fail('It worked');
-        } catch (JsonRpcException) {
-            $this->expectException(\Error::class);
-            $this->expectExceptionMessage('ended without a result');
-            $stream->getResult();
-        }
+        Expect::exception(JsonRpcException::class, fn () => $stream->getResult());
+        Expect::exception(\Error::class, fn () => $stream->getResult(), 'ended without a result');
     }
 
     public function testItCanBeMockedAndExtended(): void
@@ -423,22 +412,14 @@ final class McpClientTest extends TestCase
      */
     public function testAWrongOptionIsNamedWithoutItsValue(array $options): void
     {
-        try {
-            new McpClient('http://127.0.0.1:9/mcp', $options);
-            self::fail('No exception');
-        } catch (InvalidInputException $error) {
-            self::assertStringNotContainsString('SECRET', $error->getMessage());
-            self::assertStringContainsString((string) array_key_first($options), $error->getMessage());
-        }
+        $error = Expect::exception(InvalidInputException::class, fn () => new McpClient('http://127.0.0.1:9/mcp', $options));
+        self::assertStringNotContainsString('SECRET', $error->getMessage());
+        self::assertStringContainsString((string) array_key_first($options), $error->getMessage());
     }
 
     public function testTheURLOfAClientIsNotInTraces(): void
     {
-        try {
-            new \Pillion\MCPSSEClient('ftp://example.org/?token=SECRET');
-            self::fail('No exception');
-        } catch (InvalidInputException $error) {
-            self::assertStringNotContainsString('SECRET', print_r($error->getTrace()[0], true) . $error->getMessage());
-        }
+        $error = Expect::exception(InvalidInputException::class, fn () => new \Pillion\MCPSSEClient('ftp://example.org/?token=SECRET'));
+        self::assertStringNotContainsString('SECRET', print_r($error->getTrace()[0], true) . $error->getMessage());
     }
 }

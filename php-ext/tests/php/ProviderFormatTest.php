@@ -6,6 +6,7 @@ namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
 use Pillion\ProviderFormat;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolDefinition;
 use Pillion\ToolExecutor;
 use Pillion\ToolRegistry;
@@ -183,9 +184,7 @@ final class ProviderFormatTest extends TestCase
     /** @dataProvider malformed */
     public function testA6AMalformedBodyNamesThePath(string $provider, array $body, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        ProviderFormat::assistantMessages($provider, $body);
+        Expect::exception(InvalidInputException::class, fn () => ProviderFormat::assistantMessages($provider, $body), $message);
     }
 
     public static function malformed(): iterable
@@ -219,16 +218,12 @@ final class ProviderFormatTest extends TestCase
 
     public function testA6BadResponsesAreNamed(): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('choices');
-        ProviderFormat::toolCalls('openai', ['no' => 'choices']);
+        Expect::exception(InvalidInputException::class, fn () => ProviderFormat::toolCalls('openai', ['no' => 'choices']), 'choices');
     }
 
     public function testAnUnknownProviderIsNamed(): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage("Unknown provider 'hal9000'");
-        ProviderFormat::toolCalls('hal9000', []);
+        Expect::exception(InvalidInputException::class, fn () => ProviderFormat::toolCalls('hal9000', []), "Unknown provider 'hal9000'");
     }
 
     public function testElementsOfAWrongClassAreRefused(): void

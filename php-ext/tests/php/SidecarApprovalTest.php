@@ -40,12 +40,10 @@ final class SidecarApprovalTest extends TestCase
 
     private function ask(string $expression, string $user): ApprovalRequiredException
     {
-        try {
-            $this->sidecar->callTool('calculator', ['expression' => $expression], ['user' => $user]);
-        } catch (ApprovalRequiredException $e) {
-            return $e;
-        }
-        self::fail('No approval was requested');
+        return Expect::exception(
+            ApprovalRequiredException::class,
+            fn () => $this->sidecar->callTool('calculator', ['expression' => $expression], ['user' => $user]),
+        );
     }
 
     public function testG3AnApprovedCallRunsOnce(): void
@@ -77,8 +75,7 @@ final class SidecarApprovalTest extends TestCase
     {
         $asked = $this->ask('6 * 9', 'ann');
         foreach ([['expression' => 7], ['a', 'b'], []] as $arguments) {
-            $e = Expect::exception(InvalidInputException::class, fn () => $this->sidecar->approve($asked->approvalId, null, $arguments));
-            self::assertStringContainsString('arguments', $e->getMessage());
+            Expect::exception(InvalidInputException::class, fn () => $this->sidecar->approve($asked->approvalId, null, $arguments), 'arguments');
         }
         self::assertSame('pending', $this->sidecar->listApprovals(['status' => 'pending', 'user' => 'ann'])[0]['status']);
     }
@@ -96,14 +93,13 @@ final class SidecarApprovalTest extends TestCase
     {
         $asked = $this->ask('2 + 2', 'cid');
         $this->sidecar->approve($asked->approvalId);
-        $this->expectException(InvalidInputException::class);
-        $this->sidecar->deny($asked->approvalId);
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->deny($asked->approvalId));
     }
 
     public function testAnUnknownApprovalCannotBeDecided(): void
     {
         foreach (['01a2007e-3395-7020-b45a-9f725a72da6e', '..', '', "a/b?c#d"] as $id) {
-            $e = Expect::exception(NotFoundException::class, fn () => $this->sidecar->approve($id), "'$id' was approved");
+            $e = Expect::exception(NotFoundException::class, fn () => $this->sidecar->approve($id), failure: "'$id' was approved");
             self::assertSame('not_found', $e->errorCode);
         }
     }
@@ -126,16 +122,12 @@ final class SidecarApprovalTest extends TestCase
     /** @dataProvider wrongContexts */
     public function testAnInvalidContextIsAnError(array $context, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        $this->sidecar->callTool('get_time', [], $context);
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->callTool('get_time', [], $context), $message);
     }
 
     public function testAnUnknownFilterIsAnError(): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage("There is no filter 'colour'");
-        $this->sidecar->listApprovals(['colour' => 'red']);
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->listApprovals(['color' => 'red']), "There is no filter 'color'");
     }
 
     public function testNullIsNoFilter(): void
@@ -148,9 +140,7 @@ final class SidecarApprovalTest extends TestCase
     public function testAListIsNoFilter(): void
     {
         self::assertIsArray($this->sidecar->listApprovals([]));
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage("There is no filter '0'");
-        $this->sidecar->listApprovals(['pending']);
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->listApprovals(['pending']), "There is no filter '0'");
     }
 
     public function testARequestWithAKeyRunsOnce(): void
@@ -158,8 +148,7 @@ final class SidecarApprovalTest extends TestCase
         $context = ['user' => 'eve', 'idempotency_key' => 'roll-1'];
         $first = $this->sidecar->callTool('roll_dice', ['notation' => '20d100'], $context);
         self::assertSame($first, $this->sidecar->callTool('roll_dice', ['notation' => '20d100'], $context));
-        $this->expectException(InvalidInputException::class);
-        $this->sidecar->callTool('roll_dice', ['notation' => '1d2'], $context);
+        Expect::exception(InvalidInputException::class, fn () => $this->sidecar->callTool('roll_dice', ['notation' => '1d2'], $context));
     }
 
     public function testC7ALimitSetsRetryAfter(): void

@@ -51,14 +51,7 @@ final class SidecarTest extends TestCase
     public function testAResponseWithWrongTypesIsRejected(string $method, array $arguments, string $message): void
     {
         $peer = new OddPeer('wrong types');
-        try {
-            (new Sidecar($peer->socket, 5))->$method(...$arguments);
-            self::fail('It was taken');
-        } catch (TransportException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-        } finally {
-            $peer->stop();
-        }
+        Expect::exception(TransportException::class, fn () => (new Sidecar($peer->socket, 5))->$method(...$arguments), $message);
     }
 
     public function testI1ListToolsAndSchemas(): void
@@ -81,29 +74,25 @@ final class SidecarTest extends TestCase
     public function testD5D8D11ToolsOfTheMemoryAndOfThePackAreListed(): void
     {
         $process = new SidecarProcess(environment: ['PILLION__TABLETOP__ENABLED' => 'true']);
-        try {
-            $sidecar = new Sidecar($process->socket);
-            $context = ['user' => 'alice', 'channel' => 'table'];
-            foreach (['Alice likes dice' => 3, 'alice owns a cat' => 5] as $content => $importance) {
-                $sidecar->callTool('remember', ['content' => $content, 'importance' => $importance], $context);
-            }
-            $found = fn (string $query, array $context): array => array_column($sidecar->callTool('search_memory', ['query' => $query], $context)['memories'], 'content');
-            self::assertSame(['alice owns a cat', 'Alice likes dice'], $found('alice', $context));
-            self::assertSame(['Alice likes dice'], $found('alice dice', $context));
-            self::assertSame([], $found('alice', ['channel' => 'elsewhere'] + $context));
-
-            $check = ['ability' => 'DEX', 'score' => 16, 'proficient' => true, 'dc' => 15];
-            self::assertSame(
-                ['total' => 17, 'd20' => [12], 'pick' => 12, 'mod' => 5, 'success' => true],
-                $sidecar->callTool('compute_check', ['check' => $check, 'd20_rolls' => [12]]),
-            );
-            $said = $sidecar->callTool('append_transcript', ['scene_id' => 'inn', 'author' => 'Ann', 'message' => 'Hello']);
-            self::assertTrue($said['ok']);
-            $result = $sidecar->execute(new ToolCall('c1', 'compute_check', ['check' => ['ability' => 'LCK', 'score' => 10]]));
-            self::assertSame(['invalid_input', 'c1'], [$result->errorCode, $result->toolCallId]);
-        } finally {
-            $process->stop();
+        $sidecar = new Sidecar($process->socket);
+        $context = ['user' => 'alice', 'channel' => 'table'];
+        foreach (['Alice likes dice' => 3, 'alice owns a cat' => 5] as $content => $importance) {
+            $sidecar->callTool('remember', ['content' => $content, 'importance' => $importance], $context);
         }
+        $found = fn (string $query, array $context): array => array_column($sidecar->callTool('search_memory', ['query' => $query], $context)['memories'], 'content');
+        self::assertSame(['alice owns a cat', 'Alice likes dice'], $found('alice', $context));
+        self::assertSame(['Alice likes dice'], $found('alice dice', $context));
+        self::assertSame([], $found('alice', ['channel' => 'elsewhere'] + $context));
+
+        $check = ['ability' => 'DEX', 'score' => 16, 'proficient' => true, 'dc' => 15];
+        self::assertSame(
+            ['total' => 17, 'd20' => [12], 'pick' => 12, 'mod' => 5, 'success' => true],
+            $sidecar->callTool('compute_check', ['check' => $check, 'd20_rolls' => [12]]),
+        );
+        $said = $sidecar->callTool('append_transcript', ['scene_id' => 'inn', 'author' => 'Ann', 'message' => 'Hello']);
+        self::assertTrue($said['ok']);
+        $result = $sidecar->execute(new ToolCall('c1', 'compute_check', ['check' => ['ability' => 'LCK', 'score' => 10]]));
+        self::assertSame(['invalid_input', 'c1'], [$result->errorCode, $result->toolCallId]);
     }
 
     public function testI2AFailedToolThrowsTheExceptionOfItsCode(): void
@@ -112,9 +101,7 @@ final class SidecarTest extends TestCase
         self::assertSame('Calculation error: division by zero', $e->getMessage());
         self::assertSame('invalid_input', $e->errorCode);
         self::assertInstanceOf(InvalidInputException::class, $e);
-        $this->expectException(NotFoundException::class);
-        $this->expectExceptionMessage("Tool 'nope' not found");
-        $this->sidecar->callTool('nope');
+        Expect::exception(NotFoundException::class, fn () => $this->sidecar->callTool('nope'), "Tool 'nope' not found");
     }
 
     public function testA7ExecuteReturnsAResultLikeTheExecutor(): void
@@ -189,16 +176,12 @@ final class SidecarTest extends TestCase
         $calls = array_map(fn (int $number) => new ToolCall("c$number", 'calculator', ['expression' => "$number + 1"]), range(1, 230));
         $expected = array_map(fn (int $number) => (string) ($number + 1), range(1, 230));
         $small = new SidecarProcess(environment: ['PILLION__HTTP__MAX_BATCH_CALLS' => '40', 'PILLION__HTTP__MAX_BODY_BYTES' => '2000']);
-        try {
-            foreach ([$this->sidecar, new Sidecar($small->socket)] as $sidecar) {
-                foreach (['executeAll', 'executeParallel'] as $method) {
-                    $results = $sidecar->$method($calls);
-                    self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
-                    self::assertSame($expected, array_column($results, 'result'));
-                }
+        foreach ([$this->sidecar, new Sidecar($small->socket)] as $sidecar) {
+            foreach (['executeAll', 'executeParallel'] as $method) {
+                $results = $sidecar->$method($calls);
+                self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
+                self::assertSame($expected, array_column($results, 'result'));
             }
-        } finally {
-            $small->stop();
         }
     }
 
@@ -274,11 +257,7 @@ final class SidecarTest extends TestCase
     {
         $calls = array_map(fn (int $number) => new ToolCall("c$number", 't'), range(1, 250));
         $peer = new OddPeer('second batch is no list');
-        try {
-            $results = (new Sidecar($peer->socket, 5))->executeAll($calls);
-        } finally {
-            $peer->stop();
-        }
+        $results = (new Sidecar($peer->socket, 5))->executeAll($calls);
         self::assertSame(array_column($calls, 'id'), array_column($results, 'toolCallId'));
         $codes = [...array_fill(0, 100, null), ...array_fill(0, 100, 'unavailable'), ...array_fill(0, 50, null)];
         self::assertSame($codes, array_column($results, 'errorCode'));
@@ -288,11 +267,7 @@ final class SidecarTest extends TestCase
     public function testG3ArgumentsThatNeedApprovalAreUnchanged(): void
     {
         $peer = new OddPeer('asks');
-        try {
-            [$asked, $done] = (new Sidecar($peer->socket, 5))->executeAll([['id' => '1', 'name' => 't'], ['id' => '2', 'name' => 't']]);
-        } finally {
-            $peer->stop();
-        }
+        [$asked, $done] = (new Sidecar($peer->socket, 5))->executeAll([['id' => '1', 'name' => 't'], ['id' => '2', 'name' => 't']]);
         self::assertSame('{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}', json_encode($asked->metadata));
         self::assertSame(['map' => []], $done->result);
     }
@@ -306,26 +281,17 @@ final class SidecarTest extends TestCase
     public function testE9AToolOfAServerThatIsDownIsUnavailable(): void
     {
         $process = new SidecarProcess([['label' => 'nowhere', 'url' => 'http://127.0.0.1:9/mcp', 'transport' => 'streamable_http']]);
-        try {
-            $sidecar = new Sidecar($process->socket);
-            $results = $sidecar->executeParallel([['id' => '1', 'name' => 'nowhere_echo'], ['id' => '2', 'name' => 'nope']]);
-            self::assertSame(['unavailable', 'not_found'], array_column($results, 'errorCode'));
-            $sidecar->callTool('nowhere_echo');
-            self::fail('It was called');
-        } catch (UnavailableException $e) {
-            self::assertStringContainsString("MCP server 'nowhere' is unavailable: ", $e->getMessage());
-        } finally {
-            $process->stop();
-        }
+        $sidecar = new Sidecar($process->socket);
+        $results = $sidecar->executeParallel([['id' => '1', 'name' => 'nowhere_echo'], ['id' => '2', 'name' => 'nope']]);
+        self::assertSame(['unavailable', 'not_found'], array_column($results, 'errorCode'));
+        Expect::exception(UnavailableException::class, fn () => $sidecar->callTool('nowhere_echo'), "MCP server 'nowhere' is unavailable: ");
     }
 
     public function testARefusedConnectionIsAnError(): void
     {
         $sidecar = new Sidecar('/nonexistent/pillion.sock');
         self::assertFalse($sidecar->isAvailable());
-        $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage('/nonexistent/pillion.sock');
-        $sidecar->listTools();
+        Expect::exception(UnavailableException::class, fn () => $sidecar->listTools(), '/nonexistent/pillion.sock');
     }
 
     /** @group timing */
@@ -335,9 +301,7 @@ final class SidecarTest extends TestCase
         $server = stream_socket_server("unix://$path");
         try {
             $started = microtime(true);
-            (new Sidecar($path, timeout: 0.2))->listTools();
-            self::fail('It did not time out');
-        } catch (TimeoutException $e) {
+            $e = Expect::exception(TimeoutException::class, fn () => (new Sidecar($path, timeout: 0.2))->listTools());
             self::assertSame('timeout', $e->errorCode);
             self::assertLessThan(3, microtime(true) - $started);
         } finally {
@@ -384,8 +348,7 @@ final class SidecarTest extends TestCase
             $e = Expect::exception(InvalidInputException::class, fn () => new Sidecar());
             self::assertSame("The resolver of the sidecar's socket must return a string or null, not int", $e->getMessage());
             Sidecar::resolveSocketUsing(fn () => throw new \DomainException('not configured'));
-            $this->expectException(\DomainException::class);
-            new Sidecar();
+            Expect::exception(\DomainException::class, fn () => new Sidecar());
         } finally {
             Sidecar::resolveSocketUsing(null);
             self::assertSame($fallback, (new Sidecar())->getSocketPath());
@@ -394,9 +357,7 @@ final class SidecarTest extends TestCase
 
     public function testOnlyAClosureResolvesTheSocket(): void
     {
-        $this->expectException(\TypeError::class);
-        $this->expectExceptionMessage('must be of type ?Closure, string given');
-        Sidecar::resolveSocketUsing('phpversion');
+        Expect::exception(\TypeError::class, fn () => Sidecar::resolveSocketUsing('phpversion'), 'must be of type ?Closure, string given');
     }
 
     public function testASignalHandlerEndsAWait(): void

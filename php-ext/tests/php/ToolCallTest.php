@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Pillion\Tests;
 
 use Pillion\Exception\InvalidInputException;
+use Pillion\Tests\Support\Expect;
 use Pillion\ToolCall;
 use PHPUnit\Framework\TestCase;
 
@@ -22,9 +23,7 @@ final class ToolCallTest extends TestCase
     {
         self::assertSame(['a' => 1], (new ToolCall('1', 't', ['a' => 1]))->arguments);
         self::assertSame('{"a":1}', (new ToolCall('1', 't', '{"a":1}'))->arguments);
-        $this->expectException(\TypeError::class);
-        $this->expectExceptionMessage('Argument #3 ($arguments) must be of type array|string, int given');
-        new ToolCall('1', 't', 5);
+        Expect::exception(\TypeError::class, fn () => new ToolCall('1', 't', 5), 'Argument #3 ($arguments) must be of type array|string, int given');
     }
 
     public function testA6TheOpenAiFormHasArgumentsAsAString(): void
@@ -63,8 +62,6 @@ final class ToolCallTest extends TestCase
 
     public function testA6FromArrayNamesWhatIsMissing(): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage("A tool call needs a string 'name'");
-        ToolCall::fromArray(['id' => '1']);
+        Expect::exception(InvalidInputException::class, fn () => ToolCall::fromArray(['id' => '1']), "A tool call needs a string 'name'");
     }
 }

@@ -46,17 +46,13 @@ final class ToolDefinitionTest extends TestCase
     public function testJ1PropertiesAreReadonly(): void
     {
         $definition = new ToolDefinition('t', 'd');
-        $this->expectException(\Error::class);
-        $this->expectExceptionMessage('Cannot modify readonly property Pillion\ToolDefinition::$name');
-        $definition->name = 'other';
+        Expect::exception(\Error::class, fn () => $definition->name = 'other', 'Cannot modify readonly property Pillion\ToolDefinition::$name');
     }
 
     public function testJ1AnObjectIsConstructedOnce(): void
     {
         $definition = new ToolDefinition('t', 'd');
-        $this->expectException(\Error::class);
-        $this->expectExceptionMessage('readonly');
-        $definition->__construct('u', 'd');
+        Expect::exception(\Error::class, fn () => $definition->__construct('u', 'd'), 'readonly');
     }
 
     public function testA2BothParameterForms(): void

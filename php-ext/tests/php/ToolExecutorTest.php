@@ -433,7 +433,7 @@ final class ToolExecutorTest extends TestCase
         self::assertGreaterThanOrEqual(1.5, microtime(true) - $started);
         self::assertLessThan($started + 1.4, $ended[0], 'a tool in PHP waited for those of the server');
         foreach (['max_concurrent_local' => 0, 'max_concurrent_total' => 0, 'server_concurrency' => ['a' => 0]] as $key => $wrong) {
-            $e = Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, [$key => $wrong]), "$key was taken");
+            $e = Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, [$key => $wrong]), failure: "$key was taken");
             self::assertStringStartsWith("Invalid executor option '$key", $e->getMessage());
         }
     }
@@ -484,9 +484,7 @@ final class ToolExecutorTest extends TestCase
 
     public function testUnknownOptionsAreNamed(): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('timout');
-        new ToolExecutor($this->registry, ['timout' => 5]);
+        Expect::exception(InvalidInputException::class, fn () => new ToolExecutor($this->registry, ['timout' => 5]), 'timout');
     }
 
     public function testAnInvalidCallIsRejected(): void

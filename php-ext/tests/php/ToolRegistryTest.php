@@ -197,8 +197,7 @@ final class ToolRegistryTest extends TestCase
     /** @group extension */
     public function testAnUnreachableServerThrows(): void
     {
-        $this->expectException(TransportException::class);
-        (new ToolRegistry())->registerMcpServer(['server_url' => 'http://127.0.0.1:1/sse']);
+        Expect::exception(TransportException::class, fn () => (new ToolRegistry())->registerMcpServer(['server_url' => 'http://127.0.0.1:1/sse']));
     }
 
     public function testB5TheErrorForAnUnknownToolNamesIt(): void
@@ -259,11 +258,8 @@ final class ToolRegistryTest extends TestCase
     public function testH2NullDoesNotEnableAllTools(): void
     {
         foreach ([['function_calling' => true, 'enabled_tools' => null], ['tools' => ['function_calling' => true, 'enabled_tools' => null]]] as $model) {
-            try {
-                self::fail(json_encode(array_keys(ToolRegistry::withBuiltins()->getAvailableForModel($model))));
-            } catch (InvalidInputException $e) {
-                self::assertStringContainsString('enabled_tools must be a list of names, not null', $e->getMessage());
-            }
+            $e = Expect::exception(InvalidInputException::class, fn () => ToolRegistry::withBuiltins()->getAvailableForModel($model));
+            self::assertStringContainsString('enabled_tools must be a list of names, not null', $e->getMessage());
         }
     }
 
@@ -297,8 +293,7 @@ final class ToolRegistryTest extends TestCase
         $registry->alias('time_tool', 'roll_dice');
         self::assertSame($registry->get('roll_dice'), $registry->get('time_tool'), 'an alias may be moved');
         self::assertTrue($registry->execute('clock', [], '1')->success);
-        $this->expectException(InvalidInputException::class);
-        $registry->alias('x', 'nope');
+        Expect::exception(InvalidInputException::class, fn () => $registry->alias('x', 'nope'));
     }
 
     public function testA3SchemasKeepEmptyMaps(): void

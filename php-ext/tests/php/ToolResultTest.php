@@ -175,8 +175,7 @@ final class ToolResultTest extends TestCase
     public function testJ1PropertiesAreReadonly(): void
     {
         $result = new ToolResult('c', 't', 1);
-        $this->expectException(\Error::class);
-        $result->result = 2;
+        Expect::exception(\Error::class, fn () => $result->result = 2);
     }
 
     private const MCP = [
@@ -241,21 +240,14 @@ final class ToolResultTest extends TestCase
     public function testAnImageThatIsNotBase64IsNamed(): void
     {
         $result = new ToolResult('c', 't', ['content' => [['type' => 'text', 'text' => ''], ['type' => 'image', 'data' => '!!!']]]);
-        $this->expectException(TransportException::class);
-        $this->expectExceptionMessage('Content block 1 holds no valid base64');
-        $result->images();
+        Expect::exception(TransportException::class, fn () => $result->images(), 'Content block 1 holds no valid base64');
     }
 
     /** @dataProvider codes */
     public function testC5ThrowKnowsTheClassOfEveryCode(string $code, string $class): void
     {
-        try {
-            ToolResult::failure('boom', $code)->throw();
-        } catch (PillionException $e) {
-            self::assertSame(["Pillion\\Exception\\$class", 'boom', $code], [$e::class, $e->getMessage(), $e->errorCode]);
-            return;
-        }
-        self::fail('nothing was thrown');
+        $e = Expect::exception(PillionException::class, fn () => ToolResult::failure('boom', $code)->throw());
+        self::assertSame(["Pillion\\Exception\\$class", 'boom', $code], [$e::class, $e->getMessage(), $e->errorCode]);
     }
 
     public static function codes(): iterable
@@ -314,8 +306,6 @@ final class ToolResultTest extends TestCase
     {
         $result = new ToolResult('c', 't', "\xff");
         self::assertSame("\xff", $result->result);
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('not valid UTF-8');
-        $result->toMessageFormat();
+        Expect::exception(InvalidInputException::class, fn () => $result->toMessageFormat(), 'not valid UTF-8');
     }
 }

@@ -42,7 +42,7 @@ final class WorkerSidecarTest extends TestCase
             'twice' => [['number' => 'x'], 'invalid_input', 'Invalid type for number: expected integer'],
         ];
         foreach ($failures as $tool => [$arguments, $code, $message]) {
-            $result = $this->sidecar->execute(new ToolCall('3', $tool, $arguments), ['user' => "somebody who calls $tool"]);
+            $result = $this->sidecar->execute(new ToolCall('3', $tool, $arguments), ['user' => "caller of $tool"]);
             self::assertSame([$code, $message], [$result->errorCode, $result->error]);
         }
         self::assertSame('approval_required', $this->sidecar->execute(new ToolCall('4', 'delete_order'))->errorCode);

@@ -8,6 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Pillion\AsTool;
 use Pillion\CallableTool;
 use Pillion\Exception\InvalidInputException;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\FakeSidecar;
 use Pillion\Tests\Support\RollDice2;
 use Pillion\Tests\Support\Tools;
@@ -71,9 +72,7 @@ final class WorkerTest extends TestCase
     /** @dataProvider refused */
     public function testInvalidToolsAreRejected(\Closure $what, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        $what(new Worker('/nowhere'));
+        Expect::exception(InvalidInputException::class, fn () => $what(new Worker('/nowhere')), $message);
     }
 
     public function testItSendsItsDefinitions(): void

@@ -17,7 +17,7 @@ final class Memory {
     public static int $frees = 0;
     public static array $by = [];
 
-    /** Replaces what the references contain, and fills the memory with what nobody has passed to a method. */
+    /** Replaces what the references contain, and fills the memory with values that no method has received. */
     public static function free(string $by): void {
         self::$by[$by] = true;
         $targets = self::$targets;

@@ -7,7 +7,7 @@ declare(strict_types=1);
  * each request that it has read, and ends when its standard input is closed.
  */
 
-[, $path, $behaviour] = $argv;
+[, $path, $behavior] = $argv;
 $server = stream_socket_server("unix://$path");
 echo "ready\n";
 
@@ -25,7 +25,7 @@ function request_body($connection): ?string
     $length = preg_match('/^content-length: (\d+)/im', $head, $found) === 1 ? (int) $found[1] : 0;
     $body = '';
     while (strlen($body) < $length) {
-        if ($GLOBALS['behaviour'] === 'slow reader') {
+        if ($GLOBALS['behavior'] === 'slow reader') {
             usleep(20_000);
         }
         $body .= fread($connection, min(4096, $length - strlen($body)));
@@ -52,13 +52,13 @@ while (true) {
     while (($body = request_body($connection)) !== null) {
         $count++;
         $write = static fn (string $bytes): int|false => @fwrite($connection, $bytes);
-        match ($behaviour) {
+        match ($behavior) {
             'whole' => $write(whole($health)),
             'early' => $write("HTTP/1.1 100 Continue\r\n\r\n" . whole($health)),
             'old' => $write("HTTP/1.0 200 OK\r\n\r\n$health"),
             'chunks' => $write("{$chunked}5\r\n{\"sta\r\n1;x=y\r\nt\r\n9\r\nus\":\"ok\"}\r\n0\r\nx-trailer: 1\r\n\r\n"),
             'pieces' => array_map(static fn (string $byte) => [$write($byte), usleep(500)], str_split(whole($health))),
-            'closes', 'second breaks off' => $behaviour === 'closes' || $count === 2 ? null : $write(whole($health)),
+            'closes', 'second breaks off' => $behavior === 'closes' || $count === 2 ? null : $write(whole($health)),
             'half' => $write("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"sta"),
             'half head' => $write("HTTP/1.1 200 OK\r\ncontent-le"),
             'half chunk' => $write("{$chunked}10\r\n{\"sta"),
@@ -82,8 +82,8 @@ while (true) {
             'slow reader' => null,
             'silent' => sleep(30),
             'asks' => $write(whole('{"results":[{"success":true,"tool":"t","result":{"success":false,"data":null,"error":"The call to tool \'t\' needs approval","error_code":"approval_required","metadata":{"approval_id":"a1","arguments":{"map":{},"list":[],"f":1.5}}}},{"success":true,"tool":"t","result":{"success":true,"data":{"map":{}},"error":null,"metadata":{}}}]}')),
-            'second batch breaks off', 'second batch is no list' => $behaviour === 'second batch breaks off' && $count === 2 ? null : $write(whole(json_encode([
-                'results' => $behaviour === 'second batch is no list' && $count === 2 ? 5 : array_map(static fn () => ['success' => true, 'tool' => 't', 'result' => ['success' => true, 'data' => 1]], json_decode($body)->calls),
+            'second batch breaks off', 'second batch is no list' => $behavior === 'second batch breaks off' && $count === 2 ? null : $write(whole(json_encode([
+                'results' => $behavior === 'second batch is no list' && $count === 2 ? 5 : array_map(static fn () => ['success' => true, 'tool' => 't', 'result' => ['success' => true, 'data' => 1]], json_decode($body)->calls),
             ]))),
             'half a chat' => $write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\nevent: chat\ndata: {\"id\":\"c1\",\"model\":\"m\"}\n\n: a comment\n\nevent: delta\ndata: {\"text\":\"Hi\"}\n\nevent: del"),
             'no json' => $write(whole('<html>')),
@@ -94,7 +94,7 @@ while (true) {
             'too large' => $write(whole('{"success":false,"error":"Too large","error_code":"invalid_input"}', "HTTP/1.1 413 Too Large\r\n")),
         };
         $closes = ['closes', 'half', 'half head', 'half chunk', 'old', 'no http', 'odd length', 'odd chunk', 'large', 'large chunk', 'half a chat'];
-        if (in_array($behaviour, $closes, true) || (in_array($behaviour, ['second breaks off', 'second batch breaks off'], true) && $count === 2)) {
+        if (in_array($behavior, $closes, true) || (in_array($behavior, ['second breaks off', 'second batch breaks off'], true) && $count === 2)) {
             break;
         }
     }

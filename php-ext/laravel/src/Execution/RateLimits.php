@@ -33,7 +33,7 @@ final class RateLimits
     }
 
     /** Returns the limits of config/pillion.php for the users of one tenant. */
-    public static function ofTenant(Container $app, ?string $tenant): self
+    public static function forTenant(Container $app, ?string $tenant): self
     {
         $limits = ConfigReader::readArray($app->make('config'), 'limits.rate_limits');
         return new self($app->make(RateLimiter::class), $limits, $tenant);

@@ -35,7 +35,7 @@ final class ApplicationTools
         $this->registerBuiltins($registry);
         foreach ($this->classes() as $class) {
             $this->registerOrSkip($class, function () use ($registry, $class): void {
-                foreach (ContainerTool::of($class) as $tool) {
+                foreach (ContainerTool::forClass($class) as $tool) {
                     $registry->register($tool, replace: true);
                 }
             });

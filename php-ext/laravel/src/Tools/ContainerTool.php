@@ -35,7 +35,7 @@ class ContainerTool implements ToolInterface
      *
      * @return list<self>
      */
-    public static function of(string $class): array
+    public static function forClass(string $class): array
     {
         if (!is_a($class, ToolInterface::class, true)) {
             return array_map(fn (ToolDefinition $definition) => new self($class, $definition), AttributeTools::definitions($class));

@@ -48,7 +48,7 @@ final class CallMiddleware
     private function checkLimits(Call $call): ?ToolResult
     {
         $tool = $this->tools->get($call->tool);
-        $limits = RateLimits::ofTenant($this->app, $this->app->make(Hooks::class)->tenant());
+        $limits = RateLimits::forTenant($this->app, $this->app->make(Hooks::class)->tenant());
         return $tool === null ? null : $limits->check(new ToolCall($call->id, $call->tool), $tool, self::accountOf($call));
     }
 }

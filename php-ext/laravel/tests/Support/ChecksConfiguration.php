@@ -24,7 +24,7 @@ trait ChecksConfiguration
      */
     protected function assertRejected(array $settings, array $path, string $mistake): void
     {
-        $e = Expect::exception(InvalidInputException::class, fn () => $this->register($settings), implode('.', $path) . " was accepted: $mistake");
+        $e = Expect::exception(InvalidInputException::class, fn () => $this->register($settings), failure: implode('.', $path) . " was accepted: $mistake");
         self::assertStringContainsString('pillion.' . implode('.', $path), $e->getMessage(), $mistake);
     }
 

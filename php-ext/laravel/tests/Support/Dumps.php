@@ -11,7 +11,7 @@ use Symfony\Component\VarDumper\Dumper\CliDumper;
 final class Dumps
 {
     /** @return array<string, string> what is shown, by the function that shows it */
-    public static function of(mixed $value): array
+    public static function forValue(mixed $value): array
     {
         ob_start();
         var_dump($value);

@@ -109,7 +109,7 @@ final class SettingsProbe
             'approvals.max_pending_per_user' => self::read($approvals, 'maxPendingPerUser'),
             'limits.max_rounds' => self::read($unknown, 'maxRounds'),
             'limits.max_calls' => self::read($unknown, 'maxCalls'),
-            'limits.rate_limits' => self::read(RateLimits::ofTenant(app(), null), 'limits'),
+            'limits.rate_limits' => self::read(RateLimits::forTenant(app(), null), 'limits'),
             'cache.store' => count($entries) > 1,
             'cache.ttl' => $lifetime('pillion_'),
             'cache.retry_after' => $lifetime('skipped:gone'),

@@ -70,7 +70,7 @@ final class Batch
      *
      * @return list<ToolResult> in the order of the calls
      *
-     * @throws PillionException when no call ran and none was refused individually
+     * @throws PillionException when no call ran and none was rejected individually
      */
     public static function run(SidecarApi $api, array $calls, string $mode, Context $context): array
     {
@@ -119,9 +119,9 @@ final class Batch
      * Sends calls, and halves the request when the sidecar rejects it.
      *
      * @param list<int> $indices
-     * @param ?string   $previousMessage why the sidecar refused the larger request that contained these calls
+     * @param ?string   $previousMessage why the sidecar rejected the larger request that contained these calls
      *
-     * @return bool false if the sidecar refuses this half with an equal error, so that size is not the cause
+     * @return bool false if the sidecar rejects this half with an equal error, so that size is not the cause
      */
     private function send(array $indices, ?string $previousMessage = null): bool
     {

@@ -74,7 +74,7 @@ final class CallResponse
     public function toException(string $toolName): \Pillion\Exception\PillionException
     {
         $code = Failure::knownCode($this->errorCode);
-        return Failure::ofResult(new ToolResult('', $toolName, null, false, $this->error ?? 'The tool failed', $code, null, $this->metadata));
+        return Failure::forResult(new ToolResult('', $toolName, null, false, $this->error ?? 'The tool failed', $code, null, $this->metadata));
     }
 
     public function toResult(string $toolCallId, string $toolName): ToolResult

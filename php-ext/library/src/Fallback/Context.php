@@ -33,7 +33,7 @@ final class Context
      *
      * @throws \Pillion\Exception\InvalidInputException
      */
-    public static function of(array $context): self
+    public static function fromArray(array $context): self
     {
         $tree = Json::toTree($context, 'argument $context');
         if (is_array($tree) && $tree !== []) {

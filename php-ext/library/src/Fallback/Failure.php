@@ -82,17 +82,17 @@ final class Failure
     }
 
     /** Returns the exception for an error code. */
-    public static function ofCode(string $code, string $message): PillionException
+    public static function forCode(string $code, string $message): PillionException
     {
         $known = self::knownCode($code);
         return self::atCaller(new (self::CLASSES[$known])($message), $known);
     }
 
     /** Returns the exception for a failed result. */
-    public static function ofResult(ToolResult $result): PillionException
+    public static function forResult(ToolResult $result): PillionException
     {
         $code = $result->errorCode ?? 'internal_error';
-        $failure = self::ofCode($code, $result->error ?? 'The tool failed');
+        $failure = self::forCode($code, $result->error ?? 'The tool failed');
         // Applications may use their own error codes.
         $failure->errorCode = $code;
         if ($failure instanceof RateLimitedException) {

@@ -93,7 +93,7 @@ final class Hooks
     }
 
     /**
-     * Uses the cache. A failing cache only costs time.
+     * Runs a cache operation. Returns null, and logs a warning, if the cache throws.
      *
      * @param \Closure(): mixed $use
      */

@@ -50,7 +50,7 @@ final class Json
         try {
             return json_encode($value, self::ENCODE_FLAGS, self::MAX_DEPTH);
         } catch (\JsonException $e) {
-            throw Failure::ofCode('internal_error', self::describeError('value', $e));
+            throw Failure::forCode('internal_error', self::describeError('value', $e));
         }
     }
 

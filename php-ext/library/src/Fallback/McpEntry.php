@@ -73,7 +73,7 @@ final class McpEntry
     {
         Json::encode($entry);
         // The registry reads `require_approval` later; this call reports an invalid value early.
-        RequireApproval::ofEntry($entry);
+        RequireApproval::fromEntry($entry);
         $text = static function (string $key) use ($entry): ?string {
             $text = is_string($entry[$key] ?? null) ? trim($entry[$key]) : '';
             return $text === '' ? null : $text;

@@ -75,7 +75,7 @@ final class McpOptions
 
     public static function failure(string $id, string $name, \Throwable $exception): ToolResult
     {
-        $failure = ToolFailure::of($exception);
+        $failure = ToolFailure::fromThrowable($exception);
         return new ToolResult($id, $name, null, false, $failure->getMessage(), $failure->errorCode, metadata: $failure->metadata);
     }
 }

@@ -104,7 +104,7 @@ final class McpServer
     }
 
     /** @param MCPSSEClient|McpClient|array<array-key, mixed> $server */
-    public static function of(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server): self
+    public static function forServer(#[\SensitiveParameter] MCPSSEClient|McpClient|array $server): self
     {
         $client = is_array($server) ? McpEntry::client($server) : $server;
         if ($client === null) {

@@ -23,7 +23,7 @@ final class ModelContent
     }
 
     /** @throws \Pillion\Exception\InvalidInputException when the result cannot be converted to JSON */
-    public static function of(ToolResult $result): self
+    public static function fromResult(ToolResult $result): self
     {
         return new self($result, self::select($result->result));
     }

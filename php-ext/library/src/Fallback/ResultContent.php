@@ -19,7 +19,7 @@ final class ResultContent
     {
     }
 
-    public static function of(ToolResult $result): self
+    public static function fromResult(ToolResult $result): self
     {
         return new self($result, self::blocksOf($result->result));
     }

@@ -272,6 +272,6 @@ final class SidecarApi
         if (!is_string($body->error ?? null) || !is_string($body->error_code ?? null)) {
             throw Failure::transport("The sidecar answered with HTTP status $response->status", $response->status);
         }
-        throw Failure::ofCode($body->error_code, $body->error);
+        throw Failure::forCode($body->error_code, $body->error);
     }
 }

@@ -92,7 +92,7 @@ final class Call
     public function throwIfCancelled(): void
     {
         if ($this->isCancelled()) {
-            throw Failure::ofCode('cancelled', 'The call was cancelled' . ($this->reason === null ? '' : ": $this->reason"));
+            throw Failure::forCode('cancelled', 'The call was cancelled' . ($this->reason === null ? '' : ": $this->reason"));
         }
     }
 

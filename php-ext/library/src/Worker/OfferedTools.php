@@ -105,7 +105,7 @@ final class OfferedTools
             }
             $result = self::normalize($output, $call, $seconds);
         } catch (\Throwable $exception) {
-            $result = ToolFailure::of($exception)->toResult(new ToolCall($call->id, $call->tool));
+            $result = ToolFailure::fromThrowable($exception)->toResult(new ToolCall($call->id, $call->tool));
         }
         $notices->finish($call->tool, $call->id, null, $result->errorCode, Deadline::now() - $start);
         $tool->executorResult = $result;

@@ -7,17 +7,17 @@ use pillion_client::wire::{BatchCall, BatchMode, BatchResponse};
 use pillion_client::{BatchPart, ClientError, Response};
 use pillion_core::tool::{ErrorCode, ToolCall};
 
-use super::answer::Answer;
+use super::call_response::CallResponse;
 use super::{approval_arguments, caller_argument, list_in, send_request};
-use crate::classes::tool_call::{RefusedCall, call_or_refusal};
 use crate::exception;
 use crate::json::EmptyObject;
+use crate::values::tool_call::{RejectedCall, call_or_rejection};
 use crate::zend::{Failure, MethodCall, Outcome, entries, list_of};
 
 pub(super) fn execute(call: &mut MethodCall<'_>) -> Outcome {
     let single = call
         .value(0)
-        .map_or(Err(Failure::Pending), call_or_refusal)?;
+        .map_or(Err(Failure::Pending), call_or_rejection)?;
     let results = run(call, vec![single], BatchMode::Sequential)?;
     results
         .into_iter()
@@ -34,15 +34,16 @@ pub(super) fn execute_parallel(call: &mut MethodCall<'_>) -> Outcome {
 }
 
 fn execute_several(call: &MethodCall<'_>, mode: BatchMode) -> Outcome {
-    let calls = entries(call.array(0)?).map(|(_, call)| call_or_refusal(&call));
-    let calls = calls.collect::<Result<_, _>>()?;
+    let calls = entries(call.array(0)?)
+        .map(|(_, call)| call_or_rejection(&call))
+        .collect::<Result<_, _>>()?;
     run(call, calls, mode).map(list_of)
 }
 
 /// Sends calls, in as few requests as the sidecar accepts. Results are in the order of the calls.
 fn run(
     call: &MethodCall<'_>,
-    calls: Vec<Result<ToolCall, RefusedCall>>,
+    calls: Vec<Result<ToolCall, RejectedCall>>,
     mode: BatchMode,
 ) -> Result<Vec<Zval>, Failure> {
     let caller = caller_argument(call, 1)?;
@@ -58,8 +59,8 @@ fn run(
                 });
                 None
             }
-            Err(RefusedCall { id, name, reason }) => {
-                let rejected = Answer::rejection(ErrorCode::InvalidInput.as_str(), reason);
+            Err(RejectedCall { id, name, reason }) => {
+                let rejected = CallResponse::rejection(ErrorCode::InvalidInput.as_str(), reason);
                 Some(rejected.into_result(id, name)?)
             }
         });
@@ -68,9 +69,13 @@ fn run(
     if !sent.is_empty() || results.is_empty() {
         let parts = send_request(call, |client| client.batch_in_parts(&sent, mode, &caller))?;
         let is_only = parts.len() == 1;
-        for BatchPart { calls, answer } in parts {
+        for BatchPart {
+            calls,
+            answer: outcome,
+        } in parts
+        {
             let calls = sent.get(calls).unwrap_or_default();
-            answered.extend(match results_of(calls, answer) {
+            answered.extend(match results_of(calls, outcome) {
                 // Other requests may have results.
                 Err(Failure::Thrown(thrown)) if !is_only => {
                     failed_results(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?
@@ -89,8 +94,8 @@ fn run(
 /// Returns a failed result for each call.
 fn failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<Zval>, Failure> {
     let failed = |call: &BatchCall| {
-        let answer = Answer::rejection(code, message.to_owned());
-        answer.into_result(call.id.clone(), call.name.clone())
+        let rejection = CallResponse::rejection(code, message.to_owned());
+        rejection.into_result(call.id.clone(), call.name.clone())
     };
     calls.iter().map(failed).collect()
 }
@@ -98,9 +103,9 @@ fn failed_results(calls: &[BatchCall], code: &str, message: &str) -> Result<Vec<
 /// Returns the results of the calls of one request.
 fn results_of(
     calls: &[BatchCall],
-    answer: Result<Response<BatchResponse>, ClientError>,
+    outcome: Result<Response<BatchResponse>, ClientError>,
 ) -> Result<Vec<Zval>, Failure> {
-    let response = match answer {
+    let response = match outcome {
         Ok(response) => response,
         Err(error) => return failed_results(calls, error.code(), &error.to_string()),
     };
@@ -110,15 +115,14 @@ fn results_of(
             "The sidecar's response has no result for each call",
         ));
     }
-    let answers = entries(&results);
     let arguments = approval_arguments(response.body())?.into_iter();
     calls
         .iter()
-        .zip(answers)
+        .zip(entries(&results))
         .zip(arguments.chain(repeat_with(|| None)))
-        .map(|((call, (_, answer)), arguments)| {
-            let answer = Answer::of(&answer).with_arguments(arguments);
-            answer.into_result(call.id.clone(), call.name.clone())
+        .map(|((call, (_, result)), arguments)| {
+            let response = CallResponse::from_value(&result).with_arguments(arguments);
+            response.into_result(call.id.clone(), call.name.clone())
         })
         .collect()
 }

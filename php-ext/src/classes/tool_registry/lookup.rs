@@ -2,8 +2,8 @@ use ext_php_rs::types::Zval;
 use pillion_providers::{Provider, format_tools};
 use serde_json::Value;
 
-use super::{Registry, find_tool, objects};
 use crate::json::{EmptyObject, decode_value};
+use crate::tools::registry::{Registry, find_tool, objects};
 use crate::zend::{MethodCall, Outcome, bool_of, int_of, list_of, state_of, string_of};
 
 pub(super) fn has(call: &mut MethodCall<'_>) -> Outcome {

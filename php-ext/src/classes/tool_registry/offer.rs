@@ -1,8 +1,8 @@
 use ext_php_rs::types::Zval;
 
-use super::{Registry, objects};
-use crate::classes::interfaces::MCP_TOOL;
 use crate::model::model_argument;
+use crate::tools::registry::{Registry, objects};
+use crate::values::interfaces::MCP_TOOL;
 use crate::zend::{
     Failure, MethodCall, Object, Outcome, array_of, entries, list_of, state_of, string_of,
 };
@@ -15,7 +15,7 @@ fn select(
     let tools = objects(this)?;
     let mut selected = Vec::new();
     for (name, tool) in entries(&tools) {
-        let Some(object) = Object::of(&tool) else {
+        let Some(object) = Object::from_value(&tool) else {
             continue;
         };
         if keep(object)? {
@@ -45,7 +45,7 @@ fn is_yes(value: &Zval) -> bool {
 /// Calls `isEnabledForModel()` of each tool, because PHP tools may have their own rules.
 fn available(call: &MethodCall<'_>) -> Result<Vec<(String, Zval)>, Failure> {
     model_argument(call, 0)?;
-    let model = [call.value(0).map_or_else(Zval::new, Zval::shallow_clone)];
+    let model = [call.value_or_null(0)];
     select(call.this(), |tool| {
         Ok(is_yes(&tool.call(
             "isEnabledForModel",
@@ -85,7 +85,7 @@ pub(super) fn dropped_for_model(call: &mut MethodCall<'_>) -> Outcome {
 pub(super) fn definitions_for_model(call: &mut MethodCall<'_>) -> Outcome {
     let mut definitions = Vec::new();
     for (_, tool) in available(call)? {
-        let Some(object) = Object::of(&tool) else {
+        let Some(object) = Object::from_value(&tool) else {
             continue;
         };
         if object.instance_of(MCP_TOOL.get()) && !is_yes(&object.call("isServerAvailable", [])?) {

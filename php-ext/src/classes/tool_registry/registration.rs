@@ -7,19 +7,21 @@ use pillion_core::job_channel::PeerTool;
 use pillion_core::registry::RegistryError;
 use pillion_core::tool::{ApprovalPolicy, Tool, ToolDefinition, ToolName, ToolOrigin};
 use pillion_schema::CompiledSchema;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{CLASS, Registry, objects, registry_failure, services};
-use crate::classes::interfaces::{MCP_TOOL, TOOL};
-use crate::classes::mcp_sse_client::{self, any_client_of};
-use crate::classes::{callable_tool, engine_tool, tool_definition};
+use super::{registry_failure, services};
+use crate::clients::mcp_sse_client;
+use crate::clients::mcp_sse_client::any_client_of;
 use crate::exception;
 use crate::execution::PhpThread;
 use crate::json::to_value;
 use crate::mcp::{RequireApproval, Server, tool_list};
 use crate::mcp_server::RegisteredMcpServer;
 use crate::signature::{self, SignatureOverrides};
+use crate::tools::registry::{CLASS, Registry, objects};
+use crate::tools::{callable_tool, engine_tool, mcp_tool_adapter};
+use crate::values::interfaces::{MCP_TOOL, TOOL};
+use crate::values::tool_definition;
 use crate::zend::{
     Failure, HiddenValue, MethodCall, Object, Outcome, bool_of, empty_array, escape_bytes, list_of,
     new_with_state, state_of, string_of, with_entries, with_entry, without_entry,
@@ -31,15 +33,11 @@ static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Creates a registry with the built-in tools and their aliases, and with the network tools that
 /// have settings.
 pub(super) fn with_builtins(call: &mut MethodCall<'_>) -> Outcome {
-    let services = match call.value(0) {
-        Some(_) => {
-            call.array(0)?;
-            services::read(call.value(0))?
-        }
-        None => Vec::new(),
-    };
+    let services = call
+        .optional_array(0)?
+        .map_or(Ok(Vec::new()), services::read)?;
     let value = new_with_state(Registry::new())?;
-    let Some(this) = Object::of(&value) else {
+    let Some(this) = Object::from_value(&value) else {
         return Ok(value);
     };
     let registry = state_of::<Registry>(this)?;
@@ -70,11 +68,13 @@ pub(super) fn register_tool(call: &mut MethodCall<'_>) -> Outcome {
             callable_tool::new_tool(definition, handler)?
         }
         None => argument
-            .filter(|value| Object::of(value).is_some_and(|object| object.instance_of(TOOL.get())))
+            .filter(|value| {
+                Object::from_value(value).is_some_and(|object| object.instance_of(TOOL.get()))
+            })
             .map(Zval::shallow_clone)
             .ok_or_else(|| call.type_error(0, "Pillion\\ToolInterface|Pillion\\ToolDefinition"))?,
     };
-    let Some(tool) = Object::of(&object) else {
+    let Some(tool) = Object::from_value(&object) else {
         return Ok(Zval::new());
     };
     let definition = definition_of(tool)?;
@@ -90,7 +90,7 @@ fn add_object(
     definition: ToolDefinition,
     replace: bool,
 ) -> Result<(), Failure> {
-    let Some(tool) = Object::of(object) else {
+    let Some(tool) = Object::from_value(object) else {
         return Ok(());
     };
     let name = definition.name().as_str().to_owned();
@@ -104,7 +104,7 @@ fn add_object(
             if client.is_object() {
                 let mut clients = registry.clients(this)?;
                 index = Some(clients.index_of_or_add(&client));
-                HiddenValue::of::<Registry>(this)?.set(clients.to_value());
+                HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
             }
             if let Some(server) = engine_tool::server_of(tool)? {
                 registry.add_server(server, index);
@@ -144,7 +144,7 @@ pub(super) fn register_object(call: &mut MethodCall<'_>) -> Outcome {
                 name.clone(),
             )));
         }
-        let definition = tool_definition::of_signature(&signature)?;
+        let definition = tool_definition::new_from_signature(&signature)?;
         let object = callable_tool::new_tool(&definition, &target.callable)?;
         tools.push((object, signature.definition));
     }
@@ -213,7 +213,7 @@ pub(super) fn register_mcp_server(call: &mut MethodCall<'_>) -> Outcome {
         names.push(string_of(name));
     }
     this.set(CLASS.get(), "tools", with_entries(&objects(this)?, added));
-    HiddenValue::of::<Registry>(this)?.set(clients.to_value());
+    HiddenValue::for_object::<Registry>(this)?.set(clients.to_value());
     registry.add_server(server, index);
     Ok(list_of(names))
 }
@@ -235,8 +235,8 @@ struct ServerArgument<'a> {
 fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Failure> {
     let value = call
         .value(0)
-        .filter(|value| value.is_array() || value.is_object());
-    let value = value.ok_or_else(|| call.type_error(0, CLIENTS))?;
+        .filter(|value| value.is_array() || value.is_object())
+        .ok_or_else(|| call.type_error(0, CLIENTS))?;
     if let Some((link, hooks)) = any_client_of(value)? {
         return Ok(ServerArgument {
             listed: tool_list::list_raw(link, hooks)?,
@@ -249,7 +249,7 @@ fn server_argument<'a>(call: &MethodCall<'a>) -> Result<ServerArgument<'a>, Fail
         return Err(call.type_error(0, CLIENTS));
     }
     let entry = to_value(value)?;
-    let approval = RequireApproval::of_entry(&entry)?;
+    let approval = RequireApproval::from_entry(&entry)?;
     let server = Server::from_entry(&entry)?
         .ok_or_else(|| exception::invalid_input("The server entry has no 'server_url'"))?;
     Ok(ServerArgument {
@@ -298,19 +298,11 @@ fn origin_of(
         return Ok((ToolOrigin::Native, None));
     }
     let config = to_value(&tool.call("getMCPServerConfig", [])?)?;
-    let text = |key: &str| {
-        config
-            .get(key)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let origin = ToolOrigin::Mcp {
-        server_label: text("server_label"),
-        server_url: text("server_url"),
-    };
-    let approval = RequireApproval::of_entry(&config)?;
-    Ok((origin, approval.of_php_tool(name.as_str())))
+    let approval = RequireApproval::from_entry(&config)?;
+    Ok((
+        mcp_tool_adapter::origin_of(&config),
+        approval.policy_for_php_tool(name.as_str()),
+    ))
 }
 
 pub(super) fn alias(call: &mut MethodCall<'_>) -> Outcome {

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::classes::tool_definition::seconds;
+use crate::duration::seconds;
 use crate::exception;
 use crate::json::to_value_as;
 use crate::mcp::without_value;
@@ -55,11 +55,10 @@ struct TimeSettings {
 ///
 /// # Errors
 /// An `InvalidInputException` naming the key.
-pub(super) fn read(services: Option<&Zval>) -> Result<Vec<Arc<dyn Tool>>, Failure> {
-    let services = services.map(|services| to_value_as("argument $services", services));
-    let services = match services.transpose()? {
-        Some(Value::Object(services)) => services,
-        Some(Value::Array(list)) if !list.is_empty() => {
+pub(super) fn read(services: &Zval) -> Result<Vec<Arc<dyn Tool>>, Failure> {
+    let services = match to_value_as("argument $services", services)? {
+        Value::Object(services) => services,
+        Value::Array(list) if !list.is_empty() => {
             let message = "$services must have the names of services as keys, and their settings, \
                 which may be empty, as values";
             return Err(exception::invalid_input(message));
@@ -243,14 +242,13 @@ impl SettingsReader<'_> {
         let Some(url) = url else {
             return Ok(None);
         };
-        let url = Url::parse(url).ok().filter(|url| {
+        let parsed = Url::parse(url).ok().filter(|url| {
             let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
             is_http && url.username().is_empty() && url.password().is_none()
         });
-        let url = url.ok_or_else(|| {
+        parsed.map(Some).ok_or_else(|| {
             self.invalid(key, "expected an http:// or https:// URL without password")
-        });
-        url.map(Some)
+        })
     }
 }
 

@@ -36,7 +36,8 @@ impl ServerLink {
         loop {
             let client = connection.client().clone();
             self.has_prompted_user.set(false);
-            let waiting_client = WaitingClient::of(self, hooks, Arc::clone(connection), None);
+            let waiting_client =
+                WaitingClient::for_connection(self, hooks, Arc::clone(connection), None);
             let outcome = waiting_client.wait(|_| async move { client.connect().await })?;
             let timed_out = outcome.is_err_and(|error| error.is_timeout());
             if !timed_out || !self.has_prompted_user.get() {
@@ -51,7 +52,7 @@ impl ServerLink {
     /// # Errors
     /// An exception of the token store.
     pub fn failure(&self, hooks: Hooks<'_>, error: &McpError) -> Result<Failure, Failure> {
-        let failure = exception::of_mcp(error);
+        let failure = exception::for_mcp_error(error);
         let connection = {
             let connection = self.connection.borrow();
             connection.as_ref().and_then(Bound::get).cloned()
@@ -93,7 +94,7 @@ impl ServerLink {
                 credentials::save_pending(hooks, &deferred.pending)?;
                 Ok((deferred.url, deferred.pending.state))
             }
-            (None, Err(error)) => Err(exception::of_mcp(&error)),
+            (None, Err(error)) => Err(exception::for_mcp_error(&error)),
             (None, Ok(())) => Err(exception::for_code(
                 ErrorCode::Unavailable,
                 "The server requires no authorization",
@@ -112,13 +113,12 @@ impl ServerLink {
         let invalid_url = |error| exception::invalid_input(format!("$callbackUrl: {error}"));
         let response = AuthorizationResponse::from_redirect(address).map_err(invalid_url)?;
         let state = response.state().unwrap_or_default();
-        let pending = credentials::take_pending(hooks, state)?;
-        let pending = pending.ok_or_else(|| {
+        let pending = credentials::take_pending(hooks, state)?.ok_or_else(|| {
             exception::authorization_denied("No authorization with this state was started")
         })?;
         let client = connection.client().clone();
         let finished = wait(async move { client.finish_authorization(pending, response).await })?;
-        finished.map_err(|error| exception::of_mcp(&error))?;
+        finished.map_err(|error| exception::for_mcp_error(&error))?;
         self.forget_connection();
         self.deliver(hooks, &connection)
     }

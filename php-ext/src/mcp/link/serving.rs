@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::{ProgressReceiver, ServerLink, decode_message};
-use crate::classes::{event, progress};
 use crate::json::EmptyObject;
 use crate::mcp::connection::McpConnection;
 use crate::mcp::hooks::{Hooks, NOTIFICATION};
 use crate::mcp::router::CallHandle;
 use crate::mcp::server_job::ServerJob;
-use crate::mcp::{answers, credentials, tool_list};
-use crate::runtime::{self, Bound};
+use crate::mcp::{credentials, request_handlers, sessions, tool_list};
+use crate::runtime::Bound;
+use crate::values::{event, progress};
 use crate::zend::{Failure, call_callable, string_of};
 
 impl ServerLink {
@@ -27,10 +27,10 @@ impl ServerLink {
         job: ServerJob,
     ) -> Result<(), Failure> {
         match job {
-            ServerJob::Request(request) => answers::answer_request(hooks, request),
+            ServerJob::Request(request) => request_handlers::handle_request(hooks, request),
             ServerJob::Authorize { url, reply } => {
                 self.has_prompted_user.set(true);
-                answers::authorize(hooks, &url, reply)
+                request_handlers::authorize(hooks, &url, reply)
             }
             ServerJob::Wake => {
                 while let Some(job) = handle.get().and_then(CallHandle::take_job) {
@@ -91,7 +91,7 @@ impl ServerLink {
             && self.is_personal()
         {
             // Other objects with these tokens find the session under the new key.
-            runtime::move_mcp_connection(&self.key(Some(&text)), connection)?;
+            sessions::rename(connection, &self.key(Some(&text)))?;
         }
         let changes = connection.router().changes();
         if self.reported_changes.replace(changes) != changes {

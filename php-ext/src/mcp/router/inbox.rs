@@ -1,9 +1,8 @@
+use super::lock;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use pillion_mcp_client::Notification;
-
-use super::lock;
 
 /// Maximum number of notifications that wait for one object. Beyond it, the oldest are dropped.
 const MAX_PENDING_NOTIFICATIONS: usize = 256;

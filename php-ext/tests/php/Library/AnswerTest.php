@@ -21,19 +21,13 @@ use Pillion\Tests\Support\Process;
 final class AnswerTest extends TestCase
 {
     /** @dataProvider answers */
-    public function testAMalformedResponseIsNamed(string $behaviour, string $method, array $arguments, string $message): void
+    public function testAMalformedResponseIsNamed(string $behavior, string $method, array $arguments, string $message): void
     {
-        $peer = new OddPeer($behaviour);
-        try {
-            (new Sidecar($peer->socket, 5))->$method(...$arguments);
-            self::fail('It was taken');
-        } catch (TransportException $e) {
-            self::assertStringContainsString($message, $e->getMessage());
-            self::assertSame('unavailable', $e->errorCode);
-            self::assertSame($behaviour === 'server error' ? 502 : ($behaviour === 'wrong types' ? null : 200), $e->httpStatus);
-        } finally {
-            $peer->stop();
-        }
+        $peer = new OddPeer($behavior);
+        $e = Expect::exception(TransportException::class, fn () => (new Sidecar($peer->socket, 5))->$method(...$arguments));
+        self::assertStringContainsString($message, $e->getMessage());
+        self::assertSame('unavailable', $e->errorCode);
+        self::assertSame($behavior === 'server error' ? 502 : ($behavior === 'wrong types' ? null : 200), $e->httpStatus);
     }
 
     public static function answers(): iterable
@@ -52,20 +46,13 @@ final class AnswerTest extends TestCase
     public function testARefusalHasItsCode(): void
     {
         $peer = new OddPeer('too large');
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage('Too large');
-        try {
-            (new Sidecar($peer->socket, 5))->callTool('x');
-        } finally {
-            $peer->stop();
-        }
+        Expect::exception(InvalidInputException::class, fn () => (new Sidecar($peer->socket, 5))->callTool('x'), 'Too large');
     }
 
     public function testAnInvalidSocketPathIsAnError(): void
     {
         foreach (['', str_repeat('x', 108), "a\0b"] as $path) {
-            $e = Expect::exception(UnavailableException::class, fn () => (new Sidecar($path))->listTools());
-            self::assertStringContainsString("a socket's path has 1 to 107 bytes", $e->getMessage());
+            Expect::exception(UnavailableException::class, fn () => (new Sidecar($path))->listTools(), "a socket's path has 1 to 107 bytes");
         }
     }
 

@@ -29,9 +29,9 @@ final class ConnectionTest extends TestCase
         $this->peer?->stop();
     }
 
-    private function connect(string $behaviour): Connection
+    private function connect(string $behavior): Connection
     {
-        $this->peer = new OddPeer($behaviour);
+        $this->peer = new OddPeer($behavior);
         return $this->connection = new Connection($this->peer->socket);
     }
 
@@ -82,11 +82,7 @@ final class ConnectionTest extends TestCase
         $this->peer = new OddPeer('drip');
         $events = EventSource::open($this->peer->socket, new Request('/x', [], '{}'), new Deadline(0.5));
         $started = microtime(true);
-        try {
-            $events->nextEvent();
-            self::fail('It did not time out');
-        } catch (\Pillion\Exception\TimeoutException) {
-            self::assertLessThan(5, microtime(true) - $started);
-        }
+        Expect::exception(\Pillion\Exception\TimeoutException::class, fn () => $events->nextEvent());
+        self::assertLessThan(5, microtime(true) - $started);
     }
 }

@@ -71,7 +71,7 @@ final class ExecutorTest extends TestCase
         $this->add('ends', function () use ($sidecar, &$runs): string {
             $runs++;
             $sidecar->kill();
-            return 'nobody reads this';
+            return 'never read';
         });
         $dispatcher = new Dispatcher();
         $executor = (new ToolExecutor($this->registry))->setEventDispatcher($dispatcher);

@@ -8,6 +8,7 @@ use PHPUnit\Framework\TestCase;
 use Pillion\Exception\TransportException;
 use Pillion\Exception\UnavailableException;
 use Pillion\ProviderFormat;
+use Pillion\Tests\Support\Expect;
 use Pillion\Tests\Support\OddPeer;
 use Pillion\ToolDefinition;
 use Pillion\ToolRegistry;
@@ -46,13 +47,7 @@ final class FormatsTest extends TestCase
     {
         $peer = new OddPeer('wrong types');
         putenv("PILLION_SOCKET=$peer->socket");
-        $this->expectException(TransportException::class);
-        $this->expectExceptionMessage("The sidecar's response has no valid '");
-        try {
-            $convert();
-        } finally {
-            $peer->stop();
-        }
+        Expect::exception(TransportException::class, fn () => $convert(), "The sidecar's response has no valid '");
     }
 
     public static function conversions(): iterable

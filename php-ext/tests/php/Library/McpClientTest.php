@@ -53,8 +53,7 @@ final class McpClientTest extends TestCase
     {
         $result = $this->client->callTool('fails');
         self::assertSame([false, 'It is broken', 'internal_error', true], [$result->success, $result->error, $result->errorCode, $result->result['isError']]);
-        $this->expectException(JsonRpcException::class);
-        $this->client->callTool('rpc_error');
+        Expect::exception(JsonRpcException::class, fn () => $this->client->callTool('rpc_error'));
     }
 
     public function testConcurrentCallsDoNotAffectEachOther(): void
@@ -130,15 +129,14 @@ final class McpClientTest extends TestCase
     public static function throwingListeners(): iterable
     {
         $all = ['start a', 'start b', 'start c', 'end a ok', 'end b internal_error', 'end c not_found'];
-        yield 'nobody throws' => ['', $all];
+        yield 'no listener throws' => ['', $all];
         yield 'at an end' => ['end a ok', $all];
         yield 'at a start' => ['start b', ['start a', 'start b', 'end a internal_error', 'end b internal_error']];
     }
 
     public function testACallHasItsOwnTimeout(): void
     {
-        $this->expectException(TimeoutException::class);
-        $this->client->callTool('slow', ['seconds' => 5], ['timeout' => 0.2]);
+        Expect::exception(TimeoutException::class, fn () => $this->client->callTool('slow', ['seconds' => 5], ['timeout' => 0.2]));
     }
 
     public function testATokenCancelsACall(): void
@@ -171,9 +169,7 @@ final class McpClientTest extends TestCase
     /** @dataProvider withoutSidecar */
     public function testMethodsThatTheSidecarLacksNeedTheExtension(\Closure $call): void
     {
-        $this->expectException(UnavailableException::class);
-        $this->expectExceptionMessage(': install the extension ext-pillion');
-        $call($this->client);
+        Expect::exception(UnavailableException::class, fn () => $call($this->client), ': install the extension ext-pillion');
     }
 
     public static function withoutSidecar(): iterable
@@ -199,9 +195,7 @@ final class McpClientTest extends TestCase
     /** @dataProvider wrong */
     public function testWrongOptionsAreNamed(\Closure $call, string $message): void
     {
-        $this->expectException(InvalidInputException::class);
-        $this->expectExceptionMessage($message);
-        $call($this->client);
+        Expect::exception(InvalidInputException::class, fn () => $call($this->client), $message);
     }
 
     public static function wrong(): iterable
@@ -260,9 +254,7 @@ final class McpClientTest extends TestCase
 
     public function testAClientCannotBeQueued(): void
     {
-        $this->expectException(\Exception::class);
-        $this->expectExceptionMessage('Serialization of a client is not allowed');
-        serialize($this->client);
+        Expect::exception(\Exception::class, fn () => serialize($this->client), 'Serialization of a client is not allowed');
     }
 
     public function testARegistryAcceptsTheTools(): void

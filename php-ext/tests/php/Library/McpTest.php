@@ -129,9 +129,7 @@ final class McpTest extends TestCase
         $before = getenv('PILLION_SOCKET');
         putenv("PILLION_SOCKET=$sidecar->socket");
         try {
-            (new ToolRegistry())->registerMcpServer(['server_label' => 'down', 'server_url' => 'http://127.0.0.1:1/']);
-            self::fail('It was reached');
-        } catch (TransportException $e) {
+            $e = Expect::exception(TransportException::class, fn () => (new ToolRegistry())->registerMcpServer(['server_label' => 'down', 'server_url' => 'http://127.0.0.1:1/']));
             self::assertStringContainsString('Connection refused', $e->getMessage());
         } finally {
             putenv("PILLION_SOCKET=$before");

@@ -50,15 +50,10 @@ final class OptionsTest extends TestCase
         $registry = ToolRegistry::withBuiltins();
         foreach ([$model, json_decode((string) json_encode($model))] as $shape) {
             foreach (['getAvailableForModel', 'getDroppedForModel'] as $method) {
-                try {
-                    self::fail(json_encode(array_keys($registry->$method($shape))));
-                } catch (InvalidInputException $e) {
-                    self::assertStringContainsString($message, $e->getMessage());
-                }
+                Expect::exception(InvalidInputException::class, fn () => $registry->$method($shape), $message);
             }
         }
-        $this->expectException(InvalidInputException::class);
-        $registry->get('calculator')->isEnabledForModel($model);
+        Expect::exception(InvalidInputException::class, fn () => $registry->get('calculator')->isEnabledForModel($model));
     }
 
     public function testOtherKeysOfAModelAreIgnored(): void
@@ -76,7 +71,7 @@ final class OptionsTest extends TestCase
         $entry = ['server_url' => 'http://127.0.0.1:9/mcp', 'server_label' => 'away', 'own_setting' => 1];
         foreach (['require_aproval' => 'always', 'requireApproval' => 'always', 'require-approval' => 'always', 'require_approvals' => 'always', 'Require_Approval' => 'always'] as $key => $value) {
             foreach ([fn () => new DmcpTool($entry + [$key => $value]), fn () => (new ToolRegistry())->registerMcpServer($entry + [$key => $value])] as $register) {
-                $e = Expect::exception(InvalidInputException::class, $register(...), "$key was accepted");
+                $e = Expect::exception(InvalidInputException::class, $register(...), failure: "$key was accepted");
                 self::assertStringContainsString("'$key'", $e->getMessage());
             }
         }
@@ -96,7 +91,7 @@ final class OptionsTest extends TestCase
             "the option 'requireConfirmation' is unknown" => fn () => (new Worker('/none.sock', 'w'))->add(new ToolDefinition('t', 'x'), fn () => 1, ['requireConfirmation' => true]),
         ];
         foreach ($options as $message => $make) {
-            $e = Expect::exception(InvalidInputException::class, $make(...), "Accepted: $message");
+            $e = Expect::exception(InvalidInputException::class, $make(...), failure: "Accepted: $message");
             self::assertStringContainsString($message, $e->getMessage());
         }
         new ToolExecutor(new ToolRegistry(), ['approve' => null, 'before' => null]);

@@ -9,7 +9,8 @@ use PHPUnit\Framework\Assert;
 final class Expect
 {
     /**
-     * Returns the exception that a call throws, and fails the test if it throws none.
+     * Returns the exception that a call throws. Fails the test if it throws none, or one whose message does
+     * not contain the expected text.
      *
      * @template T of \Throwable
      *
@@ -17,12 +18,14 @@ final class Expect
      *
      * @return T
      */
-    public static function exception(string $class, \Closure $call, string $failure = ''): \Throwable
+    public static function exception(string $class, \Closure $call, string $message = '', string $failure = ''): \Throwable
     {
         try {
             $call();
         } catch (\Throwable $exception) {
-            return $exception instanceof $class ? $exception : throw $exception;
+            $exception instanceof $class || throw $exception;
+            Assert::assertStringContainsString($message, $exception->getMessage());
+            return $exception;
         }
         Assert::fail($failure === '' ? "No $class was thrown" : $failure);
     }

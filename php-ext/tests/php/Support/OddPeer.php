@@ -13,10 +13,15 @@ final class OddPeer
     private ?ServerScript $server;
     private int $requests = 0;
 
-    public function __construct(string $behaviour)
+    public function __construct(string $behavior)
     {
         $this->socket = sys_get_temp_dir() . '/pillion-odd-' . bin2hex(random_bytes(6));
-        $this->server = new ServerScript([PHP_BINARY, '-n'], 'peer.php', [$this->socket, $behaviour]);
+        $this->server = new ServerScript([PHP_BINARY, '-n'], 'peer.php', [$this->socket, $behavior]);
+    }
+
+    public function __destruct()
+    {
+        $this->stop();
     }
 
     /** Stops the server; returns the number of requests that it read. */

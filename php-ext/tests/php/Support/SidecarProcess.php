@@ -12,7 +12,9 @@ final class SidecarProcess
     private readonly string $program;
     private readonly string $servers;
 
-    /** @var resource */
+    private readonly int $owner;
+
+    /** @var resource|null null once stopped */
     private $process;
 
     /**
@@ -29,6 +31,7 @@ final class SidecarProcess
         mkdir($this->directory, 0700);
         $this->socket = "$this->directory/pillion.sock";
         $this->program = $program;
+        $this->owner = (int) getmypid();
         // With string values, a TOML inline table is JSON with `=` instead of `:`.
         $entry = fn (array $server): string => '{' . implode(', ', array_map(
             fn (string $key, mixed $value): string => "$key = " . json_encode($value, JSON_UNESCAPED_SLASHES),
@@ -53,10 +56,22 @@ final class SidecarProcess
         proc_terminate($this->process, SIGKILL);
     }
 
+    /** A forked child must not stop its parent's sidecar. */
+    public function __destruct()
+    {
+        if (getmypid() === $this->owner) {
+            $this->stop();
+        }
+    }
+
     public function stop(): void
     {
+        if ($this->process === null) {
+            return;
+        }
         proc_terminate($this->process, SIGTERM);
         proc_close($this->process);
+        $this->process = null;
         array_map('unlink', (array) glob("$this->directory/*"));
         rmdir($this->directory);
     }

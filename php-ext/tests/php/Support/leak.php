@@ -29,7 +29,7 @@ $fails = function (callable $call): void {
     throw new LogicException('It did not fail');
 };
 $client = new MCPSSEClient($url, 20);
-$nobody = new MCPSSEClient('http://127.0.0.1:1/sse', 20);
+$unreachable = new MCPSSEClient('http://127.0.0.1:1/sse', 20);
 $sidecar = new Sidecar($socket);
 $registry = ToolRegistry::withBuiltins();
 $registry->register(new ToolDefinition('php', 'PHP', [['name' => 'list', 'type' => 'array']]), fn (array $a) => $a);
@@ -41,12 +41,12 @@ $number = 0;
 
 $kinds = [
     'mcp' => fn () => $client->callTool('echo', ['list' => $list]),
-    'mcp failures' => function () use ($client, $nobody, $fails): void {
+    'mcp failures' => function () use ($client, $unreachable, $fails): void {
         $fails(fn () => $client->callTool('rpc_error'));
         $fails(fn () => $client->callTool('status', ['status' => 500]));
         $fails(fn () => $client->callTool('no_answer'));
         $fails(fn () => $client->callTool('x', ['x' => "\xff"]));
-        $fails(fn () => $nobody->callTool('echo'));
+        $fails(fn () => $unreachable->callTool('echo'));
         $fails(fn () => new MCPSSEClient('x', options: ['y' => 1]));
     },
     'mcp time limits' => fn () => $fails(fn () => (new MCPSSEClient($url, 0.01))->callTool('slow', ['seconds' => 2])),

@@ -105,7 +105,7 @@ final class Execution
             return $params + ['headers' => (object) $context->headers()];
         } catch (PillionException $e) {
             // Only the sidecar's own tools need the headers.
-            return $params + ['headerFailure' => ToolFailure::of($e)->toResult(new ToolCall('', ''))];
+            return $params + ['headerFailure' => ToolFailure::fromThrowable($e)->toResult(new ToolCall('', ''))];
         }
     }
 
@@ -147,7 +147,7 @@ final class Execution
             }
         } catch (\Throwable $failure) {
             $this->listenerFailure = $failure;
-            $this->notices->failStarted(ToolFailure::of($failure)->errorCode);
+            $this->notices->failStarted(ToolFailure::fromThrowable($failure)->errorCode);
             throw $failure;
         }
     }

@@ -109,7 +109,7 @@ final class PhpCode
             $result = $code();
             return $result === null ? null : self::encode($result);
         } catch (\Throwable $exception) {
-            return self::encode(ToolFailure::of($exception)->toResult(new ToolCall('', '')));
+            return self::encode(ToolFailure::fromThrowable($exception)->toResult(new ToolCall('', '')));
         }
     }
 

@@ -36,7 +36,7 @@ final class ToolFailure extends \Exception
     }
 
     /** Converts an exception that a tool threw. */
-    public static function of(\Throwable $exception): self
+    public static function fromThrowable(\Throwable $exception): self
     {
         if ($exception instanceof self) {
             return $exception;

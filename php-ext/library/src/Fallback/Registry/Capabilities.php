@@ -30,7 +30,7 @@ final class Capabilities
      *
      * @throws \Pillion\Exception\InvalidInputException naming the key with the invalid value
      */
-    public static function of(array|object $model): self
+    public static function fromModel(array|object $model): self
     {
         $hasGetter = is_object($model) && method_exists($model, 'getTools');
         $tools = Json::toTree($hasGetter ? $model->getTools() : $model);

@@ -43,7 +43,7 @@ final class RequireApproval
      *
      * @throws InvalidInputException
      */
-    public static function ofEntry(#[\SensitiveParameter] array $entry): self
+    public static function fromEntry(#[\SensitiveParameter] array $entry): self
     {
         if (!array_key_exists(self::KEY, $entry)) {
             foreach (array_keys($entry) as $key) {

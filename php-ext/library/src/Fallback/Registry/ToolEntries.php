@@ -22,7 +22,7 @@ final class ToolEntries
     private int $version = 0;
 
     /** Returns the entries of a registry. */
-    public static function of(ToolRegistry $registry): self
+    public static function forRegistry(ToolRegistry $registry): self
     {
         return \Closure::bind(static fn (ToolRegistry $registry): ToolEntries => $registry->entries, null, ToolRegistry::class)($registry);
     }

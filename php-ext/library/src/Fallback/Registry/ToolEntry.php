@@ -30,15 +30,15 @@ final class ToolEntry
     }
 
     /** @throws \Pillion\Exception\InvalidInputException */
-    public static function of(ToolInterface $tool): self
+    public static function forTool(ToolInterface $tool): self
     {
         $definition = $tool->getDefinition();
         $name = $tool->getName();
         if ($name !== $definition->name) {
             throw Failure::invalidInput("Tool '$name' has a definition of the name '$definition->name'");
         }
-        $origin = ToolOrigin::of($tool);
-        $policy = $tool instanceof MCPToolInterface ? RequireApproval::ofEntry($tool->getMCPServerConfig())->policyForPhpTool($name) : null;
+        $origin = ToolOrigin::forTool($tool);
+        $policy = $tool instanceof MCPToolInterface ? RequireApproval::fromEntry($tool->getMCPServerConfig())->policyForPhpTool($name) : null;
         return new self(++self::$lastNumber, $tool, $definition, $origin, $policy);
     }
 }

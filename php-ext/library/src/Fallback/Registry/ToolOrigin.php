@@ -20,13 +20,13 @@ final class ToolOrigin
     }
 
     /** Returns null for a tool that belongs to no server. */
-    public static function of(ToolInterface $tool): ?self
+    public static function forTool(ToolInterface $tool): ?self
     {
-        return $tool instanceof MCPToolInterface ? self::ofEntry($tool->getMCPServerConfig()) : null;
+        return $tool instanceof MCPToolInterface ? self::fromEntry($tool->getMCPServerConfig()) : null;
     }
 
     /** @param array<string, mixed> $entry */
-    public static function ofEntry(array $entry): self
+    public static function fromEntry(array $entry): self
     {
         Json::encode($entry);
         $text = static fn (string $key): string => is_string($entry[$key] ?? null) ? $entry[$key] : '';

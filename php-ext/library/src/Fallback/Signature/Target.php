@@ -44,13 +44,13 @@ final class Target
             }
         }
         if (is_object($callable)) {
-            return $callable instanceof \Closure ? self::closure($callable) : self::ofClass($callable);
+            return $callable instanceof \Closure ? self::closure($callable) : self::forClass($callable);
         }
         if (is_string($callable)) {
             return match (true) {
-                str_contains($callable, '::') => self::ofMethodName(...explode('::', $callable, 2)),
-                is_callable($callable) => self::ofFunction($callable),
-                self::isClass($callable) => self::ofClass($callable),
+                str_contains($callable, '::') => self::forMethodName(...explode('::', $callable, 2)),
+                is_callable($callable) => self::forFunction($callable),
+                self::isClass($callable) => self::forClass($callable),
                 default => throw Failure::invalidInput("There is neither a function nor a class '$callable'"),
             };
         }
@@ -58,7 +58,7 @@ final class Target
         if (count($callable) !== 2 || !(is_object($on) || is_string($on)) || !is_string($method)) {
             throw Failure::invalidInput('Argument #1 ($callable) must be a callable, a class or [class, method], array given');
         }
-        return self::ofMethodName($on, $method);
+        return self::forMethodName($on, $method);
     }
 
     /**
@@ -120,7 +120,7 @@ final class Target
         return ($on->getAttributes(AsTool::class, \ReflectionAttribute::IS_INSTANCEOF)[0] ?? null)?->newInstance();
     }
 
-    private static function ofMethodName(object|string $on, string $method): self
+    private static function forMethodName(object|string $on, string $method): self
     {
         if (is_string($on) && !self::isClass($on)) {
             throw Failure::invalidInput("There is no class '$on'");
@@ -132,7 +132,7 @@ final class Target
         return self::method(new \ReflectionMethod($on, $method), $on, false);
     }
 
-    private static function ofClass(object|string $callable): self
+    private static function forClass(object|string $callable): self
     {
         $class = new \ReflectionClass($callable);
         $method = self::mainMethod($class)
@@ -152,7 +152,7 @@ final class Target
         return new self($method, $class, $label, $class === null ? $name : self::snakeCase($class->getShortName()), [$on, $name]);
     }
 
-    private static function ofFunction(string $name): self
+    private static function forFunction(string $name): self
     {
         $function = new \ReflectionFunction($name);
         return new self($function, null, "$name()", $function->getShortName(), $name);

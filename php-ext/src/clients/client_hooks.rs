@@ -1,0 +1,56 @@
+//! The setters shared by both client classes and executors: PSR-3 logger and PSR-14 event
+//! dispatcher; clients also have a PSR-16 cache.
+
+use crate::exception;
+use crate::mcp::hooks;
+use crate::mcp::hooks::Hooks;
+use crate::mcp::tool_list;
+use crate::zend::{Class, MethodCall, Outcome, State, int_of, methods, string_of};
+
+/// Adds the methods of clients with the state `T`.
+pub fn methods<T: State>(class: Class) -> Class {
+    methods!(
+        observing::<T>(class),
+        "setCache(?object $cache, int $ttl = 300, string $tenant = ''): static" => set_cache::<T>,
+    )
+}
+
+/// Adds the methods for logger and dispatcher to a class with the state `T`.
+pub fn observing<T: State>(class: Class) -> Class {
+    methods!(
+        class,
+        "setLogger(?object $logger): static" => set_logger::<T>,
+        "setEventDispatcher(?object $dispatcher): static" => set_event_dispatcher::<T>,
+    )
+}
+
+fn set_logger<T: State>(call: &mut MethodCall<'_>) -> Outcome {
+    Hooks::for_object::<T>(call.this())?.set_object(call, 0, hooks::LOGGER, "logger", &["log"])?;
+    Ok(call.this().to_value())
+}
+
+fn set_event_dispatcher<T: State>(call: &mut MethodCall<'_>) -> Outcome {
+    Hooks::for_object::<T>(call.this())?.set_object(
+        call,
+        0,
+        hooks::EVENTS,
+        "dispatcher",
+        &["dispatch"],
+    )?;
+    Ok(call.this().to_value())
+}
+
+fn set_cache<T: State>(call: &mut MethodCall<'_>) -> Outcome {
+    let hooks = Hooks::for_object::<T>(call.this())?;
+    let ttl = call.optional_int(1)?.unwrap_or(300);
+    if ttl < 0 {
+        return Err(exception::invalid_input(
+            "$ttl must be a number of seconds, not negative",
+        ));
+    }
+    let tenant = call.string_or(2, "")?;
+    hooks.set_object(call, 0, hooks::CACHE, "cache", &["get", "set", "delete"])?;
+    hooks.set(tool_list::TTL, Some(&int_of(ttl)));
+    hooks.set(tool_list::TENANT, Some(&string_of(tenant)));
+    Ok(call.this().to_value())
+}

@@ -1,0 +1,97 @@
+//! One call of a tool, and its outcome.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::{McpClient, McpError, RequestOptions, ToolCallResult};
+use serde_json::value::RawValue;
+
+use crate::clients::cancellation_token::Cancellation;
+use crate::exception;
+use crate::mcp::ServerLink;
+use crate::mcp::hooks::Hooks;
+use crate::zend::Failure;
+
+/// One tool call.
+pub struct ToolCallSpec {
+    /// The ID of the call.
+    pub id: String,
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments, a JSON object.
+    pub arguments: Box<RawValue>,
+}
+
+/// The outcome of a call.
+pub type CallOutcome = Result<ToolCallResult, CallError>;
+
+/// The reason why a call has no result.
+#[derive(Debug)]
+pub enum CallError {
+    /// A failure reported by the engine.
+    Mcp(McpError),
+    /// The token was cancelled, with this reason.
+    Cancelled(String),
+    /// The arguments are not a JSON object.
+    Arguments(String),
+}
+
+impl CallError {
+    /// Returns the error code.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Mcp(error) => pillion_mcp_tools::error_code(error.class()),
+            Self::Cancelled(_) => ErrorCode::Cancelled,
+            Self::Arguments(_) => ErrorCode::InvalidInput,
+        }
+    }
+
+    /// Returns the exception.
+    ///
+    /// # Errors
+    /// Same as [`ServerLink::failure`].
+    pub fn into_failure(self, link: &ServerLink, hooks: Hooks<'_>) -> Result<Failure, Failure> {
+        match &self {
+            Self::Mcp(error) => link.failure(hooks, error),
+            other => Ok(exception::for_code(other.code(), other.to_string())),
+        }
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mcp(error) => error.fmt(f),
+            Self::Cancelled(reason) if reason.is_empty() => f.write_str("The call was cancelled"),
+            Self::Cancelled(reason) => write!(f, "The call was cancelled: {reason}"),
+            Self::Arguments(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Calls a tool and waits for the result. Cancellation notifies the server.
+pub async fn call_with_cancellation(
+    client: McpClient,
+    spec: ToolCallSpec,
+    options: RequestOptions,
+    cancellation: Cancellation,
+) -> CallOutcome {
+    let called = client.call_tool_with(&spec.name, &spec.arguments, &options);
+    tokio::select! {
+        biased;
+        reason = cancellation.cancelled() => Err(CallError::Cancelled(reason)),
+        called = called => called.map_err(CallError::Mcp),
+    }
+}
+
+/// Returns an ID that is unique in this process and most likely unique across processes.
+pub fn new_id() -> String {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_millis());
+    let (process, count) = (std::process::id(), NEXT_ID.fetch_add(1, Ordering::Relaxed));
+    format!("call_{now:x}_{process:x}_{count:x}")
+}

@@ -1,0 +1,112 @@
+//! Lists of tools, resources and prompts, and completion.
+
+use pillion_mcp_client::{McpClient, McpError};
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{EMPTY, parts, request_method};
+use crate::exception;
+use crate::json::to_value;
+use crate::mcp::{arguments, decode_message, tool_list};
+use crate::zend::{Class, Failure, MethodCall, Outcome, empty_array, list_of, member, methods};
+
+pub(super) fn methods(class: Class) -> Class {
+    methods!(
+        class,
+        "listTools(): array" => list_tools,
+        "listResources(): array" => list_resources,
+        "listResourceTemplates(): array" => list_resource_templates,
+        "readResource(string $uri): array" => read_resource,
+        "listPrompts(): array" => list_prompts,
+        "getPrompt(string $name, array $arguments = []): array" => get_prompt,
+        "complete(array $reference, string $argument, string $value, \
+         array $context = []): array" => complete,
+    )
+}
+
+fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    tool_list::list(link, hooks, EMPTY)
+}
+
+fn list_resources(call: &mut MethodCall<'_>) -> Outcome {
+    list(call, "resources/list", |client| async move {
+        client.list_resources().await
+    })
+}
+
+fn list_resource_templates(call: &mut MethodCall<'_>) -> Outcome {
+    list(call, "resources/templates/list", |client| async move {
+        client.list_resource_templates().await
+    })
+}
+
+fn list_prompts(call: &mut MethodCall<'_>) -> Outcome {
+    list(call, "prompts/list", |client| async move {
+        client.list_prompts().await
+    })
+}
+
+/// Returns all pages of a list.
+fn list<F>(call: &MethodCall<'_>, method: &str, request: impl FnOnce(McpClient) -> F) -> Outcome
+where
+    F: Future<Output = Result<Vec<Box<RawValue>>, McpError>> + Send + 'static,
+{
+    let (link, hooks) = parts(call)?;
+    let items = link.send(hooks, method, request)?;
+    let values = items.iter().map(|item| decode_message(item, EMPTY));
+    values.collect::<Result<Vec<_>, _>>().map(list_of)
+}
+
+/// Returns the complete result: `contents` and any other members.
+fn read_resource(call: &mut MethodCall<'_>) -> Outcome {
+    let params = raw(&json!({"uri": call.string(0)?}))?;
+    request_method(call, "resources/read", params).and_then(require_array)
+}
+
+/// Returns the complete result: `messages`, `description` and any other members.
+fn get_prompt(call: &mut MethodCall<'_>) -> Outcome {
+    let arguments = arguments(call, 1)?;
+    let params = raw(&json!({"name": call.string(0)?, "arguments": arguments}))?;
+    request_method(call, "prompts/get", params).and_then(require_array)
+}
+
+/// Returns the `completion` of the result: `values`, `total`, `hasMore`.
+fn complete(call: &mut MethodCall<'_>) -> Outcome {
+    let reference = to_value(call.array(0)?)?;
+    let mut params = json!({
+        "ref": reference,
+        "argument": {"name": call.string(1)?, "value": call.string(2)?},
+    });
+    let context = arguments(call, 3)?;
+    if context.get() != "{}" {
+        params["context"] = json!({ "arguments": context });
+    }
+    let result = request_method(call, "completion/complete", raw(&params)?)?;
+    member(&result, "completion").map_or_else(
+        || {
+            Err(exception::transport(
+                "MCP request failed: the answer has no 'completion'",
+            ))
+        },
+        require_array,
+    )
+}
+
+/// Makes sure that a result is an array: a server may send anything, but these methods return
+/// arrays.
+fn require_array(value: ext_php_rs::types::Zval) -> Outcome {
+    if value.is_array() {
+        return Ok(value);
+    }
+    if value.is_object() {
+        return Ok(empty_array());
+    }
+    Err(exception::transport(
+        "MCP request failed: the answer is not an object",
+    ))
+}
+
+fn raw(params: &serde_json::Value) -> Result<Box<RawValue>, Failure> {
+    to_raw_value(params).map_err(|error| exception::invalid_input(error.to_string()))
+}

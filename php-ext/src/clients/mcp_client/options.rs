@@ -1,0 +1,123 @@
+//! The options of calls.
+
+use std::time::Duration;
+
+use ext_php_rs::types::Zval;
+use pillion_mcp_client::RequestOptions;
+use serde_json::{Map, Value};
+
+use crate::clients::cancellation_token::Cancellation;
+use crate::duration::seconds;
+use crate::exception;
+use crate::json::to_value;
+use crate::mcp::describe_type;
+use crate::zend::{Failure, MethodCall, entries, is_callable};
+
+/// Default of `max_concurrent`: how many calls of `callTools` run at a time.
+const DEFAULT_MAX_CONCURRENT: usize = 16;
+
+/// The options of one or several calls.
+pub struct CallOptions {
+    /// Timeout and `_meta`.
+    pub request: RequestOptions,
+    /// The progress callback.
+    pub on_progress: Option<Zval>,
+    /// The cancellation signal.
+    pub cancellation: Cancellation,
+    /// The ID of the call.
+    pub id: Option<String>,
+    /// Maximum number of concurrent calls.
+    pub max_concurrent: usize,
+}
+
+impl CallOptions {
+    /// Reads an optional argument; `allowed` are the supported options.
+    ///
+    /// # Errors
+    /// A `TypeError`, or an `InvalidInputException` naming the option.
+    pub fn from_argument(
+        call: &MethodCall<'_>,
+        index: usize,
+        allowed: &[&str],
+    ) -> Result<Self, Failure> {
+        let mut options = Self {
+            request: RequestOptions::default(),
+            on_progress: None,
+            cancellation: Cancellation::default(),
+            id: None,
+            max_concurrent: DEFAULT_MAX_CONCURRENT,
+        };
+        if let Some(array) = call.optional_array(index)? {
+            options.read(array, allowed)?;
+        }
+        Ok(options)
+    }
+
+    fn read(&mut self, options: &Zval, allowed: &[&str]) -> Result<(), Failure> {
+        for (key, value) in entries(options) {
+            let name = key
+                .string()
+                .unwrap_or_else(|| key.long().unwrap_or_default().to_string());
+            if !allowed.contains(&name.as_str()) {
+                let allowed = allowed.join(", ");
+                return Err(exception::invalid_input(format!(
+                    "Unknown option '{name}', expected one of {allowed}"
+                )));
+            }
+            if !value.is_null() {
+                self.set(&name, &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, name: &str, value: &Zval) -> Result<(), Failure> {
+        let wrong = |expected: &str| {
+            exception::invalid_input(format!(
+                "The option '{name}' must be {expected}, {} given",
+                describe_type(value)
+            ))
+        };
+        match name {
+            "timeout" => {
+                #[expect(
+                    clippy::cast_precision_loss,
+                    reason = "seconds: no precision is needed"
+                )]
+                let number = value
+                    .double()
+                    .or(value.long().map(|integer| integer as f64))
+                    .ok_or_else(|| wrong("a number of seconds"))?;
+                // Zero would mean no timeout.
+                let timeout = seconds("timeout", number)?.max(Duration::from_millis(1));
+                self.request.timeout = Some(timeout);
+            }
+            "on_progress" if is_callable(value)? => self.on_progress = Some(value.shallow_clone()),
+            "on_progress" => return Err(wrong("callable")),
+            "cancellation" => {
+                let token = Cancellation::from_value(value)?;
+                self.cancellation = token.ok_or_else(|| wrong("a Pillion\\CancellationToken"))?;
+            }
+            "meta" => {
+                self.request.meta =
+                    meta(value)?.ok_or_else(|| wrong("an array with names as keys"))?;
+            }
+            "id" => self.id = Some(value.string().ok_or_else(|| wrong("a string"))?),
+            _ => {
+                let number = value.long().and_then(|number| usize::try_from(number).ok());
+                self.max_concurrent = number
+                    .filter(|number| *number > 0)
+                    .ok_or_else(|| wrong("an integer greater than 0"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn meta(value: &Zval) -> Result<Option<Map<String, Value>>, Failure> {
+    Ok(match to_value(value)? {
+        Value::Object(meta) => Some(meta),
+        Value::Array(items) if items.is_empty() => Some(Map::new()),
+        _ => None,
+    })
+}

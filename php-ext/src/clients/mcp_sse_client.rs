@@ -1,0 +1,164 @@
+//! `MCPSSEClient`: a client for an MCP server.
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::types::Zval;
+use pillion_core::tool::ErrorCode;
+use pillion_mcp_client::McpClient;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::client_hooks;
+use super::mcp_client;
+use super::mcp_client::{is_error, new_id, with_call_events};
+use crate::json::{EmptyObject, to_value};
+use crate::log::LogLevel;
+use crate::mcp::hooks::Hooks;
+use crate::mcp::{Server, ServerLink, arguments, decode_message, sessions, tool_list};
+use crate::wait::wait;
+use crate::zend::{
+    Class, Failure, MethodCall, Object, Outcome, State, StateClass, bool_of, construct,
+    empty_array, methods, new_with_state, state_of,
+};
+
+pub const NAME: &str = "Pillion\\MCPSSEClient";
+static CLASS: StateClass<Client> = StateClass::new();
+
+/// The configuration of a client object. The process owns the connection, so that it outlives the
+/// object and the request.
+struct Client {
+    link: ServerLink,
+}
+
+impl State for Client {
+    fn class() -> &'static StateClass<Self> {
+        &CLASS
+    }
+}
+
+pub fn register() -> ZendResult<()> {
+    let class = methods!(
+        client_hooks::methods::<Client>(Class::new(NAME)),
+        "__construct(#[SensitiveParameter] string $serverUrl, int|float|null $timeout = null, \
+         #[SensitiveParameter] ?string $apiKey = null, \
+         #[SensitiveParameter] array $options = [])" => construct_client,
+        "request(string $method, array $params = []): mixed" => request,
+        "listTools(): array" => list_tools,
+        "callTool(string $name, array $arguments = []): mixed" => call_tool,
+        "isAvailable(): bool" => is_available,
+        "disconnect(): void" => disconnect,
+    );
+    CLASS.register(class)
+}
+
+/// Validates the configuration; the first call opens the connection.
+fn construct_client(call: &mut MethodCall<'_>) -> Outcome {
+    let options = call.optional_array(3)?.map_or(Ok(json!({})), to_value)?;
+    let server = Server::new(
+        call.string(0)?,
+        call.optional_number(1)?,
+        call.optional_string(2)?,
+        options,
+    )?;
+    construct(
+        call.this(),
+        Client {
+            link: ServerLink::sse(server),
+        },
+    )?;
+    Ok(Zval::new())
+}
+
+/// Creates a client from a server entry in HAWKI's format: `server_url` and optionally
+/// `server_label`, `timeout`, `api_key` and `options`. `None` without a URL.
+pub fn new_client(entry: &Value) -> Result<Option<Zval>, Failure> {
+    let Some(server) = Server::from_entry(entry)? else {
+        return Ok(None);
+    };
+    new_with_state(Client {
+        link: ServerLink::sse(server),
+    })
+    .map(Some)
+}
+
+/// Returns the link and the hooks of a client of either class; `None` if the value is not a client.
+///
+/// # Errors
+/// An `Error` if the client is not constructed.
+pub fn any_client_of(value: &Zval) -> Result<Option<(&ServerLink, Hooks<'_>)>, Failure> {
+    match Object::from_value(value) {
+        Some(object) if object.instance_of(CLASS.get()) => parts_of(object).map(Some),
+        _ => mcp_client::client_of(value),
+    }
+}
+
+fn parts_of(client: Object<'_>) -> Result<(&ServerLink, Hooks<'_>), Failure> {
+    let state = state_of::<Client>(client)?;
+    Ok((&state.link, Hooks::for_object::<Client>(client)?))
+}
+
+fn parts<'a>(call: &MethodCall<'a>) -> Result<(&'a ServerLink, Hooks<'a>), Failure> {
+    parts_of(call.this())
+}
+
+/// Sends any request and returns the JSON-RPC `result` unchanged.
+fn request(call: &mut MethodCall<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let method = call.string(0)?.to_owned();
+    let params = arguments(call, 1)?;
+    let name = method.clone();
+    let request = move |client: McpClient| async move { client.request(&method, &params).await };
+    let result = link.send(hooks, &name, request)?;
+    decode_message(&result, EmptyObject::Array)
+}
+
+/// Calls a tool and returns the result unchanged, also a result with `isError`.
+fn call_tool(call: &mut MethodCall<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    let name = call.string(0)?.to_owned();
+    let arguments = arguments(call, 1)?;
+    with_call_events(link, hooks, (&new_id(), &name), || {
+        let tool = name.clone();
+        let request =
+            move |client: McpClient| async move { client.call_tool(&tool, &arguments).await };
+        let result = decode_message(
+            &link.send(hooks, "tools/call", request)?,
+            EmptyObject::Array,
+        )?;
+        let code = is_error(&result).then(|| ErrorCode::InternalError.as_str());
+        Ok((result, code))
+    })
+}
+
+/// Returns the server's tools. If the request fails, logs an error and returns an empty list.
+fn list_tools(call: &mut MethodCall<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    match tool_list::list(link, hooks, EmptyObject::Array) {
+        Err(Failure::Thrown(thrown)) => {
+            hooks.log(
+                LogLevel::Error,
+                "Failed to list MCP tools",
+                || json!({"url": link.server().display_url(), "error": thrown.message}),
+            )?;
+            Ok(empty_array())
+        }
+        other => other,
+    }
+}
+
+/// Returns whether the server answers now.
+fn is_available(call: &mut MethodCall<'_>) -> Outcome {
+    let (link, hooks) = parts(call)?;
+    link.is_available(hooks).map(bool_of)
+}
+
+fn disconnect(call: &mut MethodCall<'_>) -> Outcome {
+    parts(call)?.0.disconnect()?;
+    Ok(Zval::new())
+}
+
+/// Returns the unmodified tools of a server, for the registry.
+pub fn tools_of(server: &Server) -> Result<Vec<Box<RawValue>>, Failure> {
+    let client = sessions::client_for(server)?;
+    wait(async move { client.list_tools().await })?
+        .map_err(|error| crate::exception::for_mcp_error(&error))
+}

@@ -1,0 +1,24 @@
+//! Durations from PHP code.
+
+use std::time::Duration;
+
+use crate::exception;
+use crate::zend::Failure;
+
+/// Maximum duration: 136 years, below the range at which clocks overflow.
+const MAX_SECONDS: u32 = u32::MAX;
+
+/// Converts a duration in seconds.
+///
+/// # Errors
+/// An `InvalidInputException` for a duration that is negative, not finite, or extremely long.
+pub fn seconds(parameter: &str, seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| *duration <= Duration::from_secs(MAX_SECONDS.into()))
+        .ok_or_else(|| {
+            exception::invalid_input(format!(
+                "{parameter} must be a number of seconds, not negative and at most {MAX_SECONDS}"
+            ))
+        })
+}

@@ -1,0 +1,254 @@
+//! The connections to MCP servers, whose sessions stay open from one PHP request to the next.
+//!
+//! - This is process-wide state. FPM and the PHP command line offer no alternative: objects end
+//!   with the request, and opening a session for each request would cost more than the calls in it.
+//! - Only clients of the same server with the same credential share a session. The number of
+//!   sessions is limited, and an unused session ends after a while.
+//! - At the end of the process the servers are notified, within a time limit.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use pillion_mcp_client::McpClient;
+use tokio::time::sleep;
+
+use super::connection::{ClientCapabilities, McpConnection};
+use super::server::Server;
+use crate::runtime::{self, Bound, Engine};
+use crate::settings;
+use crate::zend::Failure;
+
+/// Maximum time at the end of a process for closing its MCP sessions.
+const CLOSE_SESSIONS_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Minimum interval between checks for idle sessions.
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Maximum interval between checks for idle sessions.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(30);
+
+static POOL: Mutex<Option<Bound<ConnectionPool>>> = Mutex::new(None);
+
+/// Calls `work` with the connections of this process.
+fn with_pool<R>(work: impl FnOnce(&ConnectionPool) -> R) -> Result<R, Failure> {
+    // A panic while the lock is held leaves a valid value behind.
+    let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if slot.as_ref().is_none_or(|pool| pool.get().is_none()) {
+        *slot = Some(Bound::new(ConnectionPool::new(&runtime::engine()?)));
+    }
+    let pool = slot.as_ref().and_then(Bound::get);
+    pool.map(work)
+        .ok_or_else(|| Failure::error("Pillion has no runtime"))
+}
+
+/// Returns the connection with this key and its session, and creates it if it does not exist. The
+/// key covers the whole configuration including credentials, so only identical configurations share
+/// a connection.
+///
+/// # Errors
+/// Same as [`runtime::engine`].
+pub fn connection(
+    key: &str,
+    make: impl FnOnce() -> McpConnection,
+) -> Result<Arc<McpConnection>, Failure> {
+    with_pool(|pool| pool.connection(key, || Arc::new(make())))
+}
+
+/// Returns the connection with this key, if there is one.
+///
+/// # Errors
+/// Same as [`runtime::engine`].
+pub fn find(key: &str) -> Result<Option<Arc<McpConnection>>, Failure> {
+    with_pool(|pool| pool.find(key))
+}
+
+/// Moves a connection to another key.
+///
+/// # Errors
+/// Same as [`runtime::engine`].
+pub fn rename(connection: &Arc<McpConnection>, key: &str) -> Result<(), Failure> {
+    with_pool(|pool| pool.rename(connection, key))
+}
+
+/// Drops an object's reference to its connection. If this is the last reference, the session ends
+/// and the server is notified, which requires the runtime.
+pub fn release(connection: Option<Bound<Arc<McpConnection>>>) {
+    let Some(connection) = connection.and_then(Bound::into_inner) else {
+        return;
+    };
+    let _ = with_pool(|pool| pool.drop_connections([connection]));
+}
+
+/// Returns a client of an MCP server without callbacks for the server's requests.
+///
+/// # Errors
+/// Same as [`runtime::engine`].
+pub fn client_for(server: &Server) -> Result<McpClient, Failure> {
+    let tokens = server.oauth().map(|_| Arc::default());
+    let make = || {
+        McpConnection::new(
+            server.config().clone(),
+            &ClientCapabilities::default(),
+            tokens,
+        )
+    };
+    Ok(connection(server.key(), make)?.client().clone())
+}
+
+/// Returns the number of sessions that are kept for later requests.
+pub fn count() -> usize {
+    let slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = slot.as_ref().and_then(Bound::get);
+    pool.map_or(0, |pool| lock(&pool.entries).len())
+}
+
+/// Closes all sessions in parallel, within [`CLOSE_SESSIONS_TIMEOUT`]; otherwise each command-line
+/// script would leave a session on its servers. MCP servers that run as child processes need no
+/// notification: a helper process ends them as soon as this process has ended.
+pub fn close_all(engine: &Arc<Engine>) {
+    let pool = {
+        let mut slot = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take().and_then(Bound::into_inner)
+    };
+    let connections = pool.map(|pool| pool.take()).unwrap_or_default();
+    let remote: Vec<_> = connections
+        .iter()
+        .map(|connection| connection.client())
+        .filter(|client| client.config().url().is_some())
+        .collect();
+    if !remote.is_empty() {
+        engine.drive(
+            CLOSE_SESSIONS_TIMEOUT,
+            join_all(remote.into_iter().map(McpClient::disconnect)),
+        );
+    }
+}
+
+/// The connections to MCP servers that a process keeps, with their sessions. Their number is
+/// limited, and a connection that has been unused for a while is dropped.
+struct ConnectionPool {
+    engine: Arc<Engine>,
+    entries: Arc<Mutex<Vec<SessionEntry>>>,
+    limit: usize,
+}
+
+struct SessionEntry {
+    key: String,
+    connection: Arc<McpConnection>,
+    last_used: Instant,
+}
+
+impl ConnectionPool {
+    fn new(engine: &Arc<Engine>) -> Self {
+        let entries = Arc::default();
+        if let Some(idle) = settings::session_idle() {
+            let handle = engine.handle();
+            handle.spawn(drop_idle_connections(Arc::downgrade(&entries), idle));
+        }
+        Self {
+            engine: Arc::clone(engine),
+            entries,
+            limit: settings::max_sessions(),
+        }
+    }
+
+    /// Returns the connection of `key`, and creates it if it does not exist. Beyond the limit, the
+    /// least recently used connection is dropped.
+    fn connection(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> Arc<McpConnection>,
+    ) -> Arc<McpConnection> {
+        let mut entries = lock(&self.entries);
+        let index = entries.iter().position(|session| session.key == key);
+        let known = index.map(|index| entries.remove(index).connection);
+        let connection = known.unwrap_or_else(make);
+        self.insert(entries, key, Arc::clone(&connection));
+        connection
+    }
+
+    /// Returns the connection of `key`, if it exists.
+    fn find(&self, key: &str) -> Option<Arc<McpConnection>> {
+        let entries = lock(&self.entries);
+        let session = entries.iter().find(|session| session.key == key)?;
+        Some(Arc::clone(&session.connection))
+    }
+
+    /// Moves a connection to another key, or adds it if it is not in the collection.
+    fn rename(&self, connection: &Arc<McpConnection>, key: &str) {
+        let mut entries = lock(&self.entries);
+        let others = |session: &SessionEntry| {
+            session.key != key && !Arc::ptr_eq(&session.connection, connection)
+        };
+        let replaced: Vec<_> = entries.extract_if(.., |session| !others(session)).collect();
+        self.insert(entries, key, Arc::clone(connection));
+        self.drop_connections(replaced.into_iter().map(|session| session.connection));
+    }
+
+    fn insert(
+        &self,
+        mut entries: MutexGuard<'_, Vec<SessionEntry>>,
+        key: &str,
+        connection: Arc<McpConnection>,
+    ) {
+        entries.push(SessionEntry {
+            key: key.to_owned(),
+            connection,
+            last_used: Instant::now(),
+        });
+        let excess = entries.len().saturating_sub(self.limit);
+        let excess_entries: Vec<_> = entries.drain(..excess).collect();
+        drop(entries);
+        self.drop_connections(excess_entries.into_iter().map(|session| session.connection));
+    }
+
+    /// Drops connections inside the runtime. Dropping the last reference ends the session.
+    fn drop_connections(&self, connections: impl IntoIterator<Item = Arc<McpConnection>>) {
+        let _runtime = self.engine.handle().enter();
+        for connection in connections {
+            if Arc::into_inner(connection).is_some() {
+                self.engine.schedule_cleanup();
+            }
+        }
+    }
+
+    /// Removes and returns all connections.
+    fn take(&self) -> Vec<Arc<McpConnection>> {
+        let entries = std::mem::take(&mut *lock(&self.entries));
+        entries
+            .into_iter()
+            .map(|session| session.connection)
+            .collect()
+    }
+}
+
+/// A panic while the lock is held leaves a valid list behind.
+fn lock(entries: &Mutex<Vec<SessionEntry>>) -> MutexGuard<'_, Vec<SessionEntry>> {
+    entries.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs until the list is dropped.
+async fn drop_idle_connections(entries: Weak<Mutex<Vec<SessionEntry>>>, idle: Duration) {
+    let interval = (idle / 4).clamp(MIN_CHECK_INTERVAL, MAX_CHECK_INTERVAL);
+    loop {
+        sleep(interval).await;
+        let Some(entries) = entries.upgrade() else {
+            return;
+        };
+        let now = Instant::now();
+        let idle_entries: Vec<_> = lock(&entries)
+            .extract_if(.., |session| {
+                if Arc::strong_count(&session.connection) > 1
+                    || session.connection.client().is_shared()
+                {
+                    // An object holds the connection, or a call is running.
+                    session.last_used = now;
+                }
+                now.duration_since(session.last_used) >= idle
+            })
+            .collect();
+        // Dropped outside the lock, because the drop ends each session at its server.
+        drop(idle_entries);
+    }
+}

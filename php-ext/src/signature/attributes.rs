@@ -1,0 +1,126 @@
+//! The attributes `AsTool` and `Parameter`, which turn PHP code into tools.
+
+use ext_php_rs::error::Result;
+use ext_php_rs::types::Zval;
+
+use crate::zend::{
+    AttributeTargets, Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, float_of,
+    methods, string_of,
+};
+
+/// The attribute that marks a tool.
+pub const AS_TOOL: &str = "Pillion\\AsTool";
+/// The attribute that describes a parameter of a tool.
+pub const PARAMETER: &str = "Pillion\\Parameter";
+
+static AS_TOOL_CLASS: ClassSlot = ClassSlot::new();
+static PARAMETER_CLASS: ClassSlot = ClassSlot::new();
+
+/// The constraints of `Parameter`, in the order of the constructor's parameters. All but the last
+/// are JSON Schema keywords.
+const CONSTRAINTS: [&str; 8] = [
+    "enum",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    WHOLE_SCHEMA,
+];
+
+/// The constraint that is a whole JSON Schema.
+pub const WHOLE_SCHEMA: &str = "schema";
+
+pub fn register() -> Result<()> {
+    methods!(
+        Class::new(AS_TOOL)
+            .attribute_of(
+                AttributeTargets::CLASS | AttributeTargets::FUNCTION | AttributeTargets::METHOD,
+            )
+            .properties(&[
+                "readonly ?string $name",
+                "readonly ?string $description",
+                "readonly string $category",
+                "readonly bool $requiresConfirmation",
+                "readonly float $cooldownSeconds",
+                "readonly bool $strict",
+            ]),
+        "__construct(?string $name = null, ?string $description = null, \
+         string $category = 'general', bool $requiresConfirmation = false, \
+         int|float $cooldownSeconds = 0, bool $strict = false)" => construct_as_tool,
+    )
+    .register(&AS_TOOL_CLASS)?;
+    Class::new(PARAMETER)
+        .attribute_of(AttributeTargets::PARAMETER)
+        .promoted_constructor(
+            "__construct(?string $description = null, ?array $enum = null, \
+             int|float|null $minimum = null, int|float|null $maximum = null, \
+             ?int $minLength = null, ?int $maxLength = null, ?string $pattern = null, \
+             ?string $format = null, ?array $schema = null)",
+            construct_parameter,
+        )
+        .register(&PARAMETER_CLASS)
+}
+
+fn construct_as_tool(call: &mut MethodCall<'_>) -> Outcome {
+    let text = |index: usize| {
+        let text = call.optional_string(index)?;
+        Ok::<_, Failure>(text.map_or_else(Zval::new, string_of))
+    };
+    let values = [
+        ("name", text(0)?),
+        ("description", text(1)?),
+        ("category", string_of(call.string_or(2, "general")?)),
+        ("requiresConfirmation", bool_of(call.bool_or(3, false)?)),
+        ("cooldownSeconds", float_of(call.number_or(4, 0.0)?)),
+        ("strict", bool_of(call.bool_or(5, false)?)),
+    ];
+    for (name, value) in values {
+        call.this().set(AS_TOOL_CLASS.get(), name, value);
+    }
+    Ok(Zval::new())
+}
+
+/// The typed properties validate the arguments with a `TypeError`.
+fn construct_parameter(call: &mut MethodCall<'_>) -> Outcome {
+    let description = call.optional_string(0)?;
+    let this = call.this();
+    let class = PARAMETER_CLASS.get();
+    this.set(
+        class,
+        "description",
+        description.map_or_else(Zval::new, string_of),
+    );
+    for (index, name) in CONSTRAINTS.into_iter().enumerate() {
+        this.set(class, name, call.value_or_null(index + 1));
+        if ext_php_rs::zend::ExecutorGlobals::has_exception() {
+            return Err(Failure::Pending);
+        }
+    }
+    Ok(Zval::new())
+}
+
+/// Returns a property of an `AsTool`.
+pub fn tool_property(attribute: Object<'_>, name: &str) -> Outcome {
+    attribute.get(AS_TOOL_CLASS.get(), name)
+}
+
+/// Returns the description of a `Parameter`.
+pub fn description_of(attribute: Object<'_>) -> Outcome {
+    attribute.get(PARAMETER_CLASS.get(), "description")
+}
+
+/// Returns the constraints that a `Parameter` sets, with their values.
+pub fn constraints_of(
+    attribute: Object<'_>,
+) -> std::result::Result<Vec<(&'static str, Zval)>, Failure> {
+    let mut set = Vec::new();
+    for name in CONSTRAINTS {
+        let value = attribute.get(PARAMETER_CLASS.get(), name)?;
+        if !value.is_null() {
+            set.push((name, value));
+        }
+    }
+    Ok(set)
+}

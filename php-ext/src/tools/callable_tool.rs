@@ -1,0 +1,106 @@
+//! `CallableTool`: a tool made from a definition and a PHP callable.
+
+use ext_php_rs::error::Result;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+use pillion_core::tool::ToolOrigin;
+
+use crate::model::model_argument;
+use crate::signature;
+use crate::values::interfaces::{TOOL, with_offer};
+use crate::values::{tool_definition, tool_result};
+use crate::zend::{
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, call_callable,
+    call_with_names, create, methods, string_of,
+};
+
+const NAME: &str = "Pillion\\CallableTool";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub fn register() -> Result<()> {
+    let class = methods!(
+        Class::new(NAME)
+            .flags(ClassFlags::Final)
+            .implements(TOOL.get())
+            .property("readonly Pillion\\ToolDefinition $definition")
+            .property("private mixed $handler = null"),
+        "__construct(Pillion\\ToolDefinition $definition, callable $handler)" => construct,
+        "getName(): string" => get_name,
+        "getDefinition(): Pillion\\ToolDefinition" => get_definition,
+        "execute(array $arguments, string $toolCallId): Pillion\\ToolResult" => execute,
+    );
+    with_offer(class, is_enabled_for_model).register(&CLASS)
+}
+
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
+    let definition = call
+        .value(0)
+        .filter(|value| tool_definition::is_definition(value))
+        .ok_or_else(|| call.type_error(0, tool_definition::NAME))?;
+    let handler = call.callable(1, "callable")?;
+    fill(call.this(), definition, handler);
+    Ok(Zval::new())
+}
+
+fn fill(this: Object<'_>, definition: &Zval, handler: &Zval) {
+    this.set(CLASS.get(), "definition", definition.shallow_clone());
+    this.set(CLASS.get(), "handler", handler.shallow_clone());
+}
+
+/// Creates a tool from a definition and a callable.
+pub fn new_tool(definition: &Zval, handler: &Zval) -> Outcome {
+    create(CLASS.get(), |this| fill(this, definition, handler))
+}
+
+/// Returns whether a tool is a `CallableTool`.
+pub fn is_callable_tool(tool: Object<'_>) -> bool {
+    tool.instance_of(CLASS.get())
+}
+
+/// Calls the callable of a tool: with the arguments as parameters if the definition was created
+/// from a signature, otherwise with all arguments as one array.
+pub fn invoke(tool: Object<'_>, arguments: Zval, call_id: &str) -> Outcome {
+    let handler = tool.get(CLASS.get(), "handler")?;
+    let definition = tool.get(CLASS.get(), "definition")?;
+    match tool_definition::binding_of(&definition)? {
+        Some(binding) => call_with_names(&handler, &signature::bind(&binding, &arguments)?),
+        None => call_callable(&handler, [arguments, string_of(call_id)]),
+    }
+}
+
+fn get_definition(call: &mut MethodCall<'_>) -> Outcome {
+    call.this().get(CLASS.get(), "definition")
+}
+
+fn name_of(this: Object<'_>) -> std::result::Result<String, Failure> {
+    let definition = this.get(CLASS.get(), "definition")?;
+    tool_definition::name_of(&definition)
+}
+
+fn get_name(call: &mut MethodCall<'_>) -> Outcome {
+    Ok(string_of(name_of(call.this())?))
+}
+
+/// Runs the callable without checking the arguments; only executors check arguments.
+fn execute(call: &mut MethodCall<'_>) -> Outcome {
+    let arguments = call.array(0)?.shallow_clone();
+    let id = call.string(1)?;
+    let this = call.this();
+    let value = invoke(this, arguments, id)?;
+    if tool_result::is_result(&value) {
+        return Ok(value);
+    }
+    let parts = tool_result::Parts {
+        result: value,
+        ..tool_result::Parts::new(id, name_of(this)?)
+    };
+    parts.into_object()
+}
+
+fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
+    let capabilities = model_argument(call, 0)?;
+    let name = name_of(call.this())?;
+    Ok(bool_of(
+        capabilities.admit(&name, &ToolOrigin::Native).is_ok(),
+    ))
+}

@@ -1,0 +1,97 @@
+//! `MCPToolAdapter`: the abstract base class of MCP tools written in PHP.
+//!
+//! The state is in protected PHP properties, so that subclasses in PHP can read `$this->client`.
+
+mod debug_info;
+
+use ext_php_rs::error::Result as ZendResult;
+use ext_php_rs::flags::ClassFlags;
+use ext_php_rs::types::Zval;
+use pillion_core::tool::ToolOrigin;
+use serde_json::Value;
+
+use crate::clients::mcp_sse_client;
+use crate::json::to_value;
+use crate::mcp::RequireApproval;
+use crate::model::model_argument;
+use crate::values::interfaces::{MCP_TOOL, with_offer};
+use crate::zend::{Class, ClassSlot, Failure, MethodCall, Object, Outcome, bool_of, methods};
+
+/// `Pillion\MCPToolAdapter`.
+pub static CLASS: ClassSlot = ClassSlot::new();
+
+pub fn register() -> ZendResult<()> {
+    let class = methods!(
+        Class::new("Pillion\\MCPToolAdapter")
+            .flags(ClassFlags::Abstract)
+            .implements(MCP_TOOL.get())
+            .property("protected array $serverConfig = []")
+            .property("protected bool $serverAvailable = false")
+            .property("protected ?Pillion\\MCPSSEClient $client = null"),
+        "__construct(#[SensitiveParameter] array $serverConfig = [])" => construct,
+        "getMCPServerConfig(): array" => get_mcp_server_config,
+        "isServerAvailable(): bool" => is_server_available,
+        "__debugInfo(): array" => debug_info::debug_info,
+    );
+    with_offer(class, is_enabled_for_model).register(&CLASS)
+}
+
+/// Creates the client without any I/O; there is no client without `server_url`.
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
+    let Some(config) = call.optional_array(0)? else {
+        return Ok(Zval::new());
+    };
+    let this = call.this();
+    this.set(CLASS.get(), "serverConfig", config.shallow_clone());
+    let entry = to_value(config)?;
+    // The registry reads `require_approval` later; this call reports an invalid value early.
+    RequireApproval::from_entry(&entry)?;
+    if let Some(client) = mcp_sse_client::new_client(&entry)? {
+        this.set(CLASS.get(), "serverAvailable", bool_of(true));
+        this.set(CLASS.get(), "client", client);
+    }
+    Ok(Zval::new())
+}
+
+fn get_mcp_server_config(call: &mut MethodCall<'_>) -> Outcome {
+    call.this().get(CLASS.get(), "serverConfig")
+}
+
+/// Returns whether the tool has a server, without any I/O: `MCPSSEClient::isAvailable()` contacts
+/// the server.
+fn is_server_available(call: &mut MethodCall<'_>) -> Outcome {
+    call.this().get(CLASS.get(), "serverAvailable")
+}
+
+/// Applies the model's capabilities to the tool's own name.
+fn is_enabled_for_model(call: &mut MethodCall<'_>) -> Outcome {
+    let capabilities = model_argument(call, 0)?;
+    let this = call.this();
+    let name = this.call("getName", [])?;
+    let origin = origin_of(&server_config(this)?);
+    let admitted = capabilities.admit(name.str().unwrap_or_default(), &origin);
+    Ok(bool_of(admitted.is_ok()))
+}
+
+/// Returns the origin of a tool with this server entry.
+pub fn origin_of(entry: &Value) -> ToolOrigin {
+    let text = |key: &str| {
+        let text = entry.get(key).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    ToolOrigin::Mcp {
+        server_label: text("server_label"),
+        server_url: text("server_url"),
+    }
+}
+
+/// Returns the configuration that was passed to the constructor.
+pub fn server_config(this: Object<'_>) -> Result<Value, Failure> {
+    to_value(&this.get(CLASS.get(), "serverConfig")?)
+}
+
+/// Returns the adapter's client, if it has one.
+pub fn client(this: Object<'_>) -> Result<Option<Zval>, Failure> {
+    let client = this.get(CLASS.get(), "client")?;
+    Ok(client.is_object().then_some(client))
+}

@@ -1,0 +1,45 @@
+//! `ToolInterface` and `MCPToolInterface`.
+
+use ext_php_rs::error::Result;
+
+use crate::zend::{Class, ClassSlot, MethodBody, MethodCall, Outcome, bool_of, methods};
+
+/// `Pillion\ToolInterface`.
+pub static TOOL: ClassSlot = ClassSlot::new();
+/// `Pillion\MCPToolInterface`.
+pub static MCP_TOOL: ClassSlot = ClassSlot::new();
+
+/// Adds the methods that decide whether a tool is offered: always to every provider, and to a model
+/// if `is_enabled` returns true.
+pub fn with_offer(class: Class, is_enabled: impl MethodBody) -> Class {
+    methods!(
+        class,
+        "isAvailableForProvider(string $providerClass): bool" => is_available_for_provider,
+        "isEnabledForModel(array|object $model): bool" => is_enabled,
+    )
+}
+
+fn is_available_for_provider(call: &mut MethodCall<'_>) -> Outcome {
+    call.string(0)?;
+    Ok(bool_of(true))
+}
+
+pub fn register() -> Result<()> {
+    Class::interface("Pillion\\ToolInterface")
+        .abstract_methods(&[
+            "getName(): string",
+            "getDefinition(): Pillion\\ToolDefinition",
+            "execute(array $arguments, string $toolCallId): Pillion\\ToolResult",
+            "isAvailableForProvider(string $providerClass): bool",
+            "isEnabledForModel(array|object $model): bool",
+        ])
+        .register(&TOOL)?;
+    Class::interface("Pillion\\MCPToolInterface")
+        .implements(TOOL.get())
+        .abstract_methods(&[
+            "getMCPServerConfig(): array",
+            "getMCPCategory(): string",
+            "isServerAvailable(): bool",
+        ])
+        .register(&MCP_TOOL)
+}

@@ -1,0 +1,248 @@
+//! `ToolCall`: a tool call requested by a model.
+
+use ext_php_rs::error::Result;
+use ext_php_rs::types::Zval;
+use pillion_core::tool::ToolCall;
+use serde_json::{Map, Value};
+
+use crate::exception;
+use crate::json::{decode_exactly, encode_arguments, to_value_as};
+use crate::zend::{
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, create, empty_array, int_of,
+    json_serializable, member, methods, string_of, type_name,
+};
+
+pub const NAME: &str = "Pillion\\ToolCall";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub fn register() -> Result<()> {
+    let class = Class::new(NAME)
+        .implements(json_serializable())
+        .promoted_constructor(
+            "__construct(string $id, string $name, array|string $arguments = [], \
+             string $type = 'function', ?int $index = null)",
+            construct,
+        );
+    methods!(
+        class,
+        "static fromArray(array $call): Pillion\\ToolCall" => from_array,
+        "toArray(): array" => to_array,
+        "jsonSerialize(): array" => json_serialize,
+    )
+    .register(&CLASS)
+}
+
+/// The values of the properties.
+struct Parts {
+    id: String,
+    name: String,
+    /// An array, or a JSON string.
+    arguments: Zval,
+    kind: String,
+    index: Option<i64>,
+}
+
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
+    let arguments = match call.value(2) {
+        None => empty_array(),
+        Some(value) if value.is_array() || value.is_string() => value.shallow_clone(),
+        Some(_) => return Err(call.type_error(2, "array|string")),
+    };
+    let kind = call.string_or(3, "function")?;
+    let parts = Parts {
+        id: call.string(0)?.to_owned(),
+        name: call.string(1)?.to_owned(),
+        arguments,
+        kind: kind.to_owned(),
+        index: call.optional_int(4)?,
+    };
+    parts.fill(call.this());
+    Ok(Zval::new())
+}
+
+/// Accepts `{id, name, arguments}`, and OpenAI's form with the name and arguments under `function`.
+fn from_array(call: &mut MethodCall<'_>) -> Outcome {
+    let parts = Parts::from_array(call.array(0)?)?;
+    create(CLASS.get(), |this| parts.fill(this))
+}
+
+/// Creates the PHP object for a call of the engine. The arguments are exact, because PHP code may
+/// show them or send them again.
+pub fn new_call(call: &ToolCall) -> Outcome {
+    let parts = Parts {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        arguments: match &call.arguments {
+            Value::Null => empty_array(),
+            arguments => exact_arguments(arguments)?,
+        },
+        kind: call.kind.clone(),
+        index: call.index.map(i64::from),
+    };
+    create(CLASS.get(), |this| parts.fill(this))
+}
+
+/// Converts arguments exactly: an empty map is a `stdClass`, an integer beyond 64 bits is a string
+/// of its digits. The arguments themselves are an array, even if empty.
+pub fn exact_arguments(arguments: &Value) -> Outcome {
+    if arguments.as_object().is_some_and(Map::is_empty) {
+        return Ok(empty_array());
+    }
+    decode_exactly(arguments)
+}
+
+/// Converts a `ToolCall`, or an array that `fromArray` accepts, to a call of the engine.
+pub fn call_of(value: &Zval) -> std::result::Result<ToolCall, Failure> {
+    parts_of(value)?.into_call()
+}
+
+/// A call whose arguments cannot be converted to JSON.
+pub struct RejectedCall {
+    pub id: String,
+    pub name: String,
+    /// Why the arguments cannot be converted.
+    pub reason: String,
+}
+
+/// Reads a call like [`call_of`], but returns a [`RejectedCall`] for arguments that cannot be
+/// converted to JSON, so that other calls can run.
+///
+/// # Errors
+/// For a value that is not a call, and for exceptions of PHP code.
+pub fn call_or_rejection(
+    value: &Zval,
+) -> std::result::Result<std::result::Result<ToolCall, RejectedCall>, Failure> {
+    let parts = parts_of(value)?;
+    let (id, name) = (parts.id.clone(), parts.name.clone());
+    match parts.into_call() {
+        Ok(call) => Ok(Ok(call)),
+        Err(Failure::Thrown(thrown)) => {
+            let reason = thrown.message;
+            Ok(Err(RejectedCall { id, name, reason }))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn parts_of(value: &Zval) -> std::result::Result<Parts, Failure> {
+    match Object::from_value(value) {
+        Some(object) if object.instance_of(CLASS.get()) => Parts::from_object(object),
+        _ if value.is_array() => Parts::from_array(value),
+        _ => Err(exception::invalid_input(format!(
+            "A call must be a {NAME} or an array, {} given",
+            type_name(value)
+        ))),
+    }
+}
+
+impl Parts {
+    fn from_array(array: &Zval) -> std::result::Result<Self, Failure> {
+        let inner = member(array, "function");
+        let find = |key: &str| {
+            let value = inner.as_ref().and_then(|inner| member(inner, key));
+            value.or_else(|| member(array, key))
+        };
+        let text = |key: &str| {
+            let value = find(key);
+            value.as_ref().and_then(Zval::string).ok_or_else(|| {
+                if value.as_ref().is_some_and(Zval::is_string) {
+                    return exception::invalid_input(format!(
+                        "The '{key}' of a tool call is not valid UTF-8"
+                    ));
+                }
+                let kind = value
+                    .as_ref()
+                    .map_or_else(|| "nothing".to_owned(), type_name);
+                exception::invalid_input(format!(
+                    "A tool call needs a string '{key}', {kind} given"
+                ))
+            })
+        };
+        let arguments = match find("arguments") {
+            None => empty_array(),
+            Some(value) if value.is_null() => empty_array(),
+            Some(value) if value.is_array() || value.is_string() => value,
+            Some(value) => {
+                return Err(exception::invalid_input(format!(
+                    "The 'arguments' of a tool call must be an array or a string of JSON, {} given",
+                    type_name(&value)
+                )));
+            }
+        };
+        Ok(Self {
+            id: text("id")?,
+            name: text("name")?,
+            arguments,
+            kind: "function".to_owned(),
+            index: find("index").and_then(|index| index.long()),
+        })
+    }
+
+    fn from_object(this: Object<'_>) -> std::result::Result<Self, Failure> {
+        let property = |name: &str| this.get(CLASS.get(), name);
+        let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
+        Ok(Self {
+            id: text("id")?,
+            name: text("name")?,
+            arguments: property("arguments")?,
+            kind: text("type")?,
+            index: property("index")?.long(),
+        })
+    }
+
+    fn fill(self, this: Object<'_>) {
+        let index = self.index.map_or_else(Zval::new, int_of);
+        let values = [
+            ("id", string_of(self.id)),
+            ("name", string_of(self.name)),
+            ("arguments", self.arguments),
+            ("type", string_of(self.kind)),
+            ("index", index),
+        ];
+        for (name, value) in values {
+            this.set(CLASS.get(), name, value);
+        }
+    }
+
+    fn into_call(self) -> std::result::Result<ToolCall, Failure> {
+        let arguments = match self.arguments.str() {
+            Some(json) => Value::String(json.to_owned()),
+            None => to_value_as("argument $arguments", &self.arguments)?,
+        };
+        Ok(ToolCall {
+            kind: self.kind,
+            index: self.index.and_then(|index| u32::try_from(index).ok()),
+            ..ToolCall::new(self.id, self.name, arguments)
+        })
+    }
+}
+
+fn to_array(call: &mut MethodCall<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| this.get(CLASS.get(), name);
+    Ok(array_of([
+        ("id", property("id")?),
+        ("type", property("type")?),
+        ("name", property("name")?),
+        ("arguments", property("arguments")?),
+        ("index", property("index")?),
+    ]))
+}
+
+/// Returns OpenAI's form, with the arguments as a JSON string.
+fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| this.get(CLASS.get(), name);
+    let mut arguments = property("arguments")?;
+    if arguments.is_array() {
+        arguments = string_of(encode_arguments(&arguments)?.get());
+    }
+    Ok(array_of([
+        ("id", property("id")?),
+        ("type", property("type")?),
+        (
+            "function",
+            array_of([("name", property("name")?), ("arguments", arguments)]),
+        ),
+    ]))
+}

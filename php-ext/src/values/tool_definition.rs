@@ -1,0 +1,232 @@
+//! `ToolDefinition`: the definition of a tool.
+
+use ext_php_rs::error::Result;
+use ext_php_rs::types::Zval;
+use pillion_core::tool::{ToolDefinition, ToolParameter};
+use pillion_providers::{Provider, StrictFlag, format_tool};
+use serde_json::{Value, json};
+
+use crate::duration::seconds;
+use crate::exception;
+use crate::json::{EmptyObject, decode_value, to_value, to_value_as};
+use crate::signature;
+use crate::signature::{Signature, SignatureOverrides, Target};
+use crate::zend::{
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, bool_of, create, float_of,
+    methods, string_of,
+};
+
+pub const NAME: &str = "Pillion\\ToolDefinition";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub fn register() -> Result<()> {
+    methods!(
+        Class::new(NAME)
+            .properties(&[
+                "readonly string $name",
+                "readonly string $description",
+                "readonly array $parameters",
+                "readonly bool $strict",
+                "readonly string $category",
+                "readonly bool $requiresConfirmation",
+                "readonly float $cooldownSeconds",
+            ])
+            // Set by fromCallable(): how arguments are converted to the parameters of the PHP code.
+            .property("private ?array $binding = null"),
+        "static fromCallable(object|array|string $callable, ?string $name = null, \
+         ?string $description = null): Pillion\\ToolDefinition" => from_callable,
+        "__construct(string $name, string $description, array $parameters = [], \
+         bool $strict = false, string $category = 'general', bool $requiresConfirmation = false, \
+         int|float $cooldownSeconds = 0)" => construct,
+        "toOpenAiFormat(): array" => to_open_ai_format,
+        "toOpenAiResponsesFormat(): array" => to_responses_format,
+        "toGoogleFormat(): array" => to_google_format,
+        "toAnthropicFormat(): array" => to_anthropic_format,
+        "toArray(): array" => to_array,
+    )
+    .register(&CLASS)
+}
+
+/// Accepts the parameters as a JSON Schema, which is kept unchanged, or as a list of parameters,
+/// which is converted to a schema.
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
+    let name = call.string(0)?;
+    let description = call.string(1)?;
+    let parameters = call.optional_array(2)?;
+    let strict = call.bool_or(3, false)?;
+    let category = call.string_or(4, "general")?;
+    let requires_confirmation = call.bool_or(5, false)?;
+    let cooldown = seconds("cooldownSeconds", call.number_or(6, 0.0)?)?;
+
+    let raw = parameters.map_or(Ok(json!([])), |value| {
+        to_value_as("argument $parameters", value)
+    })?;
+    let from_list = is_parameter_list(&raw);
+    let definition = with_parameters(ToolDefinition::builder(name, description), raw)?
+        .strict(strict)
+        .category(category)
+        .requires_confirmation(requires_confirmation)
+        .cooldown(cooldown)
+        .build()
+        .map_err(|error| exception::invalid_input(error.to_string()))?;
+    let shown = match parameters {
+        Some(schema) if !from_list => schema.shallow_clone(),
+        _ => decode_value(definition.input_schema(), EmptyObject::Array)?,
+    };
+    fill(call.this(), &definition, shown);
+    Ok(Zval::new())
+}
+
+/// Returns whether this is a list of parameters rather than a schema. An empty array is an empty
+/// list.
+fn is_parameter_list(raw: &Value) -> bool {
+    raw.is_array()
+}
+
+fn with_parameters(
+    builder: pillion_core::tool::ToolDefinitionBuilder,
+    raw: Value,
+) -> std::result::Result<pillion_core::tool::ToolDefinitionBuilder, Failure> {
+    if !is_parameter_list(&raw) {
+        return Ok(builder.schema(raw));
+    }
+    let parameters: Vec<ToolParameter> = serde_json::from_value(raw).map_err(|error| {
+        exception::invalid_input(format!("The parameters are not valid: {error}"))
+    })?;
+    Ok(builder.parameters(parameters))
+}
+
+fn fill(this: Object<'_>, definition: &ToolDefinition, parameters: Zval) {
+    let class = CLASS.get();
+    let cooldown = float_of(definition.cooldown().as_secs_f64());
+    let values = [
+        ("name", string_of(definition.name().as_str())),
+        ("description", string_of(definition.description())),
+        ("parameters", parameters),
+        ("strict", bool_of(definition.strict())),
+        ("category", string_of(definition.category())),
+        (
+            "requiresConfirmation",
+            bool_of(definition.requires_confirmation()),
+        ),
+        ("cooldownSeconds", cooldown),
+    ];
+    for (name, value) in values {
+        this.set(class, name, value);
+    }
+}
+
+/// Creates the PHP object for a definition of the engine.
+pub fn new_definition(definition: &ToolDefinition) -> Outcome {
+    let parameters = decode_value(definition.input_schema(), EmptyObject::Array)?;
+    create(CLASS.get(), |this| fill(this, definition, parameters))
+}
+
+/// Creates the PHP object for a definition created from a signature, with the binding of its
+/// arguments.
+pub fn new_from_signature(signature: &Signature) -> Outcome {
+    let value = new_definition(&signature.definition)?;
+    if let Some(object) = Object::from_value(&value) {
+        object.set(CLASS.get(), "binding", signature.binding_value());
+    }
+    Ok(value)
+}
+
+/// Returns how the arguments of calls become parameters; `None` if the PHP code receives all
+/// arguments as one array.
+pub fn binding_of(definition: &Zval) -> std::result::Result<Option<Zval>, Failure> {
+    let Some(object) = Object::from_value(definition) else {
+        return Ok(None);
+    };
+    let binding = object.get(CLASS.get(), "binding")?;
+    Ok((!binding.is_null()).then_some(binding))
+}
+
+fn from_callable(call: &mut MethodCall<'_>) -> Outcome {
+    let callable = call
+        .value(0)
+        .filter(|value| value.is_object() || value.is_array() || value.is_string())
+        .ok_or_else(|| call.type_error(0, "object|array|string"))?;
+    let overrides = SignatureOverrides {
+        name: call.optional_string(1)?,
+        description: call.optional_string(2)?,
+    };
+    let target = Target::find(callable)?;
+    new_from_signature(&signature::read(&target, &overrides)?)
+}
+
+/// Returns whether a value is a `ToolDefinition`.
+pub fn is_definition(value: &Zval) -> bool {
+    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
+}
+
+/// Returns the name of a `ToolDefinition`.
+pub fn name_of(definition: &Zval) -> std::result::Result<String, Failure> {
+    match Object::from_value(definition) {
+        Some(object) => Ok(object
+            .get(CLASS.get(), "name")?
+            .string()
+            .unwrap_or_default()),
+        None => Ok(String::new()),
+    }
+}
+
+/// Converts a PHP object to a definition of the engine; `None` if the value is not a
+/// `ToolDefinition`.
+pub fn definition_of(value: &Zval) -> std::result::Result<Option<ToolDefinition>, Failure> {
+    match Object::from_value(value) {
+        Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn read(this: Object<'_>) -> std::result::Result<ToolDefinition, Failure> {
+    let property = |name: &str| this.get(CLASS.get(), name);
+    let text = |name: &str| Ok::<_, Failure>(property(name)?.string().unwrap_or_default());
+    let builder = ToolDefinition::builder(text("name")?, text("description")?);
+    with_parameters(builder, to_value(&property("parameters")?)?)?
+        .strict(property("strict")?.bool().unwrap_or_default())
+        .category(text("category")?)
+        .requires_confirmation(property("requiresConfirmation")?.bool().unwrap_or_default())
+        .cooldown(seconds(
+            "cooldownSeconds",
+            property("cooldownSeconds")?.double().unwrap_or_default(),
+        )?)
+        .build()
+        .map_err(|error| exception::invalid_input(error.to_string()))
+}
+
+/// An empty map is a `stdClass`, because the formats are meant to be sent as JSON.
+fn format(call: &MethodCall<'_>, provider: Provider) -> Outcome {
+    let definition = read(call.this())?;
+    let format = format_tool(provider, &definition, StrictFlag::Always);
+    decode_value(&format, EmptyObject::StdClass)
+}
+
+fn to_open_ai_format(call: &mut MethodCall<'_>) -> Outcome {
+    format(call, Provider::OpenAiChat)
+}
+
+fn to_responses_format(call: &mut MethodCall<'_>) -> Outcome {
+    format(call, Provider::OpenAiResponses)
+}
+
+fn to_google_format(call: &mut MethodCall<'_>) -> Outcome {
+    format(call, Provider::Google)
+}
+
+fn to_anthropic_format(call: &mut MethodCall<'_>) -> Outcome {
+    format(call, Provider::Anthropic)
+}
+
+/// Returns the name, description, parameters and strict flag, with the parameters unchanged.
+fn to_array(call: &mut MethodCall<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| this.get(CLASS.get(), name);
+    Ok(array_of([
+        ("name", property("name")?),
+        ("description", property("description")?),
+        ("parameters", property("parameters")?),
+        ("strict", property("strict")?),
+    ]))
+}

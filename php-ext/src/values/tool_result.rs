@@ -1,0 +1,237 @@
+//! `ToolResult`: the result of a tool call.
+
+mod content;
+mod outcome;
+
+use ext_php_rs::error::Result;
+use ext_php_rs::types::Zval;
+use ext_php_rs::zend::ClassEntry;
+use pillion_core::tool::{ErrorCode, JsonObject, ToolResult};
+use serde_json::Value;
+
+use super::tool_call::exact_arguments;
+use crate::exception::error_code;
+use crate::json::{EmptyObject, decode_value, to_value};
+use crate::zend::{
+    Class, ClassSlot, Failure, MethodCall, Object, Outcome, array_of, bool_of, create, empty_array,
+    json_serializable, methods, string_of,
+};
+
+pub const NAME: &str = "Pillion\\ToolResult";
+static CLASS: ClassSlot = ClassSlot::new();
+
+pub fn register() -> Result<()> {
+    let class = Class::new(NAME)
+        .implements(json_serializable())
+        .promoted_constructor(
+            "__construct(string $toolCallId, string $toolName, mixed $result, \
+             bool $success = true, ?string $error = null, ?string $errorCode = null, \
+             mixed $data = null, array $metadata = [])",
+            construct,
+        );
+    methods!(
+        class,
+        "toMessage(): string" => to_message,
+        "toMessageFormat(): array" => to_message_format,
+        "toArray(): array" => to_array,
+        "jsonSerialize(): array" => outcome::json_serialize,
+        "isError(): bool" => content::is_error,
+        "text(): string" => content::text,
+        "content(): array" => content::content,
+        "structuredContent(): mixed" => content::structured_content,
+        "images(): array" => content::images,
+        "throw(): static" => outcome::throw,
+        "static success(mixed $result, string $toolCallId = '', string $toolName = '', \
+         mixed $data = null, array $metadata = []): static" => outcome::success,
+        "static failure(string $error, string $errorCode = 'internal_error', \
+         string $toolCallId = '', string $toolName = '', mixed $result = null, \
+         array $metadata = []): static" => outcome::failure,
+    )
+    .register(&CLASS)
+}
+
+fn construct(call: &mut MethodCall<'_>) -> Outcome {
+    let optional = |index: usize| {
+        let text = call.optional_string(index)?;
+        Ok::<_, Failure>(text.map(str::to_owned))
+    };
+    let metadata = call.optional_array(7)?;
+    let parts = Parts {
+        result: call.value_or_null(2),
+        success: call.bool_or(3, true)?,
+        error: optional(4)?,
+        error_code: optional(5)?,
+        data: call.value_or_null(6),
+        metadata: metadata.map_or_else(empty_array, Zval::shallow_clone),
+        ..Parts::new(call.string(0)?, call.string(1)?)
+    };
+    parts.fill(call.this());
+    Ok(Zval::new())
+}
+
+const PROPERTIES: [&str; 8] = [
+    "toolCallId",
+    "toolName",
+    "result",
+    "success",
+    "error",
+    "errorCode",
+    "data",
+    "metadata",
+];
+
+/// The names of the properties in JSON.
+const KEYS: [&str; 8] = [
+    "tool_call_id",
+    "tool_name",
+    "result",
+    "success",
+    "error",
+    "error_code",
+    "data",
+    "metadata",
+];
+
+/// The values of a result, in the order of the properties.
+pub struct Parts {
+    pub tool_call_id: String,
+    pub tool_name: String,
+    pub result: Zval,
+    pub success: bool,
+    pub error: Option<String>,
+    pub error_code: Option<String>,
+    pub data: Zval,
+    pub metadata: Zval,
+}
+
+impl Parts {
+    /// Creates an empty successful result.
+    pub fn new(tool_call_id: impl Into<String>, tool_name: impl Into<String>) -> Self {
+        Self {
+            tool_call_id: tool_call_id.into(),
+            tool_name: tool_name.into(),
+            result: Zval::new(),
+            success: true,
+            error: None,
+            error_code: None,
+            data: Zval::new(),
+            metadata: empty_array(),
+        }
+    }
+
+    /// Returns the parts as a `ToolResult` object.
+    pub fn into_object(self) -> Outcome {
+        self.into_object_of(CLASS.get())
+    }
+
+    /// Like [`into_object`](Self::into_object), for `ToolResult` or a subclass.
+    fn into_object_of(self, class: &ClassEntry) -> Outcome {
+        create(class, |this| self.fill(this))
+    }
+
+    fn fill(self, this: Object<'_>) {
+        let text = |text: Option<String>| text.map_or_else(Zval::new, string_of);
+        let values = [
+            string_of(self.tool_call_id),
+            string_of(self.tool_name),
+            self.result,
+            bool_of(self.success),
+            text(self.error),
+            text(self.error_code),
+            self.data,
+            self.metadata,
+        ];
+        for (name, value) in PROPERTIES.into_iter().zip(values) {
+            this.set(CLASS.get(), name, value);
+        }
+    }
+}
+
+/// Creates the PHP object for a result of the engine.
+pub fn new_result(result: &ToolResult) -> Outcome {
+    let value = |value: &Value| decode_value(value, EmptyObject::Array);
+    let mut metadata = Vec::with_capacity(result.metadata.len());
+    // The approver needs to see the arguments that the tool would receive.
+    let needs_approval = result.error_code == Some(ErrorCode::ApprovalRequired);
+    for (key, fact) in &result.metadata {
+        let fact = if needs_approval && key == "arguments" {
+            exact_arguments(fact)?
+        } else {
+            value(fact)?
+        };
+        metadata.push((key.as_str(), fact));
+    }
+    let parts = Parts {
+        result: value(&result.result)?,
+        success: result.success,
+        error: result.error.clone(),
+        error_code: result.error_code.map(|code| code.as_str().to_owned()),
+        data: result
+            .data
+            .as_ref()
+            .map_or_else(|| Ok(Zval::new()), value)?,
+        metadata: array_of(metadata),
+        ..Parts::new(&result.tool_call_id, &result.tool_name)
+    };
+    parts.into_object()
+}
+
+/// Returns whether a value is a `ToolResult`.
+pub fn is_result(value: &Zval) -> bool {
+    Object::from_value(value).is_some_and(|object| object.instance_of(CLASS.get()))
+}
+
+/// Converts a PHP object to a result of the engine; `None` if the value is not a `ToolResult`.
+pub fn result_of(value: &Zval) -> std::result::Result<Option<ToolResult>, Failure> {
+    match Object::from_value(value) {
+        Some(object) if object.instance_of(CLASS.get()) => read(object).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn read(this: Object<'_>) -> std::result::Result<ToolResult, Failure> {
+    let property = |name: &str| this.get(CLASS.get(), name);
+    let text = |name: &str| Ok::<_, Failure>(property(name)?.string());
+    let success = property("success")?.bool().unwrap_or_default();
+    let data = property("data")?;
+    let code = text("errorCode")?.and_then(|code| error_code(&code));
+    Ok(ToolResult {
+        tool_call_id: text("toolCallId")?.unwrap_or_default(),
+        tool_name: text("toolName")?.unwrap_or_default(),
+        success,
+        result: to_value(&property("result")?)?,
+        data: if data.is_null() {
+            None
+        } else {
+            Some(to_value(&data)?)
+        },
+        error: text("error")?,
+        error_code: if success {
+            code
+        } else {
+            code.or(Some(ErrorCode::InternalError))
+        },
+        metadata: match to_value(&property("metadata")?)? {
+            Value::Object(metadata) => metadata,
+            _ => JsonObject::new(),
+        },
+    })
+}
+
+fn to_message(call: &mut MethodCall<'_>) -> Outcome {
+    Ok(string_of(read(call.this())?.to_message()))
+}
+
+fn to_message_format(call: &mut MethodCall<'_>) -> Outcome {
+    decode_value(&read(call.this())?.to_message_format(), EmptyObject::Array)
+}
+
+/// Returns the properties by their JSON names: `tool_call_id`, `error_code` and so on.
+fn to_array(call: &mut MethodCall<'_>) -> Outcome {
+    let this = call.this();
+    let mut entries = Vec::with_capacity(KEYS.len());
+    for (key, name) in KEYS.into_iter().zip(PROPERTIES) {
+        entries.push((key, this.get(CLASS.get(), name)?));
+    }
+    Ok(array_of(entries))
+}

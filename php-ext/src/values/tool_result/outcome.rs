@@ -1,0 +1,75 @@
+//! Results created by PHP code, and results converted to exceptions.
+
+use ext_php_rs::types::Zval;
+
+use super::{CLASS, KEYS, PROPERTIES, Parts};
+use crate::exception;
+use crate::json::{EmptyObject, decode_value};
+use crate::zend::{MethodCall, Outcome, array_of, empty_array};
+
+fn metadata(call: &MethodCall<'_>, index: usize) -> Outcome {
+    let metadata = call.optional_array(index)?;
+    Ok(metadata.map_or_else(empty_array, Zval::shallow_clone))
+}
+
+/// Creates the parts of a result. The call ID and the tool name are optional: the executor fills
+/// them in.
+fn parts(call: &MethodCall<'_>, index: usize) -> Result<Parts, crate::zend::Failure> {
+    let id = call.string_or(index, "")?;
+    let name = call.string_or(index + 1, "")?;
+    Ok(Parts::new(id, name))
+}
+
+pub(super) fn success(call: &mut MethodCall<'_>) -> Outcome {
+    let parts = Parts {
+        result: call.value_or_null(0),
+        data: call.value_or_null(3),
+        metadata: metadata(call, 4)?,
+        ..parts(call, 1)?
+    };
+    parts.into_object_of(call.called_class())
+}
+
+pub(super) fn failure(call: &mut MethodCall<'_>) -> Outcome {
+    let code = call.string_or(1, "internal_error")?;
+    let parts = Parts {
+        success: false,
+        error: Some(call.string(0)?.to_owned()),
+        error_code: Some(code.to_owned()),
+        result: call.value_or_null(4),
+        metadata: metadata(call, 5)?,
+        ..parts(call, 2)?
+    };
+    parts.into_object_of(call.called_class())
+}
+
+/// Throws the exception for the error code; returns a successful result.
+pub(super) fn throw(call: &mut MethodCall<'_>) -> Outcome {
+    let this = call.this();
+    let property = |name: &str| this.get(CLASS.get(), name);
+    if property("success")?.bool() == Some(true) {
+        return Ok(this.to_value());
+    }
+    let text = |name: &str| Ok::<_, crate::zend::Failure>(property(name)?.string());
+    Err(exception::for_result(&exception::FailedResult {
+        tool_name: text("toolName")?.unwrap_or_default(),
+        error: text("error")?.unwrap_or_else(|| "The tool failed".to_owned()),
+        code: text("errorCode")?.unwrap_or_else(|| "internal_error".to_owned()),
+        metadata: property("metadata")?,
+    }))
+}
+
+/// Like `toArray()`, but empty metadata is an object.
+pub(super) fn json_serialize(call: &mut MethodCall<'_>) -> Outcome {
+    let this = call.this();
+    let mut entries = Vec::with_capacity(KEYS.len());
+    for (key, name) in KEYS.into_iter().zip(PROPERTIES) {
+        let mut value = this.get(CLASS.get(), name)?;
+        if name == "metadata" && value.array().is_some_and(|facts| facts.is_empty()) {
+            let nothing = serde_json::Value::Object(serde_json::Map::new());
+            value = decode_value(&nothing, EmptyObject::StdClass)?;
+        }
+        entries.push((key, value));
+    }
+    Ok(array_of(entries))
+}

@@ -1,0 +1,139 @@
+//! Declarations of methods, parameters, properties and types, written as in PHP. A mistake in one
+//! makes the class differ from the class of `library/`, which a test compares.
+
+use ext_php_rs::flags::{MethodFlags, PropertyFlags};
+use ext_php_rs::types::Zval;
+
+use super::{Type, bool_of, empty_array, int_of, string_of, undefined};
+
+/// `ZEND_ACC_READONLY`, for which there is no binding.
+const READONLY: u32 = 1 << 7;
+
+/// A method, such as `static find(string $name, ?int $limit = null): array`.
+pub(super) struct MethodDeclaration {
+    pub(super) name: &'static str,
+    pub(super) flags: MethodFlags,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) returns: Option<Type>,
+}
+
+impl MethodDeclaration {
+    pub(super) fn parse(text: &'static str) -> Self {
+        let (head, tail) = text.split_once('(').unwrap_or((text, ""));
+        let (parameters, returns) = tail.rsplit_once(')').unwrap_or((tail, ""));
+        let (modifier, name) = head.split_once(' ').unwrap_or(("", head));
+        Self {
+            name,
+            flags: match modifier {
+                "static" => MethodFlags::Public | MethodFlags::Static,
+                "private" => MethodFlags::Private,
+                _ => MethodFlags::Public,
+            },
+            parameters: parameters
+                .split(", ")
+                .filter(|parameter| !parameter.is_empty())
+                .map(Parameter::parse)
+                .collect(),
+            returns: returns.strip_prefix(": ").map(Type::parse),
+        }
+    }
+}
+
+/// A parameter, such as `?int $limit = null`.
+pub struct Parameter {
+    pub name: &'static str,
+    pub(super) kind: Type,
+    /// The default value as PHP source. Reflection shows it, and the engine uses it if a later
+    /// argument is passed by name.
+    pub default: Option<&'static str>,
+    /// Whether stack traces hide the argument, because it may be a credential.
+    pub(super) is_sensitive: bool,
+}
+
+impl Parameter {
+    /// Returns the parameters of a declared method.
+    pub fn all_of(method: &'static str) -> Vec<Self> {
+        MethodDeclaration::parse(method).parameters
+    }
+
+    /// Returns the default value; null if there is none.
+    pub(super) fn default_value(&self) -> Zval {
+        self.default.map_or_else(Zval::new, constant)
+    }
+
+    fn parse(text: &'static str) -> Self {
+        let sensitive = text.strip_prefix("#[SensitiveParameter] ");
+        let (kind, name, default) = parse_variable(sensitive.unwrap_or(text));
+        Self {
+            name,
+            kind: Type::parse(kind),
+            default,
+            is_sensitive: sensitive.is_some(),
+        }
+    }
+}
+
+/// A property, such as `private array $tools = []`. Without a default, the property is
+/// uninitialized. The default must not be reference-counted, so it cannot be a string.
+pub(super) struct PropertyDeclaration {
+    pub(super) name: &'static str,
+    pub(super) kind: Type,
+    pub(super) flags: u32,
+    pub(super) default: Zval,
+}
+
+impl PropertyDeclaration {
+    pub(super) fn parse(text: &'static str) -> Self {
+        let (head, name, default) = parse_variable(text);
+        let (modifiers, kind) = head.rsplit_once(' ').unwrap_or(("", head));
+        let mut flags = modifiers.split(' ').fold(0, |flags, modifier| {
+            flags
+                | match modifier {
+                    "private" => PropertyFlags::Private.bits(),
+                    "protected" => PropertyFlags::Protected.bits(),
+                    "readonly" => READONLY,
+                    "static" => PropertyFlags::Static.bits(),
+                    _ => 0,
+                }
+        });
+        if flags & (PropertyFlags::Private | PropertyFlags::Protected).bits() == 0 {
+            flags |= PropertyFlags::Public.bits();
+        }
+        Self {
+            name,
+            kind: Type::parse(kind),
+            flags,
+            default: default.map_or_else(undefined, constant),
+        }
+    }
+
+    /// Declares the public readonly property of a promoted parameter.
+    pub(super) fn promoted(parameter: &Parameter) -> Self {
+        Self {
+            name: parameter.name,
+            kind: parameter.kind,
+            flags: PropertyFlags::Public.bits() | READONLY,
+            default: undefined(),
+        }
+    }
+}
+
+/// Returns what precedes the name of a parameter or property, the name, and the default value.
+fn parse_variable(text: &'static str) -> (&'static str, &'static str, Option<&'static str>) {
+    let (variable, default) = match text.split_once(" = ") {
+        Some((variable, default)) => (variable, Some(default)),
+        None => (text, None),
+    };
+    let (kind, name) = variable.split_once(" $").unwrap_or(("mixed", variable));
+    (kind, name, default)
+}
+
+/// Returns the value of a constant: a string, an integer, a boolean, `[]` or `null`.
+fn constant(text: &str) -> Zval {
+    match (text, text.strip_prefix('\'')) {
+        (_, Some(string)) => string_of(string.trim_end_matches('\'')),
+        ("[]", _) => empty_array(),
+        ("true" | "false", _) => bool_of(text == "true"),
+        _ => text.parse().map_or_else(|_| Zval::new(), int_of),
+    }
+}
