@@ -1,12 +1,8 @@
 //! Calls that need approval (G1 to G3), in every interface.
 
-#[path = "approvals/editing.rs"]
 mod editing;
-#[path = "approvals/elicitation.rs"]
 mod elicitation;
-#[path = "approvals/forwarded.rs"]
 mod forwarded;
-#[path = "approvals/policies.rs"]
 mod policies;
 
 use std::path::Path;

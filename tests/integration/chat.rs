@@ -1,28 +1,16 @@
 //! Chats with language models (H4 to H7), in every interface that has chats.
 
-#[path = "chat/clients.rs"]
 mod clients;
-#[path = "chat/completions.rs"]
 mod completions;
-#[path = "chat/disconnects.rs"]
 mod disconnects;
-#[path = "chat/faults.rs"]
 mod faults;
-#[path = "chat/keys.rs"]
 mod keys;
-#[path = "chat/limits.rs"]
 mod limits;
-#[path = "chat/messages.rs"]
 mod messages;
-#[path = "chat/native.rs"]
 mod native;
-#[path = "chat/odd_providers.rs"]
 mod odd_providers;
-#[path = "chat/scripts.rs"]
 mod scripts;
-#[path = "chat/shared_store.rs"]
 mod shared_store;
-#[path = "chat/terminal.rs"]
 mod terminal;
 
 use std::path::Path;

@@ -160,8 +160,8 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let daemon = Daemon::with_config("", &[variable]);
     let client = Client::builder(&daemon.socket).build();
     for id in recorded {
-        let shown = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
-        let shown = shown.text();
+        let response = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
+        let shown = response.text();
         assert!(shown.contains("\"status\":\"success\""), "{id}: {shown}");
     }
 }
