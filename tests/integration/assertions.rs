@@ -1,5 +1,31 @@
 //! Assertions that print the whole text or value when they fail.
 
+use serde_json::Value;
+
+/// What a JSON value has to be.
+pub trait ExpectJson {
+    fn text(&self) -> &str;
+
+    fn items(&self) -> &Vec<Value>;
+
+    /// Returns this text member of each item.
+    fn texts(&self, member: &str) -> Vec<&str> {
+        let items = self.items().iter();
+        items.map(|item| item[member].text()).collect()
+    }
+}
+
+impl ExpectJson for Value {
+    fn text(&self) -> &str {
+        self.as_str().unwrap_or_else(|| panic!("no text: {self}"))
+    }
+
+    fn items(&self) -> &Vec<Value> {
+        self.as_array()
+            .unwrap_or_else(|| panic!("no array: {self}"))
+    }
+}
+
 /// Asserts that a text contains each of the parts.
 macro_rules! assert_contains {
     ($text:expr, $($part:expr),+ $(,)?) => {

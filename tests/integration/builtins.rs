@@ -5,16 +5,15 @@ use pillion_client::{Caller, Client};
 use pillion_testkit::{Fault, FaultServer};
 use serde_json::{Value, json};
 
-use crate::http::{self, get};
 use crate::program::{Daemon, pillion, run, run_with_input, stderr, stdout, success};
 use crate::reload::reload;
 
 const KEY: &str = "k3y-0f-th3-t3st";
 
 fn names(daemon: &Daemon) -> Vec<String> {
-    let list = get(&daemon.socket, "/api/v1/tools/").json();
-    let tools = list["tools"].as_array().unwrap().iter();
-    let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let list = daemon.get("/api/v1/tools/").json();
+    let tools = list["tools"].items().iter();
+    let names = tools.map(|tool| tool["name"].text().to_owned());
     // The memory tools are always offered.
     let memory = ["search_memory", "remember", "forget"];
     names
@@ -23,7 +22,7 @@ fn names(daemon: &Daemon) -> Vec<String> {
 }
 
 fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
-    http::execute(&daemon.socket, tool, arguments)
+    daemon.execute(tool, arguments)
 }
 
 /// Starts a service that answers every request with this body.
@@ -40,7 +39,7 @@ fn base(server: &FaultServer) -> String {
 fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     let daemon = Daemon::start();
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
-    let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
+    let status = daemon.get("/api/v1/tools/schemas").json();
     assert_lacks!(status.to_string(), "web_search");
     let listed = crate::routes::mcp::ask(&daemon.socket, "tools/list", json!({}));
     for name in ["get_weather", "web_search"] {
@@ -49,20 +48,14 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     for name in ["get_weather", "weather_tool"] {
         let response = call(&daemon, name, &json!({"location": "Oslo"}));
         assert_json!(response["result"]["error_code"], "unavailable");
-        assert_contains!(
-            response["result"]["error"].as_str().unwrap(),
-            "[tools.get_weather]"
-        );
+        assert_contains!(response["result"]["error"].text(), "[tools.get_weather]");
     }
     for name in ["web_search", "search_tool"] {
-        let shown = get(&daemon.socket, &format!("/api/v1/tools/{name}"));
+        let shown = daemon.get(&format!("/api/v1/tools/{name}"));
         assert_eq!(shown.status, 404, "{shown:?}");
         let response = call(&daemon, name, &json!({"query": "rust"}));
         assert_json!(response["result"]["error_code"], "unavailable");
-        assert_contains!(
-            response["result"]["error"].as_str().unwrap(),
-            "GOOGLE_SEARCH_API_KEY"
-        );
+        assert_contains!(response["result"]["error"].text(), "GOOGLE_SEARCH_API_KEY");
     }
     let socket = daemon.socket.to_str().unwrap();
     let command = ["tools", "call", "web_search", "{\"query\": \"rust\"}"];
@@ -74,7 +67,7 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
 fn h3_mocks_can_be_called_by_their_aliases() {
     let toml = "[tools.get_weather]\nprovider = \"mock\"\nunits = \"fahrenheit\"\n\
                 [tools.web_search]\nprovider = \"mock\"\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     assert!(names(&daemon).ends_with(&["get_weather".into(), "web_search".into()]));
     for name in ["get_weather", "weather_tool", "weather"] {
         let response = call(&daemon, name, &json!({"location": "Tokyo"}));
@@ -106,7 +99,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
          [log]\nfilter = \"trace\"\n",
         base(&server)
     );
-    let daemon = Daemon::with_config(&toml, &[("MY_KEY", KEY)]);
+    let daemon = Daemon::with_variables(&toml, &[("MY_KEY", KEY)]);
     let client = Client::new(&daemon.socket);
     for (user, request_count) in [("alice", 1), ("bob", 1)] {
         let caller = Caller::default().user(user);
@@ -125,7 +118,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
         "/api/v1/tool-calls",
         "/metrics",
     ] {
-        let reply = get(&daemon.socket, path);
+        let reply = daemon.get(path);
         assert!(
             !String::from_utf8_lossy(&reply.body).contains(KEY),
             "{path}"
@@ -138,7 +131,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
 async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let forecast = json!({"current": {"temperature_2m": -0.04, "weather_code": 0}});
     let server = service(forecast).await;
-    let daemon = Daemon::with_config("[tools.get_weather]\nprovider = \"mock\"\n", &[]);
+    let daemon = Daemon::with_config("[tools.get_weather]\nprovider = \"mock\"\n");
     let at = json!({"location": "52.52,13.41"});
     let response = call(&daemon, "get_weather", &at);
     assert_eq!(response["result"]["metadata"]["source"], "mock");
@@ -198,7 +191,7 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
         ),
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
-        let response = http::send(&daemon.socket, "PUT", &path, "", b"{\"key\": \"x\"}");
+        let response = daemon.send("PUT", &path, "", b"{\"key\": \"x\"}");
         assert_eq!(response.status, 404);
         assert_eq!(response.json()["error"], expected);
     }
@@ -218,12 +211,12 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
         )
     };
     let vault = ("VAULT", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
-    let daemon = Daemon::with_config(&config("brave"), &[vault]);
+    let daemon = Daemon::with_variables(&config("brave"), &[vault]);
     let query = json!({"query": "rust"});
     let without = |daemon: &Daemon| {
         let response = call(daemon, "web_search", &query);
         assert_json!(response["result"]["error_code"], "unavailable");
-        let error = response["result"]["error"].as_str().unwrap().to_owned();
+        let error = response["result"]["error"].text().to_owned();
         assert_contains!(error, "pillion tools set-key web_search");
     };
     without(&daemon);

@@ -5,7 +5,6 @@ use pillion_wire::ExecuteResponse;
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use crate::http::get;
 use crate::mcp_server::{McpServer, server_entry};
 use crate::program::Daemon;
 use crate::routes::mcp::ask;
@@ -17,7 +16,7 @@ fn server() -> McpServer {
 
 fn start(server: &McpServer, more: &str) -> Daemon {
     let toml = server_entry("far", &server.url, more);
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
@@ -53,13 +52,13 @@ fn f4_a_result_is_cached_for_its_user_in_every_interface_and_marked_in_the_call_
     );
     assert_eq!(server.count("tools/call"), 2);
 
-    let record = again["record_id"].as_str().unwrap();
-    let record = get(&daemon.socket, &format!("/api/v1/tool-calls/{record}")).json();
+    let record = again["record_id"].text();
+    let record = daemon.get(&format!("/api/v1/tool-calls/{record}")).json();
     assert_eq!(record["call"]["cached"], true);
     assert_eq!(record["call"]["status"], "success");
-    let others = get(&daemon.socket, "/api/v1/tool-calls?user=bob").json();
+    let others = daemon.get("/api/v1/tool-calls?user=bob").json();
     assert_eq!(others["calls"][0]["cached"], false);
-    let metrics = get(&daemon.socket, "/metrics");
+    let metrics = daemon.get("/metrics");
     let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
     let line = "pillion_result_cache_lookups_total{outcome=\"hit\"} 1";
     assert_contains!(metrics, line);

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::http;
 use crate::program::Daemon;
 
 /// The PHP end of the connection.
@@ -177,7 +176,7 @@ fn the_pipeline_runs_in_the_sidecar_and_the_tool_in_php() {
     let mut other = Php::connect(&daemon.socket, &json!({}));
     other.execute(1, &json!({"calls": [call("a", "greet", "{}")]}));
     assert_eq!(other.results(1, 1)[0]["error_code"], "not_found");
-    let tools = http::get(&daemon.socket, "/api/v1/tools").body;
+    let tools = daemon.get("/api/v1/tools").body;
     assert_lacks!(String::from_utf8(tools).unwrap(), "greet");
 }
 
@@ -194,7 +193,7 @@ fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
     php.execute(1, &params);
     let question = php.read_other();
     assert_eq!(question["method"], "approve");
-    assert_eq!(question["params"]["approvalId"].as_str().unwrap().len(), 64);
+    assert_eq!(question["params"]["approvalId"].text().len(), 64);
     php.execute(
         2,
         &json!({"nested": true, "calls": [call("n", "nothing", "")]}),
@@ -247,17 +246,14 @@ fn invalid_options_definitions_and_messages_are_rejected() {
     ] {
         let (head, problem) = Php::try_connect(&daemon.socket, &options).err().unwrap();
         assert_starts_with!(head, "HTTP/1.1 400");
-        assert!(
-            problem["detail"].as_str().unwrap().starts_with(reason),
-            "{problem}"
-        );
+        assert!(problem["detail"].text().starts_with(reason), "{problem}");
     }
     let mut php = Php::connect(&daemon.socket, &json!([]));
     let mut broken = greet();
     broken["inputSchema"]["properties"]["name"]["type"] = json!("money");
     php.execute(1, &json!({"definitions": {"tools": [broken]}, "calls": []}));
     let error = php.read_other();
-    let message = error["error"]["message"].as_str().unwrap();
+    let message = error["error"]["message"].text();
     assert_starts_with!(message, "Tool 'greet': Invalid JSON Schema at '");
     php.write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
     assert_eq!(php.read(), None, "a response to an unknown request");
@@ -269,11 +265,11 @@ fn schemas_are_checked_without_a_registration() {
     let check = |kind: &str| {
         let schema = json!({"type": "object", "properties": {"a": {"type": kind}}});
         let body = json!({"tools": [{"name": "t", "inputSchema": schema}]}).to_string();
-        http::post(&daemon.socket, "/api/v1/schemas/check", &body)
+        daemon.post("/api/v1/schemas/check", &body)
     };
     assert_eq!(check("string").json()["success"], true);
     let problem = check("money").json();
-    let detail = problem["detail"].as_str().unwrap();
+    let detail = problem["detail"].text();
     assert_starts_with!(
         detail,
         "Tool 't': Invalid JSON Schema at '/properties/a/type"
@@ -330,7 +326,7 @@ fn the_id_of_a_running_execution_is_rejected() {
 
 #[test]
 fn headers_calls_and_bytes_of_executions_are_limited() {
-    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 4000000\n", &[]);
+    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 4000000\n");
     let mut php = Php::connect(&daemon.socket, &json!({}));
     let calculator = json!({"number": 2, "name": "calculator", "description": "Calculates", "inputSchema": {},
         "category": "general", "sidecarName": "calculator"});
@@ -364,12 +360,12 @@ fn headers_calls_and_bytes_of_executions_are_limited() {
     let many: Vec<_> = (0..10_001).map(|_| none.clone()).collect();
     php.execute(2, &json!({"calls": many}));
     let error = php.read_other()["error"]["message"].clone();
-    assert_contains!(error.as_str().unwrap(), "at most 10000 calls");
+    assert_contains!(error.text(), "at most 10000 calls");
     // Each call has a copy of the context.
     let approved: Vec<_> = (0..1_000).map(|n| format!("{n:064}")).collect();
     php.execute(3, &json!({"calls": many[..200], "approved": approved}));
     let error = php.read_other()["error"]["message"].clone();
-    assert_contains!(error.as_str().unwrap(), "at most 8000000 bytes");
+    assert_contains!(error.text(), "at most 8000000 bytes");
     php.execute(4, &json!({"calls": [none], "approved": approved}));
     assert_eq!(php.results(4, 1)[0]["error_code"], "not_found");
 }

@@ -23,13 +23,13 @@ impl Api {
         let address = http::free_address();
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n");
         let tokens = format!("other execute {TOKEN}");
-        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+        let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens)]);
         Self { daemon, address }
     }
 
     /// Returns the path of a file with the sidecar's document.
     fn document(&self) -> String {
-        let document = http::get(&self.daemon.socket, "/openapi.json");
+        let document = self.daemon.get("/openapi.json");
         let path = self.daemon.directory().join("openapi.json");
         std::fs::write(&path, document.body).unwrap();
         path.to_str().unwrap().to_owned()
@@ -38,7 +38,7 @@ impl Api {
 
 fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    let reply = http::post(&daemon.socket, &target, arguments.to_string());
+    let reply = daemon.post(&target, arguments.to_string());
     assert_eq!(reply.status, 200, "{reply:?}");
     reply.json()["result"].clone()
 }
@@ -52,10 +52,9 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         api.document(),
         api.address
     );
-    let daemon = Daemon::with_config(&toml, &[("FAR_TOKEN", TOKEN)]);
+    let daemon = Daemon::with_variables(&toml, &[("FAR_TOKEN", TOKEN)]);
     let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"]
-        .as_array()
-        .unwrap()
+        .items()
         .clone();
     let tool = |name: &str| {
         let found = listed.iter().find(|tool| tool["name"] == name);
@@ -117,7 +116,7 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
             api.address
         )
     };
-    let daemon = Daemon::with_config(
+    let daemon = Daemon::with_variables(
         &declared("result_at = \"/result/data/result\""),
         &[("FAR_TOKEN", TOKEN)],
     );
@@ -135,16 +134,12 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     reload(&daemon, &declared("result_at = \"/result/text\""));
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
     reload(&daemon, &declared("timeout_ms = 0"));
-    let ready = http::get(&daemon.socket, "/readyz").json();
+    let ready = daemon.get("/readyz").json();
     assert_contains!(
-        ready["last_reload"]["error"].as_str().unwrap(),
+        ready["last_reload"]["error"].text(),
         "http_tools[0].timeout_ms: "
     );
     reload(&daemon, "# No settings.\n");
-    let gone = http::post(
-        &daemon.socket,
-        "/api/v1/tools/execute/far_sum",
-        sum.to_string(),
-    );
+    let gone = daemon.post("/api/v1/tools/execute/far_sum", sum.to_string());
     assert_eq!(gone.json()["error_code"], "not_found");
 }

@@ -7,7 +7,7 @@ use pillion_client::{Caller, Client};
 use pillion_wire::route;
 use serde_json::{Value, json};
 
-use crate::http::{self, Reply, post_with};
+use crate::http::Reply;
 use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
@@ -17,7 +17,7 @@ const ECHO: &str = "/api/v1/tools/execute/far_echo";
 const BATCH: &str = "/api/v1/tools/batch-execute";
 
 fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
-    post_with(socket, target, headers, body.to_string())
+    socket.post_with(target, headers, body.to_string())
 }
 
 fn is_replayed(reply: &Reply) -> bool {
@@ -42,7 +42,7 @@ fn discover(daemon: &Daemon) {
 /// Starts a server and a daemon that has listed the server's tools.
 fn start(timeout_ms: u32) -> (McpServer, Daemon) {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, timeout_ms), &[]);
+    let daemon = Daemon::with_config(&config(&server, timeout_ms));
     discover(&daemon);
     (server, daemon)
 }
@@ -62,7 +62,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // A request without quotes around the key and with arguments in another order is the same
     // request.
     let key = "idempotency-key: k-1\r\n";
-    let second = post_with(&daemon.socket, ECHO, key, b"{\"b\": 2, \"a\": 1}");
+    let second = daemon.post_with(ECHO, key, b"{\"b\": 2, \"a\": 1}");
     assert!(is_replayed(&second), "{}", second.head);
     assert_eq!(second.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
@@ -89,7 +89,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
 
 #[test]
 fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
-    let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n", &[]);
+    let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n");
     let key = "idempotency-key: k\r\n";
     let wrong = json!({"expression": 7});
     for _ in 0..2 {
@@ -153,7 +153,7 @@ fn an_expired_key_does_not_run_twice_concurrently() {
         "[http]\nidempotency_ttl_ms = 50\n{}",
         config(&server, 2_000)
     );
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
@@ -177,7 +177,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     let (server, mut daemon) = start(60_000);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let _caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
+    let _caller = daemon.begin("POST", ECHO, key, "{}");
     eventually("the call runs", || server.count("tools/call") == 1);
     let next = daemon.successor();
     let during = post(&next.socket, ECHO, key, &json!({}));
@@ -196,9 +196,9 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     assert_eq!(metadata["interrupted"], true, "{}", after.json());
     assert_eq!(server.count("tools/call"), 1);
     let id = after.json()["result"]["metadata"]["record_id"].clone();
-    let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
+    let target = format!("/api/v1/tool-calls/{}", id.text());
     eventually("the call log has the outcome", || {
-        let call = http::get(&next.socket, &target).json();
+        let call = next.get(&target).json();
         call["call"]["status"] == "interrupted"
     });
 }
@@ -207,7 +207,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
 fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
     for options in [&[][..], &["--take-over"]] {
         let server = McpServer::echo();
-        let daemon = Daemon::with_config(
+        let daemon = Daemon::with_variables(
             &config(&server, 60_000),
             &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
         );
@@ -217,7 +217,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         eventually("the first runs", || server.count("tools/call") == 1);
         let sum = json!({"expression": "6 * 7"});
         let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
-        let status = || http::get(&daemon.socket, "/api/v1/status").json();
+        let status = || daemon.get("/api/v1/status").json();
         eventually("the second waits", || status()["calls"]["queued"] == 1);
         let mut next = daemon.successor();
         let call = post(&next.socket, CALCULATOR, "", &sum);
@@ -236,8 +236,8 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
         }
         let count = |status: &str| {
             let target = format!("/api/v1/tool-calls/?status={status}");
-            let calls = http::get(&last.socket, &target).json();
-            calls["calls"].as_array().unwrap().len()
+            let calls = last.get(&target).json();
+            calls["calls"].items().len()
         };
         assert_eq!([count("running"), count("interrupted")], [1, 0]);
         drop(daemon);
@@ -252,7 +252,7 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
 fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let server = McpServer::echo();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
-    let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
+    let daemon = Daemon::with_variables(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     let socket = daemon.socket.clone();
@@ -260,7 +260,7 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     eventually("the place is taken", || server.count("tools/call") == 1);
     // The next call waits, and its caller disconnects.
     let caller = begin(&daemon, CALCULATOR, "k", &json!({"expression": "6 * 7"}));
-    let queued = || http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
+    let queued = || daemon.get("/api/v1/status").json()["calls"]["queued"].clone();
     eventually("it waits", || queued() == 1);
     drop(caller);
     before.join().unwrap();
@@ -283,7 +283,7 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
 /// Sends a request with a key, and disconnects as soon as `is_sent` returns true.
 fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut() -> bool) {
     let key = format!("idempotency-key: {key}\r\n");
-    let _caller = http::begin(socket, "POST", target, &key, "{}");
+    let _caller = socket.begin("POST", target, &key, "{}");
     eventually("the request is there", is_sent);
 }
 
@@ -291,7 +291,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 fn requests_that_continue_after_a_disconnect_are_limited() {
     let server = McpServer::echo();
     let toml = format!("[http]\nmax_detached = 1\n{}", config(&server, 10_000));
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     discover(&daemon);
     server.set_mood(Mood::Asleep);
     send_and_hang_up(&daemon.socket, ECHO, "gone", || {
@@ -331,7 +331,7 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
 #[test]
 fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     let toml = "[http]\nidempotency_max_bytes = 500\n";
-    let mut daemon = Daemon::with_config(toml, &[]);
+    let mut daemon = Daemon::with_config(toml);
     let send = |daemon: &Daemon, key: &str| {
         let key = format!("idempotency-key: {key}\r\n");
         let body = json!({"expression": "6 * 7"});
@@ -349,8 +349,8 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         let result = &last.json()["result"];
         assert_json!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["response_stored"], false);
-        let record = result["metadata"]["record_id"].as_str().unwrap();
-        let call = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        let record = result["metadata"]["record_id"].text();
+        let call = daemon.get(&format!("/api/v1/tool-calls/{record}"));
         assert_eq!(call.json()["call"]["status"], "success");
         // Stored responses count after a restart, too.
         daemon.kill();
@@ -358,14 +358,14 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         assert_eq!(send(&daemon, "d").status, 200);
         last = send(&daemon, "d");
     }
-    let calls = http::get(&daemon.socket, "/api/v1/tool-calls").json();
-    assert_eq!(calls["calls"].as_array().unwrap().len(), 4, "{calls}");
+    let calls = daemon.get("/api/v1/tool-calls").json();
+    assert_eq!(calls["calls"].items().len(), 4, "{calls}");
 }
 
 #[test]
 fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
     let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(
+    let mut daemon = Daemon::with_variables(
         &config(&server, 30_000),
         &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
     );
@@ -379,7 +379,7 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         "waited",
         &json!({"expression": "6 * 7"}),
     );
-    let status = || http::get(&daemon.socket, "/api/v1/status").json();
+    let status = || daemon.get("/api/v1/status").json();
     eventually("the second waits", || status()["calls"]["queued"] == 1);
     daemon.kill();
     server.set_mood(Mood::Well);
@@ -402,8 +402,8 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["interrupted"], true);
         // The record has the same outcome.
-        let record = result["metadata"]["record_id"].as_str().unwrap();
-        let record = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
+        let record = result["metadata"]["record_id"].text();
+        let record = daemon.get(&format!("/api/v1/tool-calls/{record}"));
         assert_eq!(record.json()["call"]["status"], "interrupted");
     }
     assert_eq!(server.count("tools/call"), 1);
@@ -420,7 +420,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
     ] {
         let server = McpServer::echo();
         let toml = format!("[call_log]\n{limit}\n{}", config(&server, 30_000));
-        let mut daemon = Daemon::with_config(&toml, &[]);
+        let mut daemon = Daemon::with_config(&toml);
         discover(&daemon);
         server.set_mood(Mood::Asleep);
         let _caller = begin(&daemon, ECHO, "ran", &json!({}));
@@ -435,7 +435,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         // The sidecar removes old calls when it starts.
         let daemon = daemon.restart();
         eventually("the record is removed", || {
-            let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
+            let calls = daemon.get("/api/v1/tool-calls?tool=far_echo");
             calls.json()["calls"].as_array().is_some_and(Vec::is_empty)
         });
         let reply = post(&daemon.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
@@ -449,7 +449,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
 /// Sends a request with a key and does not wait for the response.
 fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
     let key = format!("idempotency-key: {key}\r\n");
-    http::begin(&daemon.socket, "POST", target, &key, body.to_string())
+    daemon.begin("POST", target, &key, body.to_string())
 }
 
 #[test]
@@ -491,15 +491,15 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     assert_eq!(server.count("tools/call"), 1);
     // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
-    let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
-    let call = http::get(&daemon.socket, &target).json();
+    let target = format!("/api/v1/tool-calls/{}", id.text());
+    let call = daemon.get(&target).json();
     assert_json!(call["call"]["status"], "success");
     assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
 }
 
 #[test]
 fn an_empty_batch_with_a_key_has_an_empty_response() {
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let batch = json!({"calls": []});
     for _ in 0..2 {
         let reply = post(&daemon.socket, BATCH, "idempotency-key: none\r\n", &batch);
@@ -541,7 +541,7 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
             assert_eq!(result["error_code"], "unavailable", "{response}");
             let record = result["metadata"]["record_id"]
                 .as_str()
-                .map(|id| http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
+                .map(|id| daemon.get(&format!("/api/v1/tool-calls/{id}")));
             let known = record.map(|record| record.json()["call"]["status"].clone());
             assert_eq!(known, status.map(Value::from), "{response}");
             let is_interrupted = result["metadata"].get("interrupted").is_some();

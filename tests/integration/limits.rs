@@ -8,7 +8,7 @@ use pillion_wire::route;
 use pillion_wire::{ExecuteResponse, ToolOutcome};
 use serde_json::{Value, json};
 
-use crate::http::{self, get};
+use crate::http;
 use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 
@@ -30,7 +30,7 @@ const LIMITED: &str = "[tools.calculator]\nrate_limit = { per_minute = 3, per_ho
 
 #[test]
 fn c7_limit_counts_survive_a_crash_and_a_stop() {
-    let mut daemon = Daemon::with_config(LIMITED, &[]);
+    let mut daemon = Daemon::with_config(LIMITED);
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "alice").success);
     }
@@ -58,7 +58,7 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
 
 #[test]
 fn c7_limit_counts_survive_a_takeover() {
-    let mut daemon = Daemon::with_config(LIMITED, &[]);
+    let mut daemon = Daemon::with_config(LIMITED);
     let socket = daemon.socket.clone();
     // The connection stays open, so that its next call may still reach the old sidecar.
     let caller = Caller::default().user("alice");
@@ -79,7 +79,7 @@ fn c7_limit_counts_survive_a_takeover() {
 fn c7_the_limit_of_a_server_survives_a_crash() {
     let server = McpServer::echo();
     let toml = server_entry("far", &server.url, "rate_limit = { per_day = 1 }");
-    let mut daemon = Daemon::with_config(&toml, &[]);
+    let mut daemon = Daemon::with_config(&toml);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
@@ -98,13 +98,13 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     let (far, near) = (McpServer::echo(), McpServer::echo());
     let toml = server_entry("far", &far.url, "max_concurrent = 2")
         + &server_entry("near", &near.url, "[executor]\ntimeout_ms = 15000");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
     far.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
-    let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
+    let calls = |what: &str| socket.get("/api/v1/status").json()["calls"][what].clone();
     std::thread::scope(|scope| {
         let hang = || scope.spawn(move || call(socket, "far_echo", "alice"));
         let hanging: Vec<_> = (0..8).map(|_| hang()).collect();
@@ -139,7 +139,7 @@ fn endless() -> Value {
 fn c3_endless_argument_checks_delay_no_other_call() {
     let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
     let toml = server_entry("far", &server.url, "[executor]\ntimeout_ms = 8000");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
@@ -177,13 +177,13 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
         server.url
     );
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
     server.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
-    let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
+    let calls = |what: &str| socket.get("/api/v1/status").json()["calls"][what].clone();
     std::thread::scope(|scope| {
         let begin =
             |tool: &'static str, user: &'static str| scope.spawn(move || call(socket, tool, user));
@@ -197,7 +197,7 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         let rejected = call(socket, "calculator", "greedy");
         assert_eq!(code(&rejected), Some("rate_limited"));
         assert_eq!(rejected.metadata["retry_after"], 1);
-        let metrics = get(socket, "/metrics");
+        let metrics = socket.get("/metrics");
         let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
         assert_contains!(metrics, "pillion_tool_calls_running 1\n");
         assert_contains!(metrics, "pillion_tool_calls_queued 2\n");
@@ -216,7 +216,7 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
 fn echoing(settings: &str) -> (McpServer, Daemon) {
     let server = McpServer::echo();
     let toml = server_entry("far", &server.url, settings);
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     Client::new(&daemon.socket)
         .fetch(route::LIST_TOOLS)
         .unwrap();
@@ -236,26 +236,23 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     assert!(ran.result.success, "{ran:?}");
     assert!(ran.result.text.len() < 1_500);
     let stored_result = &ran.result.metadata["stored_result"];
-    let url = stored_result["url"].as_str().unwrap();
+    let url = stored_result["url"].text();
     assert_contains!(ran.result.text, url);
 
     let daemon = daemon.restart();
-    let whole = get(&daemon.socket, url);
+    let whole = daemon.get(url);
     assert_eq!(whole.status, 200);
     assert_contains!(whole.head, "content-type: application/json");
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
     assert_eq!(stored_result["bytes"], whole.body.len());
-    let part = http::get_with(&daemon.socket, url, "range: bytes=2-8\r\n");
+    let part = daemon.get_with(url, "range: bytes=2-8\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
     assert_contains!(part.head, &range);
     let beyond = "range: bytes=9999999-\r\n";
-    let beyond = http::get_with(&daemon.socket, url, beyond);
+    let beyond = daemon.get_with(url, beyond);
     assert_eq!(beyond.status, 416);
-    let unknown = get(
-        &daemon.socket,
-        "/api/v1/results/00000000000000000000000000000000",
-    );
+    let unknown = daemon.get("/api/v1/results/00000000000000000000000000000000");
     assert_eq!(
         (unknown.status, unknown.json()["error_code"].as_str()),
         (404, Some("not_found"))
@@ -277,13 +274,13 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     let ask = crate::routes::mcp::ask;
     let params = json!({"name": "echo", "arguments": {"long": "x".repeat(5_000)}});
     let response = ask(&daemon.socket, "tools/call", params);
-    let content = response["result"]["content"].as_array().unwrap();
+    let content = response["result"]["content"].items();
     assert_eq!(content.len(), 2, "{response}");
-    assert!(content[0]["text"].as_str().unwrap().len() < 1_500);
+    assert!(content[0]["text"].text().len() < 1_500);
     assert_eq!(content[1]["type"], "resource_link");
-    let uri = content[1]["uri"].as_str().unwrap();
+    let uri = content[1]["uri"].text();
     let read = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
-    let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+    let text = read["result"]["contents"][0]["text"].text();
     assert_eq!(text.len(), content[1]["size"]);
     let whole: serde_json::Value = serde_json::from_str(text).unwrap();
     assert_eq!(
@@ -303,7 +300,7 @@ fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
         "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
          [executor]\nmax_result_bytes = 10\n"
     );
-    let daemon = Daemon::with_config(&toml, &[("TOKENS", tokens)]);
+    let daemon = Daemon::with_variables(&toml, &[("TOKENS", tokens)]);
     let send = |line: &str, token: &str, user: &str, body: &str| {
         let headers = format!("x-pillion-user: {user}\r\n");
         http::send_with_token(address, token, line, &headers, body)

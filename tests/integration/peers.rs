@@ -39,7 +39,7 @@ fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
 /// Starts a daemon whose socket directory every user may enter.
 fn daemon(rules: &str) -> Daemon {
     let toml = format!("[socket]\nmode = \"0666\"\n{rules}\n");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let directory = daemon.socket.parent().unwrap();
     for directory in [directory, directory.parent().unwrap()] {
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
@@ -50,7 +50,7 @@ fn daemon(rules: &str) -> Daemon {
 #[test]
 fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     let daemon = daemon("allow_uids = [4711]");
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
     let Some(output) = as_other_user(&daemon.socket, "/healthz") else {
         return;
     };
@@ -101,7 +101,7 @@ fn l3_refused_processes_do_not_use_up_connections() {
     let mut next_line = || output.next().unwrap().unwrap();
     assert_eq!(next_line(), "60");
     for _ in 0..8 {
-        assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+        assert_eq!(daemon.get("/healthz").status, 200);
     }
     writeln!(client.stdin.take().unwrap()).unwrap();
     assert_eq!(

@@ -116,15 +116,20 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start() -> Self {
-        Self::with_config("", &[])
+        Self::with_config("")
+    }
+
+    /// Starts a daemon with this configuration file.
+    pub fn with_config(toml: &str) -> Self {
+        Self::with_variables(toml, &[])
     }
 
     /// Starts a daemon with this configuration file and these variables.
-    pub fn with_config(toml: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn with_variables(toml: &str, variables: &[(&str, &str)]) -> Self {
         Self::with_config_in(tempfile::tempdir().unwrap(), toml, variables)
     }
 
-    /// Like [`with_config`](Self::with_config), with a key that encrypts secrets.
+    /// Like [`with_variables`](Self::with_variables), with a key that encrypts secrets.
     pub fn with_vault(toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let toml = format!("{toml}\n{}", vault(directory.path()));

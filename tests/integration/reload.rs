@@ -6,7 +6,6 @@ use pillion_client::{Caller, Client};
 use pillion_wire::route;
 use serde_json::json;
 
-use crate::http;
 use crate::mcp_server::{McpServer, detected_entry};
 use crate::program::{Daemon, eventually, run, stderr, stdout, success};
 use crate::workers::Worker;
@@ -71,7 +70,7 @@ pub fn reload(daemon: &Daemon, toml: &str) {
 #[test]
 fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
     let (unchanged, gone, new) = (McpServer::echo(), McpServer::echo(), McpServer::echo());
-    let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]), &[]);
+    let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]));
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"gone_echo".to_owned()));
     let hellos = unchanged.count("initialize") + unchanged.count("server/discover");
@@ -112,28 +111,28 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
 #[test]
 fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
+    let daemon = Daemon::with_config(&servers(&[("far", &server)]));
     let client = Client::new(&daemon.socket);
     assert!(names(&client).contains(&"far_echo".to_owned()));
     reload(&daemon, "\n[executor]\ntimeout_ms = \"soon\"\n");
     assert!(names(&client).contains(&"far_echo".to_owned()));
-    let response = http::get(&daemon.socket, "/readyz").json();
+    let response = daemon.get("/readyz").json();
     assert_eq!(response["status"], "ready");
-    let error = response["last_reload"]["error"].as_str().unwrap();
+    let error = response["last_reload"]["error"].text();
     assert_contains!(error, "pillion.toml:3: executor.timeout_ms: ");
     let status = client.fetch(route::STATUS).unwrap();
     assert!(!status.last_reload.unwrap().success);
     reload(&daemon, &servers(&[("far", &server)]));
-    let response = http::get(&daemon.socket, "/readyz").json();
+    let response = daemon.get("/readyz").json();
     assert_eq!(response["last_reload"]["success"], true);
 }
 
 #[test]
 fn d2_the_default_time_zone_can_be_set_and_changed() {
     let zone = |zone: &str| format!("[tools.get_time]\ntimezone = \"{zone}\"\n");
-    let daemon = Daemon::with_config(&zone("Asia/Tokyo"), &[]);
+    let daemon = Daemon::with_config(&zone("Asia/Tokyo"));
     let reported = |body: &str| {
-        let response = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
+        let response = daemon.post("/api/v1/tools/execute/get_time", body).json();
         response["result"]["metadata"]["timezone"].clone()
     };
     assert_eq!(reported("{}"), "Asia/Tokyo");
@@ -165,7 +164,7 @@ fn settings_that_need_a_restart_are_reported() {
 #[test]
 fn a_changed_file_is_loaded_without_a_signal() {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let client = Client::new(&daemon.socket);
     assert!(!names(&client).contains(&"far_echo".to_owned()));
     std::fs::write(daemon.config_path(), servers(&[("far", &server)])).unwrap();
@@ -177,7 +176,7 @@ fn a_changed_file_is_loaded_without_a_signal() {
 #[test]
 fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
     const NAME: &str = "get_weather";
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let document = daemon.directory().join("weather.yaml");
     let operations = format!(
         "openapi: 3.1.0\nservers: [{{url: 'http://127.0.0.1:1'}}]\n\
@@ -212,7 +211,7 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
         let caller = scope.spawn(|| {
             let path = format!("/api/v1/tools/{NAME}");
             while !is_over.load(Ordering::Relaxed) {
-                assert_eq!(http::get(&daemon.socket, &path).status, 200);
+                assert_eq!(daemon.get(&path).status, 200);
             }
         });
         let orders = [1, 2, 3, 0, 2, 1, 0, 3, 2, 0, 1, 3, 1];
@@ -231,7 +230,7 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
 
 #[test]
 fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
-    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 1\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 1\n");
     let client = Client::new(&daemon.socket);
     let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
     let worker = Worker::connect(&daemon.socket, &tools);
@@ -255,7 +254,7 @@ fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
 fn a_rejected_document_is_tried_again_when_it_changes() {
     let good = "openapi: 3.1.0\nservers: [{url: 'http://127.0.0.1:1'}]\n\
         paths: {/a: {get: {operationId: a}}}\n";
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let document = daemon.directory().join("api.yaml");
     std::fs::write(&document, "openapi: [").unwrap();
     let toml = format!(
@@ -282,7 +281,7 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
 #[test]
 fn running_calls_finish_with_their_original_configuration() {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
+    let daemon = Daemon::with_config(&servers(&[("far", &server)]));
     calls_succeed_during(&daemon.socket, |limit| {
         let limit = format!("[executor]\nmax_concurrent = {limit}\n");
         reload(&daemon, &(limit + &servers(&[("far", &server)])));
@@ -293,7 +292,7 @@ fn running_calls_finish_with_their_original_configuration() {
 fn h2_a_changed_models_file_is_read_again() {
     let provider = "[[providers]]\nname = \"p\"\nbase_url = \"http://127.0.0.1:9\"\n";
     let model = |id: &str| format!("[[models]]\nid = \"{id}\"\nprovider = \"p\"\n");
-    let daemon = Daemon::with_config(provider, &[]);
+    let daemon = Daemon::with_config(provider);
     let main = daemon.config_path();
     let models = main.with_file_name("models.toml");
     std::fs::write(&models, model("one")).unwrap();
@@ -301,7 +300,7 @@ fn h2_a_changed_models_file_is_read_again() {
         &daemon,
         &format!("models_file = \"models.toml\"\n{provider}"),
     );
-    let list = || http::get(&daemon.socket, "/api/v1/models/").json();
+    let list = || daemon.get("/api/v1/models/").json();
     assert_eq!(list()["models"][0]["id"], "one");
     std::fs::write(&models, model("two") + &model("three")).unwrap();
     eventually("the file of the models is read", || {

@@ -40,7 +40,7 @@ fn l3_only_its_user_can_access_the_socket() {
 #[test]
 fn l3_a_configured_group_may_connect() {
     let group = some_group();
-    let daemon = Daemon::with_config(&format!("[socket]\ngroup = {group}"), &[]);
+    let daemon = Daemon::with_config(&format!("[socket]\ngroup = {group}"));
     let directory = daemon.socket.parent().unwrap();
     assert_eq!(mode(&daemon.socket), 0o660);
     assert_eq!(mode(directory), 0o750);

@@ -9,7 +9,6 @@ use pillion_client::{Caller, Client};
 use pillion_wire::route;
 use serde_json::json;
 
-use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{self, Daemon, Guarded, eventually, pillion};
 use crate::shutdown::CallInFlight;
@@ -76,7 +75,7 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
     let mut daemon = Daemon::start();
     let call = CallInFlight::begin(&daemon);
     let next = daemon.successor();
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
     std::thread::sleep(Duration::from_millis(100));
     assert_contains!(call.finish().to_lowercase(), "connection: close");
     assert_eq!(daemon.wait().code(), Some(0));
@@ -87,7 +86,7 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
 fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
     let server = McpServer::echo();
     let toml = detected_entry("far", &server.url, "timeout_ms = 3000");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let client = Client::new(&daemon.socket);
     client.fetch(route::LIST_TOOLS).unwrap();
     let count = |status: &str| {
@@ -116,7 +115,7 @@ fn a_successor_with_a_bad_configuration_changes_nothing() {
         &[("PILLION__EXECUTOR__TIMEOUT_MS", "soon")],
     );
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
 }
 
 #[test]
@@ -124,7 +123,7 @@ fn a_takeover_without_a_running_sidecar_is_a_start() {
     let mut daemon = Daemon::start();
     daemon.kill();
     let next = daemon.successor();
-    assert_eq!(http::get(&next.socket, "/healthz").status, 200);
+    assert_eq!(next.get("/healthz").status, 200);
 }
 
 /// A minimal service manager that holds the socket and receives notifications.

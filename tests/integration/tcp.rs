@@ -45,7 +45,7 @@ impl Server {
     fn start(more: &str) -> Self {
         let address = free_address();
         let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
-        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens())]);
+        let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens())]);
         Self { daemon, address }
     }
 
@@ -113,7 +113,7 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
         401
     );
     // The socket needs no token.
-    let reply = crate::http::get(&server.daemon.socket, "/api/v1/tools/");
+    let reply = server.daemon.get("/api/v1/tools/");
     assert_eq!(reply.status, 200);
     // The log contains neither tokens nor their hashes, but the names of the tokens.
     let log = server.daemon.log();
@@ -157,7 +157,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     // A caller over the socket may name any user, but cannot use a session that it did not open.
     let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
     let socket = &server.daemon.socket;
-    let reply = crate::http::post_with(socket, "/mcp", &headers, ping.as_bytes());
+    let reply = socket.post_with("/mcp", &headers, ping.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
     assert_eq!(say(APP, "POST /mcp", &id).0, 200);
 }
@@ -305,6 +305,6 @@ fn slow_tcp_clients_do_not_use_up_connections_of_the_socket() {
     let server = Server::start("max_connections = 1");
     let _idle = server.connect();
     std::thread::sleep(Duration::from_millis(200));
-    let reply = crate::http::get(&server.daemon.socket, "/healthz");
+    let reply = server.daemon.get("/healthz");
     assert_eq!(reply.status, 200);
 }

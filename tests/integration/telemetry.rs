@@ -142,13 +142,13 @@ fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon 
     );
     let soon = [("OTEL_BSP_SCHEDULE_DELAY", "50")];
     let variables: Vec<_> = soon.iter().chain(more).copied().collect();
-    Daemon::with_config(&toml, &variables)
+    Daemon::with_variables(&toml, &variables)
 }
 
 fn call(daemon: &Daemon, tool: &str, flags: &str) -> http::Reply {
     let headers = format!("x-pillion-user: alice\r\ntraceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
     let body = br#"{"secret": "40404"}"#;
-    http::post_with(&daemon.socket, &format!("{EXECUTE}{tool}"), &headers, body)
+    daemon.post_with(&format!("{EXECUTE}{tool}"), &headers, body)
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn m1_the_spans_of_steps_are_children_of_the_composed_tool() {
          steps = [{{ name = \"a\", tool = \"far_echo\" }}]\n",
         server.url, collector.url
     );
-    let daemon = Daemon::with_config(&toml, &[("OTEL_BSP_SCHEDULE_DELAY", "50")]);
+    let daemon = Daemon::with_variables(&toml, &[("OTEL_BSP_SCHEDULE_DELAY", "50")]);
     assert_eq!(call(&daemon, "chain", "01").status, 200);
     let outer = collector.span("execute_tool chain");
     let inner = collector.span("execute_tool far_echo");
@@ -218,10 +218,7 @@ fn m1_an_unsampled_request_is_not_recorded() {
     let (server, collector) = (server(), Collector::start());
     let mut daemon = traced(&server, &collector.url, &[]);
     assert_eq!(call(&daemon, "far_echo", "00").status, 200);
-    let sent = server.last_meta()["traceparent"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let sent = server.last_meta()["traceparent"].text().to_owned();
     assert_starts_with!(sent, &format!("00-{TRACE}-"));
     assert_ends_with!(sent, "-00");
     daemon.signal(Signal::SIGTERM);
@@ -250,7 +247,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
     let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
     let (headers, body) = stateless("tools/call", params, json!({}));
-    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.to_string());
+    let reply = daemon.post_with("/mcp", &headers, body.to_string());
     assert_eq!(reply.status, 200);
 
     let http = collector.span("POST /mcp");

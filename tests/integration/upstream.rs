@@ -6,7 +6,6 @@ use pillion_client::Caller;
 use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome, route};
 use serde_json::{Value, json};
 
-use crate::http;
 use crate::mcp_server::{McpServer, Mood, server_entry};
 use crate::program::{Daemon, eventually};
 use crate::routes::mcp::ask;
@@ -263,14 +262,14 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
         };
         assert_eq!(failure.error_code, "unavailable", "{failure:?}");
     }
-    let shown = http::get(&sidecar.socket, "/api/v1/tools/far_echo");
+    let shown = sidecar.get("/api/v1/tools/far_echo");
     assert_eq!(shown.status, 503);
     assert_eq!(shown.json()["error_code"], "unavailable");
     let params = json!({"name": "far_echo", "arguments": {}});
     let result = ask(&sidecar.socket, "tools/call", params)["result"].clone();
     assert_json!(result["isError"], true);
     assert_json!(result["_meta"]["pillion/error_code"], "unavailable");
-    let text = result["content"][0]["text"].as_str().unwrap();
+    let text = result["content"][0]["text"].text();
     assert_contains!(text, "MCP server 'far' is unavailable: ");
     // A name without a server's prefix is still unknown.
     let client = sidecar.client();
@@ -390,7 +389,7 @@ fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
     asleep.set_mood(Mood::Asleep);
     let toml = config("far", &asleep, "[executor]\ntimeout_ms = 1000")
         .replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 50000");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let batch = json!({"calls": [{"id": "1", "name": "far_echo", "arguments": {}}]}).to_string();
     let call = ("/api/v1/tools/execute/far_echo", "{}");
     let began = Instant::now();
@@ -398,10 +397,7 @@ fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
         for (path, body) in [call, call, ("/api/v1/tools/batch-execute", &*batch)] {
             let socket = &daemon.socket;
             scope.spawn(move || {
-                assert_contains!(
-                    http::post(socket, path, body).json().to_string(),
-                    "within 1.0s"
-                );
+                assert_contains!(socket.post(path, body).json().to_string(), "within 1.0s");
             });
         }
     });
@@ -480,7 +476,7 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
     let authentication = "authentication = { type = \"bearer\", token_env = \"FAR_TOKEN\" }";
     let toml = config("far", &server, authentication);
     let variables = [("FAR_TOKEN", "hunter2"), ("PILLION__LOG__FILTER", "trace")];
-    let daemon = Daemon::with_config(&toml, &variables);
+    let daemon = Daemon::with_variables(&toml, &variables);
     let client = pillion_client::Client::new(&daemon.socket);
     let response = client
         .execute("far_echo", &json!({}), &Caller::default())

@@ -8,7 +8,6 @@ use std::time::Duration;
 use pillion_testkit::{CloseKind, CloseTime, ClosingRules, ClosingServer};
 use serde_json::json;
 
-use crate::http;
 use crate::mcp_server::detected_entry;
 use crate::sidecar::Sidecar;
 
@@ -20,7 +19,9 @@ fn start(server: &ClosingServer) -> Sidecar {
 /// Calls the tool; returns the code and the text of the error.
 fn work(sidecar: &Sidecar, call: i64) -> Result<(), (String, String)> {
     let arguments = json!({"call": call}).to_string();
-    let response = http::post(&sidecar.socket, "/api/v1/tools/execute/far_work", arguments).json();
+    let response = sidecar
+        .post("/api/v1/tools/execute/far_work", arguments)
+        .json();
     let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(()),

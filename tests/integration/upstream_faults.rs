@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Reply};
 use serde_json::{Value, json};
 
-use crate::http;
 use crate::mcp_server::{McpServer, detected_entry, server_entry};
 use crate::program::eventually;
 use crate::routes::mcp::ask;
@@ -26,7 +25,7 @@ type Handler = fn(&Path, &str, &Value) -> Outcome;
 const INTERFACES: [(&str, Handler); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
-    let response = http::execute(socket, tool, arguments);
+    let response = socket.execute(tool, arguments);
     let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(result["data"].clone()),
@@ -299,7 +298,7 @@ async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     }
     let path = "/api/v1/tools/execute/liar_typed";
     let word = |arguments: &Value| {
-        let response = http::post(&sidecar.socket, path, arguments.to_string()).json();
+        let response = sidecar.post(path, arguments.to_string()).json();
         response["result"]["metadata"]["output_mismatch"].clone()
     };
     assert_starts_with!(text(&word(&broken)), "at '/n'");

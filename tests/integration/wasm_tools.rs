@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::approvals::approval_id;
-use crate::http;
 use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
 use crate::reload::reload;
 use crate::routes::mcp::ask;
@@ -30,7 +29,7 @@ impl Host {
             let component = std::fs::read(from).unwrap();
             std::fs::write(directory.path().join(name), component).unwrap();
         }
-        let daemon = Daemon::with_config(&toml(directory.path(), more), &[]);
+        let daemon = Daemon::with_config(&toml(directory.path(), more));
         let host = Self { daemon, directory };
         for (name, _) in files {
             let name = name.trim_end_matches(".wasm");
@@ -63,13 +62,13 @@ impl Host {
 
     fn execute(&self, tool: &str, arguments: &Value) -> Value {
         let target = format!("/api/v1/tools/execute/{tool}");
-        let reply = http::post(&self.daemon.socket, &target, arguments.to_string());
+        let reply = self.daemon.post(&target, arguments.to_string());
         reply.json()["result"].clone()
     }
 
     /// Returns the faults of the folder from the list of tools.
     fn faults(&self) -> Value {
-        let list = http::get(&self.daemon.socket, "/api/v1/tools/").json();
+        let list = self.daemon.get("/api/v1/tools/").json();
         list["invalid_tools"].clone()
     }
 }
@@ -119,15 +118,14 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     );
 
     let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"]
-        .as_array()
-        .unwrap()
+        .items()
         .clone();
     let tool = listed.iter().find(|tool| tool["name"] == "text_facts");
     assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
     let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
     let response = ask(&host.daemon.socket, "tools/call", arguments);
     assert_contains!(
-        response["result"]["content"][0]["text"].as_str().unwrap(),
+        response["result"]["content"][0]["text"].text(),
         "\"words\":2"
     );
 
@@ -138,8 +136,8 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let file_of = json!({"file": "a.txt"});
     let denied = host.execute("text_facts", &file_of);
     assert_eq!(denied["success"], false, "no folder is granted: {denied}");
-    let calls = http::get(&host.daemon.socket, "/api/v1/tool-calls?tool=text_facts").json();
-    assert!(calls["calls"].as_array().unwrap().len() >= 4, "{calls}");
+    let calls = host.daemon.get("/api/v1/tool-calls?tool=text_facts").json();
+    assert!(calls["calls"].items().len() >= 4, "{calls}");
     host.execute("text_facts", &json!({"text": ""}));
     let limited = host.execute("text_facts", &json!({"text": ""}));
     assert_json!(limited["error_code"], "rate_limited");
@@ -168,7 +166,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     reload(&host.daemon, &toml(host.directory.path(), ""));
     eventually("the tool is removed", || !host.lists("text_facts"));
     let target = "/api/v1/tools/execute/text_facts";
-    let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
+    let lost = host.daemon.post(target, file_of.to_string()).json();
     assert_json!(lost["error_code"], "not_found");
     // Without the folder there are no tools and no errors.
     reload(&host.daemon, "# No settings.\n");
@@ -238,7 +236,7 @@ fn p_a_running_call_finishes_with_its_original_component() {
             .unwrap()
     });
     eventually("it sleeps", || {
-        let status = http::get(&host.daemon.socket, "/api/v1/status").json();
+        let status = host.daemon.get("/api/v1/status").json();
         status["calls"]["running"] == 1
     });
     std::fs::remove_file(host.path("probe.wasm")).unwrap();

@@ -13,7 +13,6 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::event_stream::EventStream;
-use crate::http;
 use crate::program::{Daemon, eventually, stdout};
 
 /// A worker's end of the connection.
@@ -104,12 +103,12 @@ pub fn greet() -> Value {
 
 fn call(socket: &Path, tool: &str, arguments: &str) -> Value {
     let path = format!("/api/v1/tools/execute/{tool}");
-    http::post(socket, &path, arguments).json()
+    socket.post(&path, arguments).json()
 }
 
 fn workers(socket: &Path) -> Vec<Value> {
-    let list = http::get(socket, "/api/v1/workers").json();
-    list["workers"].as_array().unwrap().clone()
+    let list = socket.get("/api/v1/workers").json();
+    list["workers"].items().clone()
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         assert!(params["_meta"]["pillion"]["callId"].is_string());
         let remaining = params["_meta"]["pillion"]["deadlineMs"].as_u64().unwrap();
         assert!((1..=30_000).contains(&remaining), "{params}");
-        format!("Hello, {}", params["arguments"]["name"].as_str().unwrap())
+        format!("Hello, {}", params["arguments"]["name"].text())
     });
     let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
     assert_json!(response["result"]["text"], "Hello, Ann");
@@ -135,20 +134,20 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     // Invalid arguments never reach the worker (C3).
     let response = call(&daemon.socket, "greet", "{}");
     assert_json!(response["result"]["error_code"], "invalid_input");
-    let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
+    let list = daemon.get("/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
     // MCP clients see what the worker declared, without the parts for the sidecar.
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {}}}});
     let response = mcp(&daemon.socket, "tools/list", "", &request);
-    let tools = response["result"]["tools"].as_array().unwrap();
+    let tools = response["result"]["tools"].items();
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
     // The record contains it, too (F4).
-    let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=greet").json();
-    assert_eq!(calls["calls"].as_array().unwrap().len(), 2, "{calls}");
+    let calls = daemon.get("/api/v1/tool-calls?tool=greet").json();
+    assert_eq!(calls["calls"].items().len(), 2, "{calls}");
 }
 
 fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
@@ -258,7 +257,7 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
 
 #[test]
 fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
-    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 700\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 700\n");
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || {
@@ -290,7 +289,9 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
     let caller = thread::spawn(move || {
         let headers = format!("traceparent: {parent}\r\n");
         let path = "/api/v1/tools/execute/greet";
-        http::post_with(&socket, path, &headers, br#"{"name": "Ada"}"#).status
+        socket
+            .post_with(path, &headers, br#"{"name": "Ada"}"#)
+            .status
     });
     let call = loop {
         let line = worker.read().unwrap();
@@ -305,7 +306,7 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
 
 #[test]
 fn f5_added_and_removed_tools_of_workers_are_announced() {
-    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n");
     let (mut events, _) = EventStream::from_now(&daemon.socket, "?types=tools");
     let worker = Worker::connect(&daemon.socket, &greet());
     assert_eq!(
@@ -429,7 +430,7 @@ fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     });
     let first = busy.read().unwrap();
     eventually("the second waits", || {
-        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        let status = daemon.get("/api/v1/status").json();
         status["calls"]["in_flight"] == 2
     });
     let mut careful = greet();
@@ -460,7 +461,7 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     });
     newer.read().unwrap();
     eventually("the second waits", || {
-        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        let status = daemon.get("/api/v1/status").json();
         status["calls"]["in_flight"] == 2
     });
     older.serve(|_| "I am still here".to_owned());
@@ -490,15 +491,12 @@ fn a_draining_worker_gets_no_more_calls() {
 
 #[test]
 fn an_invalid_registration_is_rejected_and_changes_nothing() {
-    let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n", &[]);
+    let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n");
     let rejected = |registration: Value| {
         let rejection = Worker::try_connect(&daemon.socket, &registration).err();
         let (head, body) = rejection.unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();
-        (
-            head[9..12].to_owned(),
-            body["error"].as_str().unwrap().to_owned(),
-        )
+        (head[9..12].to_owned(), body["error"].text().to_owned())
     };
     let tool = |name: &str, schema: Value| json!({"name": "x", "tools": [{"name": name, "description": "x", "inputSchema": schema}]});
     for (registration, status, words) in [
@@ -552,15 +550,15 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         ("503", true),
         "{error}"
     );
-    let list = http::get(&daemon.socket, "/api/v1/tools/").json();
+    let list = daemon.get("/api/v1/tools/").json();
     assert_json!(list["total"], 7);
-    let response = http::post(&daemon.socket, "/api/v1/workers", "{}");
+    let response = daemon.post("/api/v1/workers", "{}");
     assert_eq!(response.status, 426);
 }
 
 #[test]
 fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
-    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n", &[]);
+    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n");
     let too_long = format!("\"{}\"", "x".repeat(2_000));
     let nested = "[".repeat(5_000);
     let nonsense = [
@@ -632,7 +630,7 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
     let left = Pid::from_raw(left.trim().parse().unwrap());
     kill(left, Signal::SIGKILL).unwrap();
     assert_json!(response["result"]["error_code"], "unavailable");
-    let error = response["result"]["error"].as_str().unwrap();
+    let error = response["result"]["error"].text();
     assert_contains!(error, "the worker's process has ended");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("the tool is removed", || workers(&daemon.socket).is_empty());
@@ -647,10 +645,7 @@ fn a_result_of_8_mib_is_returned_completely() {
     for _ in 0..3 {
         let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
         assert_eq!(response["result"]["success"], true);
-        assert_eq!(
-            response["result"]["data"].as_str().unwrap().len(),
-            text.len()
-        );
+        assert_eq!(response["result"]["data"].text().len(), text.len());
     }
 }
 

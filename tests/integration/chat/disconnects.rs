@@ -6,7 +6,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 
 use super::start;
-use crate::http::begin;
+
 use crate::program::eventually;
 
 /// Returns requests for an answer, in every interface.
@@ -33,7 +33,7 @@ async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
     let (llm, daemon) = start([slow]).await;
     for stream in [false, true] {
         for (path, body) in requests(stream) {
-            let connection = begin(&daemon.socket, "POST", path, "", body.to_string());
+            let connection = daemon.begin("POST", path, "", body.to_string());
             eventually("the model receives a request", || llm.in_progress() == 1);
             drop(connection);
             eventually("the request to the provider ends", || {

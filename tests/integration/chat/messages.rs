@@ -4,7 +4,7 @@ use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
 use super::{calculator, config, events, start, unchunked};
-use crate::http::{self, Reply};
+use crate::http::Reply;
 use crate::program::Daemon;
 
 fn create(daemon: &Daemon, more: &Value) -> Reply {
@@ -16,7 +16,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
         "messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    http::post_with(&daemon.socket, "/v1/messages", headers, body.to_string())
+    daemon.post_with("/v1/messages", headers, body.to_string())
 }
 
 /// Returns a configuration with a model that uses Anthropic's API.
@@ -37,7 +37,7 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
             true => anthropic(&llm),
             false => config(&llm, ""),
         };
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let more = json!({"system": "Be short.", "top_k": 5, "metadata": {"user_id": "ada"}});
         let message = create(&daemon, &more).json();
         let words = json!([{"type": "text", "text": "It is 42."}]);
@@ -46,8 +46,8 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
         assert_eq!(message["model"], "demo");
         assert_eq!(message["usage"]["input_tokens"], 30);
         assert_eq!(message["usage"]["output_tokens"], 8);
-        let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
-        assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+        let log = daemon.get("/api/v1/tool-calls/?user=ada").json();
+        assert_eq!(log["calls"].items().len(), 1, "{log}");
         let request = &llm.bodies()[0];
         if is_anthropic {
             assert_json!(request["system"], "Be short.");
@@ -119,7 +119,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let block =
         json!({"type": "tool_use", "id": "call_1", "name": "order_pizza", "input": {"size": 3}});
     assert_eq!(message["content"][1], block);
-    assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(llm.bodies()[0]["tools"].items().len(), 1);
     assert_eq!(llm.bodies()[0]["tool_choice"], "required");
 
     let mut streamed = more;
@@ -142,7 +142,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
 async fn h5_messages_reach_anthropics_models_unchanged() {
     let call = LlmResponse::call("order_pizza", &json!({"size": 3}));
     let llm = FakeLlm::with_responses(LlmDialect::Anthropic, [call]).await;
-    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let daemon = Daemon::with_config(&anthropic(&llm));
     let choice = json!({"type": "any", "disable_parallel_tool_use": true});
     let messages = json!([
         {"role": "user", "content": "Pizza, please."},
@@ -178,7 +178,7 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
             LlmDialect::Anthropic => (anthropic(&llm), "tool_choice", choice.clone()),
             _ => (config(&llm, ""), "parallel_tool_calls", json!(false)),
         };
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let message = create(&daemon, &json!({"tool_choice": choice})).json();
         assert_json!(message["content"][0]["text"], "It is 42.");
         for request in llm.bodies() {
@@ -199,7 +199,7 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
         [call(), LlmResponse::text("It is 42.")],
     )
     .await;
-    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let daemon = Daemon::with_config(&anthropic(&llm));
     let budget = json!({"type": "enabled", "budget_tokens": 1024});
     let more = json!({"thinking": budget, "max_tokens": 2000});
     let message = create(&daemon, &more).json();
@@ -207,7 +207,7 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
     assert_json!(message["content"], words);
     let request = &llm.bodies()[1];
     assert_eq!(request["thinking"], budget);
-    let content = request["messages"][1]["content"].as_array().unwrap();
+    let content = request["messages"][1]["content"].items();
     assert_eq!(content[0], thought);
     assert_eq!(content[1]["type"], "tool_use", "{request}");
 }
@@ -216,7 +216,7 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
 async fn g3_a_pending_message_survives_a_crash() {
     let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let mut daemon = Daemon::with_config(&config(&llm, more));
     let waits = create(&daemon, &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
     let header = super::going_on(&waits);
@@ -275,9 +275,9 @@ async fn errors_of_the_messages_api_have_anthropics_format() {
         let error = reply.json();
         assert_eq!(error["type"], "error");
         assert_json!(error["error"]["type"], kind);
-        assert_contains!(error["error"]["message"].as_str().unwrap(), words);
+        assert_contains!(error["error"]["message"].text(), words);
     }
-    let count = http::post(&daemon.socket, "/v1/messages/count_tokens", "{}");
+    let count = daemon.post("/v1/messages/count_tokens", "{}");
     assert_eq!(count.status, 404);
     assert_eq!(count.json()["error"]["type"], "not_found_error");
     assert!(llm.bodies().is_empty());

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::chat;
 use crate::approvals::decide;
-use crate::http;
 use crate::program::{Daemon, run, stdout};
 
 const TOKEN: &str = "t0ken-for-the-provider";
@@ -24,17 +23,17 @@ fn daemon(llm: &FakeLlm, api: &str, server: &FakeMcp, policy: &str) -> Daemon {
          tools = {{ function_calling = true, mcp = true, native_mcp = [\"dice\"] }}\n",
         llm.base_url, server.url
     );
-    Daemon::with_config(&text, &[("DICE", TOKEN)])
+    Daemon::with_variables(&text, &[("DICE", TOKEN)])
 }
 
 fn native(body: &Value) -> Value {
-    let tools = body["tools"].as_array().unwrap().iter();
+    let tools = body["tools"].items().iter();
     let mut native = tools.filter(|tool| tool["type"] == "mcp");
     native.next().cloned().unwrap_or_default()
 }
 
 fn has_function(body: &Value, name: &str) -> bool {
-    let mut tools = body["tools"].as_array().unwrap().iter();
+    let mut tools = body["tools"].items().iter();
     tools.any(|tool| tool["name"] == name)
 }
 
@@ -73,19 +72,19 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     assert!(!has_function(body, "dice_roll"), "{body}");
     assert!(has_function(body, "calculator"), "{body}");
 
-    let id = approval["id"].as_str().unwrap();
+    let id = approval["id"].text();
     assert_eq!(decide(socket, id, "approve").status, 200);
-    let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
+    let response = chat(socket, response["id"].text(), &json!({}));
     assert_json!(response["content"], "You rolled 15.");
     assert_json!(response["tool_calls"][0]["name"], "dice_roll");
     assert_eq!(response["tool_calls"][0]["content"], "15");
-    let input = llm.bodies()[1]["input"].as_array().unwrap().clone();
+    let input = llm.bodies()[1]["input"].items().clone();
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
     assert!(input.contains(&allowed), "{input:?}");
     // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
-    let log = http::get(socket, "/api/v1/tool-calls/").json();
+    let log = socket.get("/api/v1/tool-calls/").json();
     assert_json!(log["calls"][0]["toolName"], "dice_roll");
     assert_json!(log["calls"][0]["status"], "success");
     assert_contains!(shown(socket), "yes, called by the provider");

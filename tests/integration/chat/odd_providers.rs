@@ -4,7 +4,6 @@ use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse, Reply}
 use serde_json::{Value, json};
 
 use super::{approve_all, chat, config, start};
-use crate::http;
 use crate::mcp_server::server_entry;
 use crate::program::Daemon;
 
@@ -72,7 +71,7 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         for (key, value) in expected.as_object().unwrap() {
             assert_json!(response[key], *value);
         }
-        let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
+        let log = daemon.get("/api/v1/tool-calls/").json();
         assert_eq!(log["calls"], json!([]), "no cut call runs");
     }
 }
@@ -84,16 +83,16 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let call = LlmResponse::default().and_call("calculator", &twice);
     let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
     let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let daemon = Daemon::with_config(&config(&llm, more));
     let socket = &daemon.socket;
     let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
     assert_json!(waiting["approvals"][0]["arguments"], arguments);
-    let approvals = http::get(socket, "/api/v1/approvals/").json();
+    let approvals = socket.get("/api/v1/approvals/").json();
     assert_json!(approvals["approvals"][0]["arguments"], arguments);
     approve_all(socket);
-    let response = chat(socket, waiting["id"].as_str().unwrap(), &json!({}));
+    let response = chat(socket, waiting["id"].text(), &json!({}));
     assert_json!(response["content"], "It is 42.");
-    let log = http::get(socket, "/api/v1/tool-calls/").json();
+    let log = socket.get("/api/v1/tool-calls/").json();
     let logged = &log["calls"][0];
     assert_eq!(logged["status"], "success", "{log}");
     assert_eq!(logged["repairedArguments"], arguments, "{log}");
@@ -101,7 +100,7 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
 
     // A program has to send what the API documents.
     let body = json!(twice).to_string();
-    let reply = http::post(socket, "/api/v1/tools/execute/calculator", body);
+    let reply = socket.post("/api/v1/tools/execute/calculator", body);
     assert_eq!(reply.status, 400, "{reply:?}");
     assert_eq!(reply.json()["error_code"], "invalid_input", "{reply:?}");
 }
@@ -150,7 +149,7 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
                 "function_calling = true, mcp = true",
                 1,
             );
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let response = chat(&daemon.socket, "", &json!({"message": "Take a screenshot"}));
         assert_eq!(response["content"], "Done.", "{api}: {response}");
         let sent = &llm.bodies()[1];

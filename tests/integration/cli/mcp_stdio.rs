@@ -113,10 +113,8 @@ impl Client {
 
     fn tools(&mut self) -> Vec<String> {
         let listed = self.request("tools/list", &json!({}));
-        let tools = listed["result"]["tools"].as_array().unwrap().iter();
-        tools
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
-            .collect()
+        let tools = listed["result"]["tools"].items().iter();
+        tools.map(|tool| tool["name"].text().to_owned()).collect()
     }
 
     /// Closes the input and waits for the exit.

@@ -2,18 +2,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::http;
 use crate::program::{Daemon, failure, run, stderr, stdout, stdout_json};
 
 fn after_some_calls() -> Daemon {
     let daemon = Daemon::start();
     for expression in ["1 + 1", "1 / 0"] {
         let arguments = format!("{{\"expression\": \"{expression}\"}}");
-        http::post(
-            &daemon.socket,
-            "/api/v1/tools/execute/calculator",
-            arguments,
-        );
+        daemon.post("/api/v1/tools/execute/calculator", arguments);
     }
     daemon
 }

@@ -7,21 +7,20 @@ use serde_json::Value;
 
 use pillion_wire::route;
 
-use crate::http;
 use crate::mcp_server::{McpServer, Mood, detected_entry};
 use crate::program::{self, Daemon, failure, run, stderr, stdout};
 
 #[test]
 fn b3_startup_logs_the_number_of_tools() {
     let daemon = Daemon::start();
-    let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
+    let listed = daemon.get("/api/v1/tools/").json();
     assert_json!(listed["total"], 6);
     assert_contains!(daemon.log(), "\"message\":\"Initialized 6 tools\"");
 }
 
 #[test]
 fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected() {
-    let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
+    let daemon = Daemon::with_variables("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
     assert_contains!(daemon.log(), "did you mean 'calculator'?", "Listening on ");
 
     let rejected = run(&["check"], &[("LOG_LEVEL", "loud")]);
@@ -34,7 +33,7 @@ fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected(
 #[test]
 fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     let status = daemon.run(&["status"]);
     assert_contains!(
         stdout(&status),
@@ -56,11 +55,10 @@ fn l1_check_reports_a_vault_that_serve_would_reject() {
 
 #[test]
 fn m1_each_log_line_is_json_with_request_and_tool() {
-    let daemon = Daemon::with_config("", &[("LOG_LEVEL", "debug")]);
+    let daemon = Daemon::with_variables("", &[("LOG_LEVEL", "debug")]);
     let secret = r#"{"expression": "40404 + 1"}"#;
     let headers = "x-request-id: request-7\r\n";
-    http::post_with(
-        &daemon.socket,
+    daemon.post_with(
         "/api/v1/tools/execute/calculator",
         headers,
         secret.as_bytes(),
@@ -86,13 +84,13 @@ fn m1_each_log_line_is_json_with_request_and_tool() {
 fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     let server = McpServer::echo();
     let toml = detected_entry("far", &server.url, "");
-    let daemon = Daemon::with_config(&toml, &[("LOG_LEVEL", "debug")]);
+    let daemon = Daemon::with_variables(&toml, &[("LOG_LEVEL", "debug")]);
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
     let headers =
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
-    http::post_with(&daemon.socket, path, &headers, b"{}");
+    daemon.post_with(path, &headers, b"{}");
     // The server receives the trace.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
@@ -120,7 +118,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
 
 #[test]
 fn logs_can_be_text() {
-    let daemon = Daemon::with_config("[log]\nformat = \"text\"", &[]);
+    let daemon = Daemon::with_config("[log]\nformat = \"text\"");
     assert!(serde_json::from_str::<Value>(daemon.log().lines().next().unwrap()).is_err());
 }
 
@@ -134,7 +132,7 @@ fn a_second_sidecar_is_rejected() {
         daemon.socket.display()
     );
     assert_contains!(stderr(&output), &message);
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
 }
 
 #[test]
@@ -195,12 +193,12 @@ fn n1_the_calculators_timeout_can_be_set() {
         ("MCP_CALCULATOR_TIMEOUT", "0.25"),
         ("MCP_MAX_CONCURRENT_TOOLS", "1"),
     ];
-    let daemon = Daemon::with_config(&toml, &variables);
+    let daemon = Daemon::with_variables(&toml, &variables);
     let execute = |socket: &Path, tool: &str, body: &str| {
         let target = format!("/api/v1/tools/execute/{tool}");
-        http::post(socket, &target, body.as_bytes())
+        socket.post(&target, body.as_bytes())
     };
-    http::get(&daemon.socket, "/api/v1/tools/");
+    daemon.get("/api/v1/tools/");
     server.set_mood(Mood::Asleep);
     let before = server.count("tools/call");
     let socket = daemon.socket.clone();
@@ -209,7 +207,7 @@ fn n1_the_calculators_timeout_can_be_set() {
     let response = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
     let result = &response["result"];
     assert_json!(result["error_code"], "unavailable");
-    let error = result["error"].as_str().unwrap();
+    let error = result["error"].text();
     let seconds = error.strip_prefix("Tool 'calculator' did not start within ");
     let (seconds, _) = seconds.unwrap().split_once("s:").unwrap();
     let seconds: f64 = seconds.parse().unwrap();

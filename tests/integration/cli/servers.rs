@@ -218,7 +218,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     well(&daemon, "servers update near --description Rolls");
     well(&daemon, "servers disable near");
     // The REST API cannot start the program again; the operator of the store can.
-    let rejected = crate::http::post(&daemon.socket, "/api/v1/servers/near/enable", b"");
+    let rejected = daemon.post("/api/v1/servers/near/enable", b"");
     assert_eq!(rejected.status, 403);
     assert_contains!(badly(&daemon, "servers test near", 1), "operator");
     well(&daemon, "servers enable near");

@@ -4,7 +4,6 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::http;
 use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout, success};
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
@@ -103,7 +102,7 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
     let daemon = Daemon::start();
     for number in 0..20 {
         let body = format!("{{\"expression\": \"{number} + 1\"}}");
-        http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
+        daemon.post("/api/v1/tools/execute/calculator", body);
     }
     let copy = daemon.directory().join("copy.db");
     success(&store(
@@ -111,7 +110,7 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
         &daemon.store_path(),
     ));
     let location = ("PILLION__STORE__LOCATION", copy.to_str().unwrap());
-    let again = Daemon::with_config("", &[location]);
-    let calls = http::get(&again.socket, "/api/v1/tool-calls/").json();
-    assert_eq!(calls["calls"].as_array().unwrap().len(), 20);
+    let again = Daemon::with_variables("", &[location]);
+    let calls = again.get("/api/v1/tool-calls/").json();
+    assert_eq!(calls["calls"].items().len(), 20);
 }

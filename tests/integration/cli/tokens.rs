@@ -28,7 +28,7 @@ fn daemon() -> (Daemon, SocketAddr) {
     let address = free_address();
     let toml =
         format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[log]\nfilter = \"trace\"\n");
-    (Daemon::with_config(&toml, &[]), address)
+    (Daemon::with_config(&toml), address)
 }
 
 const LIST: &str = "GET /api/v1/tools/";
@@ -134,7 +134,7 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
          [approvals]\npolicy = \"always-ask\"\n"
     );
     let tokens = format!("ci approve {listed}");
-    let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+    let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens)]);
     // The command does not see the sidecar's variable, so it cannot know that the name is taken.
     let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
     let decided_by = |token: &str, expression: &str| {
@@ -142,8 +142,8 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
         let id = crate::approvals::approval_id(&result);
         let request = format!("POST /api/v1/approvals/{id}/approve");
         assert_eq!(status(address, token, &request), 200);
-        let shown = crate::http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
-        shown["approval"]["decided_by"].as_str().unwrap().to_owned()
+        let shown = daemon.get(&format!("/api/v1/approvals/{id}")).json();
+        shown["approval"]["decided_by"].text().to_owned()
     };
     assert_eq!(decided_by(listed, "1"), "token:ci");
     assert_eq!(decided_by(stored.trim(), "2"), "stored-token:ci");

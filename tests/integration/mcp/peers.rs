@@ -27,7 +27,7 @@ async fn names(client: &McpClient) -> Vec<String> {
     let names = listed.iter().map(|tool| {
         let tool: Value = serde_json::from_str(tool.get()).unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object");
-        tool["name"].as_str().unwrap().to_owned()
+        tool["name"].text().to_owned()
     });
     names.collect()
 }
@@ -179,8 +179,7 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let metadata = get_json(url.split('"').next().unwrap()).await;
         assert_eq!(metadata["resource"], peer.url, "{name}");
         let issuer = metadata["authorization_servers"][0]
-            .as_str()
-            .unwrap()
+            .text()
             .trim_end_matches('/');
         let server = format!("{issuer}/.well-known/oauth-authorization-server");
         let server = get_json(&server).await;

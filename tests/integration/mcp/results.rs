@@ -102,7 +102,7 @@ async fn every_page_of_a_list_is_fetched() {
         let names: Vec<String> = tools
             .iter()
             .map(|tool| serde_json::from_str::<Value>(tool.get()).unwrap())
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .map(|tool| tool["name"].text().to_owned())
             .collect();
         assert_eq!(names, ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3"]);
         assert_eq!(server.requests.count("tools/list"), 4);

@@ -75,10 +75,7 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
     let params = json!({"name": "roll", "arguments": {}, "_meta": {"own": 1}});
     let options = RequestOptions::default();
     let output = tool.forward(&client, &params, &options).await.unwrap();
-    assert_starts_with!(
-        output.metadata["output_mismatch"].as_str().unwrap(),
-        "at '/n'"
-    );
+    assert_starts_with!(output.metadata["output_mismatch"].text(), "at '/n'");
     let Some(ServerResponse::Result(written)) = output.response else {
         panic!("no response: {output:?}");
     };

@@ -26,7 +26,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::http::{Reply, begin, post_with};
+use crate::http::Reply;
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
@@ -37,7 +37,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
     let mut headers =
         format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n");
     if let Some(name) = params.get("name").or_else(|| params.get("uri")) {
-        headers += &format!("mcp-name: {}\r\n", name.as_str().unwrap());
+        headers += &format!("mcp-name: {}\r\n", name.text());
     }
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     (headers, body)
@@ -46,7 +46,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
 /// Sends the request. Returns the last message of the response.
 pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
-    let reply = post_with(socket, "/mcp", &headers, body.to_string());
+    let reply = socket.post_with("/mcp", &headers, body.to_string());
     last(&reply)
 }
 
@@ -85,7 +85,7 @@ impl<'a> Session<'a> {
             "clientInfo": {"name": "test", "version": "1"},
         }});
         let headers = format!("{ACCEPT}{more}");
-        let reply = post_with(socket, "/mcp", &headers, hello.to_string());
+        let reply = socket.post_with("/mcp", &headers, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], version);
         let id = reply
             .head
@@ -103,7 +103,8 @@ impl<'a> Session<'a> {
     }
 
     pub fn send(&self, message: &Value) -> Reply {
-        post_with(self.socket, "/mcp", &self.headers, message.to_string())
+        self.socket
+            .post_with("/mcp", &self.headers, message.to_string())
     }
 
     pub fn ask(&self, method: &str, params: Value) -> Value {
@@ -130,7 +131,7 @@ pub struct Stream {
 impl Stream {
     pub fn open(socket: &Path, verb: &str, headers: &str, body: &str) -> Self {
         let headers = format!("connection: close\r\n{headers}");
-        let mut lines = BufReader::new(begin(socket, verb, "/mcp", &headers, body));
+        let mut lines = BufReader::new(socket.begin(verb, "/mcp", &headers, body));
         let mut status = String::new();
         lines.read_line(&mut status).unwrap();
         assert_starts_with!(status, "HTTP/1.1 200");

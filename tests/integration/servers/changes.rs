@@ -6,7 +6,6 @@ use pillion_wire::route;
 use serde_json::{Value, json};
 
 use super::{add, ask, call, change, names, servers, tools, with_echo};
-use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, eventually};
 use crate::reload::{calls_succeed_during, rewrite};
@@ -39,12 +38,12 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {
         let target = format!("/api/v1/tool-calls?server={server}");
-        let response = http::get(&daemon.socket, &target).json();
-        response["calls"].as_array().unwrap().len()
+        let response = daemon.get(&target).json();
+        response["calls"].items().len()
     };
     // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));
-    let path = format!("/{}", id.as_str().unwrap());
+    let path = format!("/{}", id.text());
     let removed = ask(&daemon, "DELETE", &path, &Value::Null).json();
     assert_eq!(removed, json!({"success": true, "removed": id}));
     assert_eq!(calls("afar"), 0);
@@ -79,7 +78,7 @@ fn f1_put_replaces_and_patch_merges() {
 #[test]
 fn f3_the_status_contains_the_state_and_the_last_response() {
     let far = McpServer::echo();
-    let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n", &[]);
+    let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n");
     let added = add(
         &daemon,
         &json!({"name": "far", "url": far.url, "retryAttempts": 1}),
@@ -90,7 +89,7 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     tools(&daemon);
     let shown = &servers(&daemon)[0];
     assert_eq!(shown["status"], "error");
-    assert_contains!(shown["error"].as_str().unwrap(), "500");
+    assert_contains!(shown["error"].text(), "500");
     far.set_mood(Mood::Well);
     eventually("the server is connected", || {
         tools(&daemon);
@@ -171,7 +170,7 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
     assert_eq!(reply.status, 200);
     let trial = reply.json();
     assert_eq!(trial["reachable"], false);
-    assert_contains!(trial["error"].as_str().unwrap(), "500");
+    assert_contains!(trial["error"].text(), "500");
 }
 
 #[test]
@@ -249,7 +248,7 @@ fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
         daemon = daemon.again();
         let mut found = std::collections::BTreeMap::new();
         for server in servers(&daemon) {
-            let name = server["name"].as_str().unwrap().to_owned();
+            let name = server["name"].text().to_owned();
             if name == unknown {
                 ask(&daemon, "DELETE", &format!("/{name}"), &Value::Null);
                 continue;

@@ -132,7 +132,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     let daemon = daemon.again();
     let listed = &servers(&daemon)[0];
     assert_eq!(listed["status"], "error");
-    assert_contains!(listed["error"].as_str().unwrap(), "no key is configured");
+    assert_contains!(listed["error"].text(), "no key is configured");
 }
 
 #[test]

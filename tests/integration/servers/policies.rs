@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 
 use super::{add, ask, call, change, rejection};
 use crate::approvals::{approval_id, decide};
-use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::Daemon;
 
@@ -13,7 +12,7 @@ fn tool(description: &str) -> Value {
 }
 
 fn execute(daemon: &Daemon) -> Value {
-    http::execute(&daemon.socket, "far_echo", &json!({}))
+    daemon.execute("far_echo", &json!({}))
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{add, ask, change, tools};
-use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, eventually};
 
@@ -16,7 +15,7 @@ struct Held(UnixStream);
 
 impl Held {
     fn begin(daemon: &Daemon) -> Self {
-        let mut stream = http::connect(&daemon.socket);
+        let mut stream = daemon.connect();
         let head = "POST /api/v1/tools/execute/nothing_of_that_name HTTP/1.1\r\nhost: x\r\n\
                     connection: close\r\ncontent-length: 2\r\n\r\n{";
         stream.write_all(head.as_bytes()).unwrap();
@@ -49,7 +48,7 @@ fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
     change(&daemon, "POST", "/far/reconnect", &Value::Null);
     tools(&daemon);
     // After the acceptance, the list is requested again.
-    let accepted = http::post(&daemon.socket, "/api/v1/pins/far/echo/accept", "");
+    let accepted = daemon.post("/api/v1/pins/far/echo/accept", "");
     assert_eq!(accepted.status, 200, "{accepted:?}");
     let held = Held::begin(&daemon);
     assert_eq!(ask(&daemon, "DELETE", "/far", &Value::Null).status, 200);
@@ -61,7 +60,7 @@ fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
 fn f3_two_configurations_do_not_register_tools_at_the_same_time() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let far = McpServer::start(json!([tool("a")]));
-    let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n", &[]);
+    let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n");
     add(&daemon, &json!({"name": "far", "url": far.url}));
     assert!(tools(&daemon).contains(&"far_a".to_owned()));
     let held = Held::begin(&daemon);

@@ -60,9 +60,8 @@ fn take(daemon: &Daemon, user: &str) {
 
 fn users(daemon: &Daemon) -> Vec<String> {
     let response = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
-    let list = response["credentials"].as_array().unwrap().iter();
-    list.map(|entry| entry["user"].as_str().unwrap().to_owned())
-        .collect()
+    let list = response["credentials"].items().iter();
+    list.map(|entry| entry["user"].text().to_owned()).collect()
 }
 
 fn user_header(user: Option<&str>) -> String {
@@ -71,7 +70,7 @@ fn user_header(user: Option<&str>) -> String {
 
 fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    http::post_with(&daemon.socket, &target, &user_header(user), b"{}").json()
+    daemon.post_with(&target, &user_header(user), b"{}").json()
 }
 
 /// Returns the account for which the server ran the call.
@@ -92,16 +91,15 @@ fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
         &response
     };
     assert_eq!(failure["error_code"], "denied", "{response}");
-    failure["error"].as_str().unwrap().to_owned()
+    failure["error"].text().to_owned()
 }
 
 fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
-    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &user_header(user)).json();
+    let list = daemon.get_with("/api/v1/tools/", &user_header(user)).json();
     let names = list["tools"]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
-        .map(|tool| tool["name"].as_str().unwrap().to_owned());
+        .map(|tool| tool["name"].text().to_owned());
     names.filter(|name| name.starts_with("far_")).collect()
 }
 
@@ -147,7 +145,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     );
     // Statistics do not contain them, either.
     for path in ["/metrics", "/api/v1/status"] {
-        let reply = http::get(&daemon.socket, path);
+        let reply = daemon.get(path);
         let body = String::from_utf8(reply.body).unwrap();
         assert_contains!(body, "(users' of far)");
         assert_lacks!(body, "files_of", "far_echo");
@@ -159,7 +157,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     assert!(!available.contains("of_alice"), "{others}");
     let shown = |user: Option<&str>| {
         let target = "/api/v1/tools/far_files_of_alice";
-        http::get_with(&daemon.socket, target, &user_header(user)).status
+        daemon.get_with(target, &user_header(user)).status
     };
     assert_eq!(
         ["alice", "bob", "carol"].map(|user| shown(Some(user))),
@@ -174,14 +172,14 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         "'carol' has no credential"
     );
     let carol = user_header(Some("carol"));
-    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &carol).json();
+    let list = daemon.get_with("/api/v1/tools/", &carol).json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
     // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
         let (target, header) = ("/api/v1/tools/batch-execute", user_header(user));
-        http::post_with(&daemon.socket, target, &header, batch.to_string()).json()
+        daemon.post_with(target, &header, batch.to_string()).json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -194,7 +192,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         true
     );
     let target = "/api/v1/servers/far/tools";
-    let of_one = http::get_with(&daemon.socket, target, &user_header(Some("bob"))).json();
+    let of_one = daemon.get_with(target, &user_header(Some("bob"))).json();
     assert_json!(of_one["total"], 3);
 }
 
@@ -246,12 +244,7 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
             let params = json!({"name": name, "arguments": {}});
             let (headers, body) = stateless("tools/call", params, json!({}));
             let headers = headers + &user_header(user);
-            last(&http::post_with(
-                &daemon.socket,
-                target,
-                &headers,
-                body.to_string(),
-            ))
+            last(&daemon.post_with(target, &headers, body.to_string()))
         };
         for target in ["/mcp", "/mcp?model=all"] {
             let rejected = call(target, "far_echo");
@@ -391,8 +384,8 @@ fn l1_a_users_credential_is_shown_nowhere() {
     give(&daemon, "odd", "line\nbreak-break-break");
     let odd = call(&daemon, Some("odd"), "far_echo");
     assert_json!(odd["error_code"], "denied");
-    shown.extend(http::get(&daemon.socket, "/api/v1/tool-calls").body);
-    shown.extend(http::get(&daemon.socket, "/api/v1/status").body);
+    shown.extend(daemon.get("/api/v1/tool-calls").body);
+    shown.extend(daemon.get("/api/v1/status").body);
     shown.extend(odd.to_string().bytes());
     daemon.kill();
     shown.extend(all_stored_bytes(&daemon));
@@ -470,15 +463,15 @@ fn g3_an_approval_is_valid_for_one_credential() {
             let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
             let mut open = Value::Null;
             eventually("the call waits", || {
-                let list = http::get(&daemon.socket, "/api/v1/approvals?status=pending").json();
+                let list = daemon.get("/api/v1/approvals?status=pending").json();
                 open = list["approvals"][0]["id"].clone();
                 open.is_string()
             });
             change();
-            approve(open.as_str().unwrap());
+            approve(open.text());
             let response = waiting.join().unwrap()["result"].clone();
             assert_json!(response["error_code"], "denied");
-            response["error"].as_str().unwrap().to_owned()
+            response["error"].text().to_owned()
         })
     };
     let error = rejection_after(&|| give(&daemon, "alice", ALICE));
@@ -550,7 +543,7 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     let pins = |token: &str| {
         let (status, response) = read(address, token, "/api/v1/pins");
         assert_eq!(status, 200, "{response}");
-        let pins = response["pins"].as_array().unwrap().iter();
+        let pins = response["pins"].items().iter();
         let of = |pin: &Value| format!("{} {}", pin["user"], pin["tool"]).replace('"', "");
         pins.map(of).collect::<Vec<_>>()
     };
@@ -609,14 +602,14 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     for user in [None, Some("alice"), Some("bob")] {
         let calculate = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        http::post_with(&daemon.socket, target, &user_header(user), calculate);
+        daemon.post_with(target, &user_header(user), calculate);
         call(&daemon, user, "get_time");
     }
     const BOSS: &str = "boss-boss-boss-boss-boss";
     let users = |token: &str, path: &str, list: &str| {
         let (status, response) = read(address, token, path);
         assert_eq!(status, 200, "{response}");
-        let entries = response[list].as_array().unwrap().iter();
+        let entries = response[list].items().iter();
         let mut users: Vec<_> = entries
             .map(|entry| entry["user"].as_str().unwrap_or("no user").to_owned())
             .collect();
@@ -642,7 +635,7 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         let path = format!("{path}?user=bob");
         assert_eq!(read(address, HERS, &path).0, 403);
         let (_, response) = read(address, OPS, &path);
-        response[list][0]["id"].as_str().unwrap().to_owned()
+        response[list][0]["id"].text().to_owned()
     };
     for (path, list) in [("/api/v1/tool-calls", "calls"), (approvals, "approvals")] {
         let one = format!("{path}/{}", of_bob(path, list));
@@ -651,7 +644,7 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         assert_eq!(read(address, BOSS, &one).0, 404);
         assert_eq!(read(address, APP, &one).0, 200);
         let (_, hers) = read(address, HERS, &format!("{path}?user=alice"));
-        let own = format!("{path}/{}", hers[list][0]["id"].as_str().unwrap());
+        let own = format!("{path}/{}", hers[list][0]["id"].text());
         assert_eq!(read(address, HERS, &own).0, 200);
     }
     let counted = |token: &str, query: &str| {
@@ -759,7 +752,9 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let sum = |user: &str| {
         let header = user_header(Some(user));
         let target = "/api/v1/tools/execute/far_add";
-        http::post_with(&daemon.socket, target, &header, r#"{"a": 2, "b": 40}"#).json()
+        daemon
+            .post_with(target, &header, r#"{"a": 2, "b": 40}"#)
+            .json()
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -784,7 +779,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
         let credential = format!("credential = \"{credential}\"");
         vault(directory.path()) + &detected_entry("far", &far.url, &credential)
     };
-    let daemon = Daemon::with_config(&config("per_user"), &[]);
+    let daemon = Daemon::with_config(&config("per_user"));
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));

@@ -4,7 +4,6 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::{FEW, RUNNER, Server};
-use crate::http;
 use crate::mcp_server::{McpServer, detected_entry, server_entry};
 use crate::program::eventually;
 use crate::routes::mcp::stateless;
@@ -16,7 +15,7 @@ fn servers() -> (FakeMcp, String) {
     let far = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", move |_| Reply::result(&tools))
         .on("tools/call", |params| {
-            let text = params["name"].as_str().unwrap();
+            let text = params["name"].text();
             Reply::result(&json!({"content": [{"type": "text", "text": text}]}))
         })
         .start();
@@ -42,9 +41,9 @@ impl Server {
 
 /// Returns the strings at `pointer` of each entry.
 fn each(list: &Value, pointer: &str) -> Vec<String> {
-    let entries = list.as_array().unwrap().iter();
+    let entries = list.items().iter();
     let mut names: Vec<_> = entries
-        .map(|entry| entry.pointer(pointer).unwrap().as_str().unwrap().to_owned())
+        .map(|entry| entry.pointer(pointer).unwrap().text().to_owned())
         .collect();
     names.sort();
     names
@@ -81,7 +80,7 @@ async fn l3_a_token_sees_only_the_tools_of_its_list() {
         assert!(listed(RUNNER).iter().any(|listed| listed == name), "{name}");
     }
     // The socket has no list.
-    let reply = http::get(&server.daemon.socket, "/api/v1/tools/").json();
+    let reply = server.daemon.get("/api/v1/tools/").json();
     let names = each(&reply["tools"], "/name");
     assert!(names.iter().any(|name| name == "far_secret"), "{names:?}");
 }

@@ -41,9 +41,9 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
     };
     let pending = || {
         let list = "/api/v1/approvals?status=pending";
-        let list = crate::http::get(&server.daemon.socket, list).json();
-        let ids = list["approvals"].as_array().unwrap().iter();
-        ids.map(|approval| approval["id"].as_str().unwrap().to_owned())
+        let list = server.daemon.get(list).json();
+        let ids = list["approvals"].items().iter();
+        ids.map(|approval| approval["id"].text().to_owned())
             .collect::<Vec<_>>()
     };
     std::thread::scope(|scope| {
@@ -84,7 +84,7 @@ impl Server {
     fn list(&self, token: &str, path: &str, list: &str) -> Vec<Value> {
         let (status, response) = self.read(token, path);
         assert_eq!(status, 200, "{response}");
-        response[list].as_array().unwrap().clone()
+        response[list].items().clone()
     }
 }
 
@@ -153,7 +153,7 @@ fn g3_claimed_users_of_a_token_leave_capacity_for_verified_users() {
     let codes = |token: &str, users: &[&str]| {
         let users = users.iter().map(|user| {
             let result = server.calculate(token, user, &format!("1 + {}", user.len()));
-            result["error_code"].as_str().unwrap().to_owned()
+            result["error_code"].text().to_owned()
         });
         users.collect::<Vec<_>>()
     };

@@ -190,7 +190,7 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
     let address = free_address();
     let toml =
         format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[tabletop]\nenabled = true\n");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let (bad, good) = (
         tokens(&daemon, &["create", "bad", "--scope", "execute"]),
         tokens(&daemon, &["create", "good", "--scope", "execute"]),

@@ -125,7 +125,7 @@ fn a_command_line_that_cannot_be_parsed_gives_a_json_error_with_json_output() {
         let error = stdout_json(&output);
         assert_eq!(error["success"], false);
         assert_eq!(error["error_code"], "invalid_input");
-        let reported = error["error"].as_str().unwrap();
+        let reported = error["error"].text();
         assert_starts_with!(reported, expected);
         assert_eq!(reported.lines().count(), 1, "{reported}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}");

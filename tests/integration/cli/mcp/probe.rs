@@ -50,7 +50,7 @@ async fn a_legacy_server_is_detected_and_reported_as_json() {
     assert_eq!(found["transport"], "legacy_sse");
     assert_eq!(found["server"]["serverInfo"]["name"], "fake");
     assert_eq!(found["offers"], json!({"tools": ["roll"]}));
-    assert_eq!(found["steps"].as_array().unwrap().len(), 3);
+    assert_eq!(found["steps"].items().len(), 3);
     assert_eq!(found["steps"][1]["error"], "HTTP 405");
 }
 

@@ -23,7 +23,7 @@ fn a_program_is_probed_listed_and_called() {
     let output = with_fake(&["probe", "--json"], &[]);
     let found = stdout_json(&output);
     assert_eq!(found["transport"], "stdio");
-    assert_starts_with!(found["steps"][0]["attempt"].as_str().unwrap(), "stdio ");
+    assert_starts_with!(found["steps"][0]["attempt"].text(), "stdio ");
     success(&with_fake(&["list", "tools"], &[]));
     let output = with_fake(&["call", "roll", "dice=1d20", "--json"], &[]);
     let result = stdout_json(&output);

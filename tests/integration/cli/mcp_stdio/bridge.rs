@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::thread;
 
 use super::*;
-use crate::http;
 use crate::mcp_server::McpServer;
 use crate::program::{Daemon, failure};
 use crate::reload::reload;
@@ -21,8 +20,8 @@ fn client(daemon: &Daemon) -> Client {
 }
 
 fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
-    let list = http::get(&daemon.socket, &format!("/api/v1/tool-calls?{query}")).json();
-    list["calls"].as_array().unwrap().clone()
+    let list = daemon.get(&format!("/api/v1/tool-calls?{query}")).json();
+    list["calls"].items().clone()
 }
 
 fn stateless(params: &Value) -> Value {
@@ -43,7 +42,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     // Servers that are added later are available, too.
     let server = McpServer::echo();
     let body = json!({"name": "memos", "url": server.url}).to_string();
-    let added = http::post(&daemon.socket, "/api/v1/servers", body);
+    let added = daemon.post("/api/v1/servers", body);
     assert_eq!(added.status, 201);
     Worker::connect(&daemon.socket, &workers::greet()).serve(|_| "Hello".to_owned());
     let tools = client.tools();
@@ -75,10 +74,7 @@ fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
     let server = McpServer::echo();
     let body = json!({"name": "memos", "url": server.url}).to_string();
-    assert_eq!(
-        http::post(&daemon.socket, "/api/v1/servers", body).status,
-        201
-    );
+    assert_eq!(daemon.post("/api/v1/servers", body).status, 201);
     let program = pillion_path().to_str().unwrap();
     let socket = daemon.socket.to_str().unwrap();
     let served = [program, "mcp-stdio", "--socket", socket];
@@ -101,7 +97,7 @@ fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
 
 #[test]
 fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
-    let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n", &[]);
+    let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n");
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
     client.initialize(&json!({"elicitation": {}}));
@@ -146,7 +142,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     daemon.kill();
     let failed = client.response_to(id);
     assert_json!(failed["error"]["code"], -32000);
-    let reported = failed["error"]["message"].as_str().unwrap();
+    let reported = failed["error"]["message"].text();
     assert_starts_with!(reported, "The sidecar stopped before it answered");
     // Sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
@@ -173,7 +169,7 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let rejected = client.request("tools/list", &json!({}));
     assert_json!(rejected["error"]["code"], -32000);
     assert_starts_with!(
-        rejected["error"]["message"].as_str().unwrap(),
+        rejected["error"]["message"].text(),
         "no sidecar listens on "
     );
     let daemon = daemon.again();
@@ -252,7 +248,7 @@ fn a_disconnected_client_leaves_nothing_behind() {
 fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     let toml = "[[models]]\nid = \"small\"\n\
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     let mut client =
         Client::for_sidecar(&daemon.socket, Path::new("memory"), &["--model", "small"]);
     client.initialize(&json!({}));
@@ -313,7 +309,7 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     if !root_or_skip() {
         return;
     }
-    let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n", &[]);
+    let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n");
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
@@ -371,7 +367,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     }
     let rules =
         |user: u32| format!("[socket]\nmode = \"0666\"\nallow_uids = [{user}]\n[call_log]\n");
-    let daemon = Daemon::with_config(&rules(UNPRIVILEGED_UID), &[]);
+    let daemon = Daemon::with_config(&rules(UNPRIVILEGED_UID));
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
@@ -418,7 +414,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     );
     assert_eq!(text(&bridge.response_to(running)), "done");
     let rejected = bridge.request("tools/list", &json!({}));
-    let reason = rejected["error"]["message"].as_str().unwrap();
+    let reason = rejected["error"]["message"].text();
     assert!(
         reason.contains("no rule of socket.allow_uids"),
         "{rejected}"

@@ -3,7 +3,6 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::http;
 use crate::mcp_server::{McpServer, Mood};
 use crate::program::{Daemon, failure};
 
@@ -32,17 +31,14 @@ impl StoreDirectory {
     fn add(&self, server: &McpServer) {
         let body = json!({"name": "memos", "url": server.url}).to_string();
         let sidecar = self.sidecar();
-        assert_eq!(
-            http::post(&sidecar.socket, "/api/v1/servers", body).status,
-            201
-        );
+        assert_eq!(sidecar.post("/api/v1/servers", body).status, 201);
     }
 
     /// Starts a sidecar on the same store.
     fn sidecar(&self) -> Daemon {
         let store = self.store();
         let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
-        Daemon::with_config("", &[variable])
+        Daemon::with_variables("", &[variable])
     }
 }
 
@@ -67,8 +63,8 @@ fn a_named_sidecar_that_does_not_run_is_an_error() {
 }
 
 fn statuses(sidecar: &Daemon) -> Vec<Value> {
-    let list = http::get(&sidecar.socket, "/api/v1/tool-calls?tool=memos_echo").json();
-    let calls = list["calls"].as_array().unwrap().iter();
+    let list = sidecar.get("/api/v1/tool-calls?tool=memos_echo").json();
+    let calls = list["calls"].items().iter();
     calls.map(|call| call["status"].clone()).collect()
 }
 
@@ -137,6 +133,6 @@ fn standalone_uses_no_running_sidecar() {
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
     client.end();
-    let list = http::get(&sidecar.socket, "/api/v1/tool-calls").json();
+    let list = sidecar.get("/api/v1/tool-calls").json();
     assert_eq!(list["calls"], json!([]));
 }

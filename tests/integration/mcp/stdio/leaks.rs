@@ -104,8 +104,7 @@ fn inner_wait_to_be_killed() {
         let client = fake(&["ignore-term", "ignore-end"]);
         let fork = call(&client, "fork", json!({})).await;
         let mut pids: Vec<String> = fork["pids"]
-            .as_array()
-            .unwrap()
+            .items()
             .iter()
             .map(ToString::to_string)
             .collect();

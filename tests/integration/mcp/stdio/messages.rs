@@ -58,7 +58,7 @@ async fn l1_a_line_that_is_too_long_fails_only_its_call() {
     assert_matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 });
     assert_eq!(small.unwrap().get().replace(' ', ""), ROLLED);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
-    assert_eq!(fits.as_str().unwrap().len(), 90_000);
+    assert_eq!(fits.text().len(), 90_000);
 }
 
 #[tokio::test]

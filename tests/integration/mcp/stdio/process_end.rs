@@ -10,8 +10,7 @@ use pillion_mcp_client::{McpClient, McpErrorKind};
 async fn family(client: &McpClient) -> Vec<u64> {
     let fork = call(client, "fork", json!({})).await;
     let mut pids: Vec<_> = fork["pids"]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
         .filter_map(|pid| pid.as_u64())
         .collect();

@@ -4,7 +4,6 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Session, stateless};
-use crate::http;
 use crate::program::eventually;
 use crate::sidecar::Sidecar;
 
@@ -13,7 +12,7 @@ fn since_2026_07_28_a_disconnect_cancels() {
     let sidecar = Sidecar::start();
     let sleep = json!({"name": "sleep", "arguments": {"ms": 25_000}});
     let (headers, body) = stateless("tools/call", sleep, json!({}));
-    let stream = http::begin(&sidecar.socket, "POST", "/mcp", &headers, body.to_string());
+    let stream = sidecar.begin("POST", "/mcp", &headers, body.to_string());
     sidecar.wait_for_sleeps(1);
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 0);
     drop(stream);
@@ -42,13 +41,13 @@ fn before_2026_07_28_only_a_notification_cancels() {
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
 
     let body = call("two").to_string();
-    let stream = http::begin(&sidecar.socket, "POST", "/mcp", &session.headers, body);
+    let stream = sidecar.begin("POST", "/mcp", &session.headers, body);
     sidecar.wait_for_sleeps(2);
     drop(stream);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(sidecar.sleeps_ended.load(Ordering::SeqCst), 1);
     // The end of the session ends its requests.
-    let ended = http::send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"");
+    let ended = sidecar.send("DELETE", "/mcp", &session.headers, b"");
     assert_eq!(ended.status, 200);
     eventually("the call is given up", || {
         sidecar.sleeps_ended.load(Ordering::SeqCst) == 2

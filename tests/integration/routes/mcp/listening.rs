@@ -6,7 +6,6 @@ use pillion_testkit::{Dialect, FakeMcp, Reply};
 use serde_json::{Value, json};
 
 use super::{Session, Stream, ask};
-use crate::http;
 use crate::mcp_server::server_entry;
 use crate::program::{Daemon, eventually};
 use crate::sidecar::Sidecar;
@@ -91,7 +90,7 @@ async fn a_server_added_later_is_announced() {
     let tools = || ask(&daemon.socket, "tools/list", json!({})).to_string();
     let notice = "notifications/tools/list_changed";
     let new = json!({"name": "far", "url": server.url, "transport": "streamable_http"});
-    let added = http::post(&daemon.socket, "/api/v1/servers", new.to_string());
+    let added = daemon.post("/api/v1/servers", new.to_string());
     assert_eq!(
         added.status,
         201,
@@ -107,7 +106,7 @@ async fn a_server_added_later_is_announced() {
     assert_eq!(pushed.next().unwrap()["method"], notice);
     assert_contains!(tools(), "\"new\"");
     // After its removal, no listener remains at the server.
-    let removed = http::send(&daemon.socket, "DELETE", "/api/v1/servers/far", "", b"");
+    let removed = daemon.send("DELETE", "/api/v1/servers/far", "", b"");
     assert_eq!(removed.status, 200);
     assert_eq!(pushed.next().unwrap()["method"], notice);
     eventually("the sidecar does not listen", || server.open_streams() == 0);

@@ -4,7 +4,7 @@ use pillion_testkit::Peer;
 use serde_json::{Value, json};
 
 use super::{Session, last, stateless};
-use crate::http::post_with;
+
 use crate::sidecar::Sidecar;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
@@ -32,7 +32,7 @@ fn with(entry: &str) -> Sidecar {
 }
 
 fn response_to(question: &Value) -> Value {
-    match question["method"].as_str().unwrap() {
+    match question["method"].text() {
         "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
         "sampling/createMessage" => json!({"role": "assistant", "model": "m",
             "content": {"type": "text", "text": "Ada"}}),
@@ -75,12 +75,7 @@ fn a_client_without_a_session_gets_an_input_required_result() {
                     params[key] = value.clone();
                 }
                 let (headers, body) = stateless("tools/call", params, capabilities.clone());
-                last(&post_with(
-                    &sidecar.socket,
-                    "/mcp",
-                    &headers,
-                    body.to_string(),
-                ))
+                last(&sidecar.post_with("/mcp", &headers, body.to_string()))
             };
             let pending = ask(json!({}))["result"].clone();
             assert_eq!(
@@ -120,12 +115,7 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
     let ask = |params: Value, user: &str| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
         let headers = headers + user;
-        last(&post_with(
-            &sidecar.socket,
-            "/mcp",
-            &headers,
-            body.to_string(),
-        ))
+        last(&sidecar.post_with("/mcp", &headers, body.to_string()))
     };
     let pending = ask(json!({"name": "ask", "arguments": {}}), "")["result"].clone();
     let state = pending["requestState"].clone();
@@ -199,7 +189,7 @@ fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     let mut slow = alice.stream(&call);
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
     for tool in ["ask", "sample"] {
-        let bobs = crate::http::execute(&sidecar.socket, tool, &json!({}));
+        let bobs = sidecar.execute(tool, &json!({}));
         assert_json!(bobs["result"]["success"], false);
     }
     loop {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ACCEPT, last};
-use crate::http::{Reply, post_with, send};
+use crate::http::Reply;
 use crate::sidecar::Sidecar;
 
 const VERSIONS: [&str; 5] = ["", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -14,7 +14,7 @@ fn post(sidecar: &Sidecar, version: &str, message: &Value) -> Reply {
         version => format!("mcp-protocol-version: {version}\r\n"),
     };
     let headers = format!("{ACCEPT}{version}");
-    post_with(&sidecar.socket, "/mcp", &headers, message.to_string())
+    sidecar.post_with("/mcp", &headers, message.to_string())
 }
 
 fn request(method: &str, params: Value) -> Value {
@@ -48,7 +48,7 @@ fn requests_that_need_nothing_of_a_session_are_served() {
     }
     let empty = format!("{ACCEPT}mcp-session-id: \r\n");
     let list = request("tools/list", json!({})).to_string();
-    let reply = post_with(&sidecar.socket, "/mcp", &empty, list.as_bytes());
+    let reply = sidecar.post_with("/mcp", &empty, list.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     let batch = json!([
         request("tools/list", json!({})),
@@ -76,13 +76,13 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             assert_eq!(reply.status, 400, "{message}: {reply:?}");
             let error = &reply.json()["error"];
             assert_json!(error["code"], -32000);
-            let reason = error["message"].as_str().unwrap();
+            let reason = error["message"].text();
             assert_contains!(reason, "needs a session", "Mcp-Session-Id");
         }
         let headers = format!("{ACCEPT}mcp-protocol-version: {version}\r\n");
         for method in ["GET", "DELETE"] {
             let headers = if version.is_empty() { ACCEPT } else { &headers };
-            let reply = send(&sidecar.socket, method, "/mcp", headers, b"");
+            let reply = sidecar.send(method, "/mcp", headers, b"");
             assert_eq!(reply.status, 400, "{method}: {reply:?}");
             assert_contains!(reply.json().to_string(), "Mcp-Session-Id");
         }
@@ -90,7 +90,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
     // A client that names a session has one.
     let headers = format!("{ACCEPT}mcp-session-id: 0192d5a0-0000-7000-8000-000000000000\r\n");
     let list = request("tools/list", json!({})).to_string();
-    let reply = post_with(&sidecar.socket, "/mcp", &headers, list.as_bytes());
+    let reply = sidecar.post_with("/mcp", &headers, list.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
@@ -102,7 +102,7 @@ fn a_program_that_accepts_nothing_in_particular_gets_json() {
         json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
     for accept in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
-        let reply = post_with(&sidecar.socket, "/mcp", accept, call.to_string());
+        let reply = sidecar.post_with("/mcp", accept, call.to_string());
         assert!(
             reply.head.contains("application/json"),
             "{accept}: {reply:?}"

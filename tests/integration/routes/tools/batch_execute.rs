@@ -6,7 +6,6 @@ use pillion_client::wire::{
 use pillion_client::{Caller, ClientError};
 use serde_json::{Value, json};
 
-use crate::http;
 use crate::sidecar::Sidecar;
 
 fn call(id: &str, name: &str, arguments: Value) -> BatchCall {
@@ -71,11 +70,7 @@ fn i2_each_result_equals_the_result_of_a_single_call() {
         {"id": "a", "type": "function", "index": 0, "name": "both", "arguments": {}},
         {"id": "b", "name": "nope"},
     ]});
-    let reply = http::post(
-        &sidecar.socket,
-        "/api/v1/tools/batch-execute/",
-        body.to_string(),
-    );
+    let reply = sidecar.post("/api/v1/tools/batch-execute/", body.to_string());
     assert_eq!(reply.status, 200);
     let body = reply.json();
     assert_eq!(body["success"], true);
@@ -156,13 +151,10 @@ fn a_body_that_is_not_a_batch_is_rejected() {
         ("", "Malformed JSON"),
     ];
     for (body, expected) in cases {
-        let reply = http::post(&sidecar.socket, "/api/v1/tools/batch-execute", body);
+        let reply = sidecar.post("/api/v1/tools/batch-execute", body);
         assert_eq!(reply.status, 400, "{body}");
         let error = reply.json();
-        assert!(
-            error["error"].as_str().unwrap().contains(expected),
-            "{error}"
-        );
+        assert!(error["error"].text().contains(expected), "{error}");
         assert_eq!(error["error_code"], "invalid_input");
     }
 }

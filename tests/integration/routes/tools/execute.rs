@@ -4,7 +4,6 @@ use pillion_client::Caller;
 use pillion_client::wire::{ExecuteResponse, Execution};
 use serde_json::{Value, json};
 
-use crate::http;
 use crate::sidecar::Sidecar;
 
 fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
@@ -19,7 +18,7 @@ fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
 fn i1_a_call_has_all_keys_of_the_envelope() {
     let sidecar = Sidecar::start();
     let target = "/api/v1/tools/execute/calculator";
-    let reply = http::post(&sidecar.socket, target, r#"{"expression": "2 + 2"}"#);
+    let reply = sidecar.post(target, r#"{"expression": "2 + 2"}"#);
     assert_eq!(reply.status, 200);
     let body = reply.json();
     assert_eq!(body["success"], true);
@@ -33,12 +32,9 @@ fn i1_a_call_has_all_keys_of_the_envelope() {
     assert!(body["result"]["metadata"]["execution_time"].is_f64());
     assert_eq!(body["result"]["text"], "4");
     assert_eq!(
-        http::post(
-            &sidecar.socket,
-            &format!("{target}/"),
-            r#"{"expression": "1"}"#
-        )
-        .status,
+        sidecar
+            .post(&format!("{target}/"), r#"{"expression": "1"}"#)
+            .status,
         200
     );
 }
@@ -60,7 +56,7 @@ fn i1_all_data_of_a_tools_result_is_returned() {
 #[test]
 fn i2_a_failing_tool_gives_status_200_with_an_error_in_the_body() {
     let sidecar = Sidecar::start();
-    let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/refuse", "{}");
+    let reply = sidecar.post("/api/v1/tools/execute/refuse", "{}");
     assert_eq!(reply.status, 200);
     let body = reply.json();
     assert_eq!(body["success"], true);
@@ -90,14 +86,14 @@ fn i2_c3_invalid_arguments_give_a_failed_result() {
 #[test]
 fn b5_an_unknown_tool_is_rejected_with_the_available_tools() {
     let sidecar = Sidecar::start();
-    let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/nope", "{}");
+    let reply = sidecar.post("/api/v1/tools/execute/nope", "{}");
     assert_eq!(reply.status, 200);
     let body = reply.json();
     assert_eq!(body["success"], false);
     assert_eq!(body["tool"], "nope");
     assert_eq!(body["error"], "Tool 'nope' not found");
     assert_eq!(body["error_code"], "not_found");
-    let available = body["details"]["available_tools"].as_array().unwrap();
+    let available = body["details"]["available_tools"].items();
     assert!(available.contains(&json!("calculator")), "{available:?}");
 }
 
@@ -210,7 +206,7 @@ fn the_caller_reaches_the_tool() {
 fn an_empty_body_and_phps_empty_array_mean_no_arguments() {
     let sidecar = Sidecar::start();
     for body in ["", " \n", "{}", "[]"] {
-        let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/both", body);
+        let reply = sidecar.post("/api/v1/tools/execute/both", body);
         assert_eq!(reply.status, 200, "{body:?}");
         assert_eq!(reply.json()["result"]["success"], true, "{body:?}");
     }

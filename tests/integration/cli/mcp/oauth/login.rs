@@ -44,7 +44,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     server.revoke();
     let daemon = daemon.again();
     assert!(rolls(&daemon, "alice"));
-    let listed = crate::http::get(&daemon.socket, "/api/v1/servers/far/credentials").json();
+    let listed = daemon.get("/api/v1/servers/far/credentials").json();
     assert_json!(listed["credentials"][0]["user"], "alice");
     assert_eq!(listed["credentials"][0]["authentication"], "oauth");
     assert_eq!(secrets(&daemon), 2);
@@ -104,7 +104,7 @@ fn with_vault() -> Daemon {
 fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
     let path = format!("/api/v1/servers{path}");
     let body = body.to_string();
-    let reply = crate::http::send(&daemon.socket, method, &path, "", body.as_bytes());
+    let reply = daemon.send(method, &path, "", body.as_bytes());
     assert!(reply.status < 300, "{reply:?}");
     reply.json()
 }
@@ -164,7 +164,7 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     assert!(!rolls(&daemon));
     send(&daemon, "PATCH", "/own", &client("second"));
     assert_eq!(secrets(&daemon), 2);
-    let listed = crate::http::get(&daemon.socket, "/api/v1/servers/own/credentials").json();
+    let listed = daemon.get("/api/v1/servers/own/credentials").json();
     assert_eq!(listed["credentials"], json!([]));
     for name in ["far", "own"] {
         let path = format!("/{name}");
@@ -187,7 +187,7 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
         let oauth = format!("authentication = {{ type = \"oauth\", client_id = \"{client}\" }}");
         sections.clone() + &detected_entry("far", &server.url, &oauth)
     };
-    let daemon = Daemon::with_config(&config("first"), &[]);
+    let daemon = Daemon::with_config(&config("first"));
     log_in(&daemon, &["far"]).await;
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), 1);
