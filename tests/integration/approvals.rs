@@ -5,13 +5,8 @@ mod elicitation;
 mod forwarded;
 mod policies;
 
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use crate::http::Reply;
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
+use crate::prelude::*;
 
 pub const ALWAYS: &str = "[approvals]\npolicy = \"always-ask\"\n";
 

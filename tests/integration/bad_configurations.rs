@@ -3,22 +3,15 @@
 //! in which Pillion reads one.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, geteuid, mkfifo};
-use serde_json::json;
 use tempfile::TempDir;
 
 use crate::approvals::request_approval;
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually, pillion, stderr};
+use crate::prelude::*;
 
 /// A configuration under which every call needs approval.
 const CLOSED: &str = "\

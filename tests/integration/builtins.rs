@@ -1,12 +1,8 @@
 //! The built-in tools that use network services, as the sidecar offers them.
 
 use pillion_client::wire::ExecuteResponse;
-use pillion_client::{Caller, Client};
-use pillion_testkit::{Fault, FaultServer};
-use serde_json::{Value, json};
 
-use crate::program::{Daemon, pillion, run, run_with_input, stderr, stdout, success};
-use crate::reload::reload;
+use crate::prelude::*;
 
 const KEY: &str = "k3y-0f-th3-t3st";
 

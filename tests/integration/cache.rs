@@ -1,13 +1,6 @@
 //! Cached results, by configuration and by the TTL of a server.
 
-use pillion_client::{Caller, Client};
-use pillion_wire::ExecuteResponse;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use crate::mcp_server::{McpServer, server_entry};
-use crate::program::Daemon;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 fn server() -> McpServer {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});

@@ -13,18 +13,11 @@ mod scripts;
 mod shared_store;
 mod terminal;
 
-use std::path::Path;
-use std::thread;
-use std::time::Duration;
-
 use pillion_core::tool::ToolName;
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmFault;
 
 use crate::approvals::decide;
-use crate::http;
-use crate::mcp_server::{McpServer, server_entry};
-use crate::program::{Daemon, eventually, failure, run, stderr, stdout, success};
+use crate::prelude::*;
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
 pub fn config(llm: &FakeLlm, more: &str) -> String {

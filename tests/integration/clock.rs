@@ -2,15 +2,9 @@
 //! between restarts. libfaketime sets only the system clock of the process; the monotonic clock
 //! is unchanged.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use pillion_wire::ToolOutcome;
 
-use pillion_wire::{ExecuteResponse, ToolOutcome};
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
 

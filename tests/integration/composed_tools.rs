@@ -1,17 +1,8 @@
 //! Tools that the configuration composes of other tools (P): in every interface, in the call log,
 //! and across approvals, restarts and reloads.
 
-use std::path::Path;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
 use crate::approvals::decide;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
-use crate::reload::reload;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 /// Squares two numbers in parallel and adds the squares.
 const PYTHAGORAS: &str = r#"

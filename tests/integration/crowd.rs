@@ -1,9 +1,6 @@
-use std::os::unix::net::UnixStream;
-use std::thread;
-
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 const IDLE: usize = 1_000;
 const BUSY: usize = 200;

@@ -1,10 +1,6 @@
 //! Server-sent events of the sidecar, read as they arrive.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
-use serde_json::Value;
+use crate::prelude::*;
 
 /// An open stream of events.
 pub struct EventStream(BufReader<UnixStream>);

@@ -1,15 +1,7 @@
 //! Server-sent events of the sidecar (F3 to F5).
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
 use crate::event_stream::EventStream;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{Daemon, eventually, pillion};
+use crate::prelude::*;
 
 fn calculate(socket: &Path) {
     let caller = Caller::default().user("alice");

@@ -1,13 +1,6 @@
 //! Executors of PHP processes. This PHP process is minimal; the tests of PHP cover PHP's library.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::program::Daemon;
+use crate::prelude::*;
 
 /// The PHP end of the connection.
 struct Php {

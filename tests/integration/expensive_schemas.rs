@@ -1,16 +1,9 @@
 //! Schemas of other parties that take long to compile. Other requests are answered meanwhile, the
 //! memory stays bounded, and the other tools of the same list can be called.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use serde_json::Map;
 
-use serde_json::{Map, Value, json};
-
-use crate::mcp_server::{McpServer, server_entry};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 use crate::workers::Worker;
 
 /// Maximum wait of a request meanwhile. Without other load, it takes some milliseconds.

@@ -3,12 +3,7 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::program::Daemon;
-use crate::reload::reload;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 const TOKEN: &str = "operator-operator-operator-1";
 

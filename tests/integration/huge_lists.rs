@@ -2,17 +2,10 @@
 //! that are compared with them. Other requests are answered meanwhile, the memory stays bounded, and
 //! small entries of the same list are offered.
 
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::routes::mcp::{Session, last};
+use crate::prelude::*;
+use crate::routes::mcp::last;
 
 /// A list: the method, the member, and the beginning of an entry with this number.
 type List = (&'static str, &'static str, fn(usize) -> String);

@@ -1,16 +1,7 @@
 //! `Idempotency-Key`: a repeated request runs once, whatever happens in between.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
 use crate::http::Reply;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
 const ECHO: &str = "/api/v1/tools/execute/far_echo";

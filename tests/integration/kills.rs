@@ -3,18 +3,11 @@
 //! times of the kills depend on a random seed, which the test prints; `PILLION_KILL_SEED` sets it.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
 
-use crate::program::{Daemon, run, stdout, success};
+use crate::prelude::*;
 
 /// Acknowledged changes by kind.
 #[derive(Default)]

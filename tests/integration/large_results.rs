@@ -1,11 +1,8 @@
 //! A result of 8 MiB of an MCP server passes through every interface byte for byte.
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use crate::mcp_server::server_entry;
-use crate::program::{Daemon, pillion, run_with_input, success};
-use crate::routes::mcp::{Session, ask};
+use crate::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 

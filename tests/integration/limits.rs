@@ -1,16 +1,8 @@
 //! Limits: counts survive the process, and calls of one source do not delay calls of others.
 
-use std::time::{Duration, Instant};
+use pillion_wire::ToolOutcome;
 
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use pillion_wire::{ExecuteResponse, ToolOutcome};
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
     let caller = Caller::default().user(user);

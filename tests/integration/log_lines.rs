@@ -2,16 +2,14 @@
 //! terminal that shows the log.
 
 use std::fs::Permissions;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::{Value, json};
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use crate::hostile_server::{self, HostileReply};
-use crate::program::{Daemon, Guarded, eventually, pillion, run, stderr};
+use crate::prelude::*;
+use crate::program::Guarded;
 
 /// Texts that would break a line, or control a terminal, each before the word `FORGED`.
 const HOSTILE: [&str; 7] = [

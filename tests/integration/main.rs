@@ -45,6 +45,7 @@ mod name_owners;
 mod packs;
 mod peers;
 mod pins;
+mod prelude;
 mod processes;
 mod program;
 mod proxies;

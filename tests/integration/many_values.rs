@@ -1,15 +1,10 @@
 //! Results of MCP servers with many small JSON values, which need many times their size once they are
 //! parsed.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::routes::mcp::{Session, last};
+use crate::prelude::*;
+use crate::routes::mcp::last;
 
 /// The requests, and what their results begin with.
 const METHODS: [(&str, &str, &str); 4] = [

@@ -29,14 +29,13 @@ mod tasks;
 mod transports;
 mod websocket;
 
-use std::time::Duration;
-
 use pillion_mcp_client::{
     ErrorClass, McpClient, McpError, McpErrorKind, ServerConfig, SubscriptionFilter, TransportKind,
 };
-use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
+use pillion_testkit::{Endpoint, Recorded, Reply};
 use serde_json::value::RawValue;
+
+use crate::prelude::*;
 
 /// The servers' response to a good call.
 const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;

@@ -2,13 +2,8 @@
 //! or to a tool of the sidecar, whichever servers are reachable.
 
 use pillion_client::wire::{ExecuteResponse, ToolList, route};
-use pillion_client::{Caller, Client};
-use serde_json::{Value, json};
 
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::{ask, stateless};
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 const SETTINGS: &str =
     "[mcp]\ndiscovery_timeout_ms = 1000\nretry_after_ms = 1\nrefresh_after_ms = 1\n";

@@ -6,15 +6,10 @@
     reason = "parameters are written where they are used"
 )]
 
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::{Value, json};
-
 use crate::chat;
 use crate::event_stream::EventStream;
-
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
-use crate::reload::reload;
-use crate::routes::mcp::{Session, Stream, ask};
+use crate::prelude::*;
+use crate::routes::mcp::Stream;
 
 const ENABLED: &str = "[tabletop]\nenabled = true\n";
 

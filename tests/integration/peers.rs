@@ -1,11 +1,9 @@
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-use crate::program::{Daemon, failure};
-use crate::{http, program};
+use IO::Socket::UNIX;
 use pillion_testkit::root_or_skip;
+
+use crate::prelude::*;
 
 /// The id of a user that does not exist.
 const OTHER_USER: &str = "54321";
@@ -67,7 +65,6 @@ fn l3_a_process_of_a_user_without_a_rule_is_refused() {
 /// Opens 60 connections to the socket, sends nothing, prints the number of connections, and after a
 /// line of input the number of closed connections.
 const SILENT: &str = r#"
-use IO::Socket::UNIX;
 alarm 30;
 $| = 1;
 my @connections = map { IO::Socket::UNIX->new(Peer => $ARGV[0]) or die } 1..60;

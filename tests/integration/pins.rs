@@ -1,14 +1,6 @@
 //! Tools of MCP servers that change after they were pinned.
 
-use std::process::Output;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually, run, stderr, stdout, success};
-use crate::routes::mcp::{Session, ask};
+use crate::prelude::*;
 
 fn tool(description: &str) -> Value {
     json!({

@@ -1,13 +1,8 @@
 //! Proxies from environment variables.
 
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
-
-use crate::mcp_server::McpServer;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 /// Starts a proxy that accepts connections and closes them. Returns its URL and the number of
 /// connections.

@@ -1,13 +1,4 @@
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout, success};
+use crate::prelude::*;
 use crate::workers::Worker;
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {

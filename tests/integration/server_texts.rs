@@ -1,17 +1,11 @@
 //! Long texts of MCP servers, in every place where a server can send one: what other clients
 //! receive, one line of the log and one event stay short.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use serde_json::{Value, json};
+use std::sync::atomic::AtomicU64;
 
 use crate::hostile_server::{self, HostileReply};
-use crate::mcp_server::detected_entry;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 /// Maximum size of what one server adds to a listing, in bytes. A text of 4 KiB has at most six
 /// times the size in JSON.

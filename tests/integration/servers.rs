@@ -9,13 +9,8 @@ mod races;
 mod resources;
 mod users;
 
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
 use crate::http::Reply;
-use crate::mcp_server::McpServer;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 const SERVERS: &str = "/api/v1/servers";
 

@@ -1,14 +1,6 @@
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use pillion_client::ClientError;
 
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, ClientError};
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::program::{Daemon, eventually};
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn the_sidecar_exits_after_calls_in_flight() {

@@ -1,15 +1,14 @@
 mod removed_files;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::{Arc, Barrier};
+use std::os::unix::net::UnixListener;
+use std::sync::Barrier;
 
 use nix::fcntl::{Flock, FlockArg};
 use pillion_config::Group;
 use pillion_sidecar::socket::{Socket, SocketError};
 
-use crate::program::Daemon;
+use crate::prelude::*;
 
 fn mode(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).unwrap().mode() & 0o7777

@@ -1,16 +1,10 @@
 //! A call never waits past its deadline, whatever the store does: the store stops responding at each
 //! of its operations in turn.
 
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use pillion_testkit::{FakeLlm, LlmResponse, Postgres, PostgresRelay};
-use serde_json::{Value, json};
+use pillion_testkit::{Postgres, PostgresRelay};
 
 use crate::http::Reply;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 use crate::store_file::lock;
 
 const TIMEOUT: Duration = Duration::from_millis(500);

@@ -1,16 +1,12 @@
 //! The time until a sidecar answers after it was killed, with many calls of the last minutes in its
 //! call log. `PILLION_START_CALLS` sets their number.
 
-use std::time::{Duration, Instant};
-
 use pillion_core::store::{
     CallFilter, CallLog, CallStatus, PageRequest, Timestamp, ToolCallRecord,
 };
 use pillion_store::{SqlStore, StoreOptions};
-use pillion_wire::ExecuteResponse;
-use serde_json::{Value, json};
 
-use crate::program::Daemon;
+use crate::prelude::*;
 
 fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Option<String> {
     let path = format!("/api/v1/tools/execute/{tool}");

@@ -1,13 +1,11 @@
 //! The store's file is deleted while the sidecar runs.
 
 use std::fs::{self, File};
-use std::path::Path;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc::{F_WRLCK, SEEK_SET, flock};
-use serde_json::{Value, json};
 
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 fn calculate(daemon: &Daemon) -> Value {
     let arguments = json!({"expression": "6 * 7"});

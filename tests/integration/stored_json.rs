@@ -1,13 +1,7 @@
 //! Lists of records whose stored JSON is large, or needs much memory when parsed.
 
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::Value;
-
 use crate::hostile_server::{self, HostileReply};
-use crate::mcp_server::detected_entry;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 const MIB: u64 = 1024 * 1024;
 

@@ -1,16 +1,8 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{self, Daemon, Guarded, eventually, pillion};
+use crate::prelude::*;
+use crate::program::Guarded;
 use crate::shutdown::CallInFlight;
 
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to

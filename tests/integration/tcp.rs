@@ -12,15 +12,11 @@ mod slow_readers;
 mod stopped;
 mod workers;
 
-use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use crate::http::{self, TCP_TIMEOUT, free_address};
-use crate::program::{self, Daemon, eventually, failure};
-use crate::routes::mcp::{ACCEPT, stateless};
+use crate::http::{TCP_TIMEOUT, free_address};
+use crate::prelude::*;
+use crate::routes::mcp::ACCEPT;
 
 const READER: &str = "reader-reader-reader-1";
 const RUNNER: &str = "runner-runner-runner-1";

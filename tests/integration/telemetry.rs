@@ -1,22 +1,15 @@
 //! Traces (M): the spans that a collector receives for a request, its call, and the server.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
-use serde_json::json;
 
-use crate::http;
-use crate::mcp_server::{McpServer, read_request};
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::stateless;
+use crate::mcp_server::read_request;
+use crate::prelude::*;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";

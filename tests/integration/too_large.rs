@@ -1,10 +1,6 @@
 //! Requests that are too large, from clients that send everything before they read.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-use crate::program::Daemon;
+use crate::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 

@@ -1,18 +1,10 @@
 //! The call log (F4): recorded calls survive every fault of the sidecar.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-
-use nix::sys::signal::Signal;
 use pillion_client::wire::{ExecuteResponse, route};
-use pillion_client::{Caller, Client};
 use pillion_testkit::{Postgres, PostgresRelay};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout, stdout_json};
+use crate::prelude::*;
+use crate::program::{Guarded, pillion_path};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
     let socket = daemon.socket.to_str().unwrap();

@@ -1,15 +1,8 @@
 //! The tools of MCP servers, offered through the sidecar.
 
-use std::time::{Duration, Instant};
-
-use pillion_client::Caller;
 use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome, route};
-use serde_json::{Value, json};
 
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::ask;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn tools(names: &[&str]) -> Value {
     let tools = names.iter().map(|name| {

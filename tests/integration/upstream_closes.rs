@@ -1,15 +1,11 @@
 //! MCP servers that close their connections without announcing it, or restart, seen by a caller of
 //! the sidecar. The tests of the client in `crates/mcp-client/tests` cover every close.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
 use pillion_testkit::{CloseKind, CloseTime, ClosingRules, ClosingServer};
-use serde_json::json;
 
-use crate::mcp_server::detected_entry;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn start(server: &ClosingServer) -> Sidecar {
     let url = &server.url;

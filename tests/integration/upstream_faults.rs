@@ -1,17 +1,9 @@
 //! MCP servers that are restarted, hang or send malformed responses, seen by a caller of the
 //! sidecar over REST and `/mcp`. The tests of the client in `mcp` cover every fault.
 
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use pillion_testkit::{Recorded, Reply};
 
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Reply};
-use serde_json::{Value, json};
-
-use crate::mcp_server::{McpServer, detected_entry, server_entry};
-use crate::program::eventually;
-use crate::routes::mcp::ask;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";

@@ -1,20 +1,13 @@
 //! MCP servers that the sidecar runs as programs: killed during a call, and counted after many
 //! clients have disconnected.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-use std::thread;
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pillion_client::Client;
 use pillion_testkit::fake_stdio;
-use pillion_wire::route;
-use serde_json::{Value, json};
 
+use crate::prelude::*;
 use crate::processes::{command_line, descendants, exists, started_with};
-use crate::program::{Daemon, Guarded, eventually, pillion};
-use crate::routes::mcp::{Session, ask};
+use crate::program::Guarded;
 
 const CLIENTS: usize = 20;
 

@@ -1,19 +1,11 @@
 //! P: WebAssembly components in a folder as tools of a real sidecar: the example of `wasm-examples`
 //! and the probe of `tests/wasm`, both built from source.
 
-use std::path::{Path, PathBuf};
-use std::process::Output;
-use std::time::{Duration, Instant};
-
-use pillion_client::{Caller, Client};
 use pillion_testkit::wasm_component;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::approvals::approval_id;
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
-use crate::reload::reload;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 /// A sidecar with a folder of tools.
 struct Host {

@@ -1,19 +1,11 @@
 //! Processes that offer tools over the socket. This worker is minimal; the tests of PHP cover PHP's
 //! worker.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
 use crate::event_stream::EventStream;
-use crate::program::{Daemon, eventually, stdout};
+use crate::prelude::*;
 
 /// A worker's end of the connection.
 pub struct Worker {

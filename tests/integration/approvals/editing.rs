@@ -1,12 +1,6 @@
 //! Approvers who change the arguments of a call.
 
-use serde_json::{Value, json};
-
-use super::{ALWAYS, approval_id, calculate, decide, request_approval, show};
-use crate::http::Reply;
-use crate::mcp_server::detected_entry;
-use crate::program::{Daemon, run, stderr, stdout};
-use crate::routes::mcp::Session;
+use super::*;
 
 fn approve(daemon: &Daemon, id: &str, body: &Value) -> Reply {
     let path = format!("/api/v1/approvals/{id}/approve");

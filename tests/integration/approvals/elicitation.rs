@@ -1,14 +1,8 @@
 //! Calls over `/mcp` that need approval.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
-
-use serde_json::{Value, json};
-
-use super::{ALWAYS, approval_id, calculate, decide};
+use super::*;
 use crate::http::{free_address, send_with_token};
-use crate::program::{Daemon, pillion};
-use crate::routes::mcp::{Session, last, stateless};
+use crate::routes::mcp::last;
 
 fn call(expression: &str) -> Value {
     json!({"name": "calculator", "arguments": {"expression": expression}})

@@ -1,15 +1,10 @@
 //! What a server gets with an approved call, besides the arguments.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::decide;
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::routes::mcp::Session;
+use super::*;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 

@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::{approval_id, calculate, decide, request_approval};
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::Daemon;
+use super::*;
 
 fn roll(daemon: &Daemon, tool: &str) -> Value {
     daemon.execute(tool, &json!({}))["result"].clone()

@@ -1,16 +1,10 @@
 //! The official clients of OpenAI and Anthropic, in `tests/peers/chat`.
 
 use std::collections::HashSet;
-use std::process::Command;
-use std::sync::Mutex;
-use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse, Peer};
-use serde_json::Value;
+use pillion_testkit::LlmDialect;
 
-use super::config;
-use crate::http;
-use crate::program::{Daemon, stderr, stdout};
+use super::*;
 
 const TOKEN: &str = "everything-everything-1";
 

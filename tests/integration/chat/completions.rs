@@ -1,15 +1,9 @@
 //! The OpenAI-compatible chat completions API with the sidecar's tools.
 
-use std::io::Read;
-use std::time::Duration;
+use pillion_testkit::LlmDialect;
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
-use serde_json::{Value, json};
-
-use super::{calculator, config, start, unchunked};
-use crate::approvals::decide;
+use super::*;
 use crate::http::Reply;
-use crate::program::Daemon;
 
 const PATH: &str = "/v1/chat/completions";
 

@@ -1,13 +1,6 @@
 //! Clients that disconnect before the response.
 
-use std::time::Duration;
-
-use pillion_testkit::LlmResponse;
-use serde_json::{Value, json};
-
-use super::start;
-
-use crate::program::eventually;
+use super::*;
 
 /// Returns requests for an answer, in every interface.
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {

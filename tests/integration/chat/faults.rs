@@ -1,11 +1,9 @@
 //! Errors of the provider-compatible APIs: malformed provider responses and forbidden requests.
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{config, start};
+use super::*;
 use crate::http::Reply;
-use crate::program::Daemon;
 
 const COMPLETIONS: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";

@@ -1,10 +1,6 @@
 //! Provider keys (L1): from a variable or the vault, and never shown.
 
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::json;
-
-use super::chat;
-use crate::program::{Daemon, pillion, run, run_with_input, stdout, success};
+use super::*;
 
 const KEY: &str = "sk-s3cret-key";
 

@@ -1,11 +1,9 @@
 //! The limits of `[chat]` and of a model, in every interface.
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{config, start};
+use super::*;
 use crate::http::Reply;
-use crate::program::Daemon;
 
 const PATHS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"];
 

@@ -1,11 +1,9 @@
 //! The Anthropic-compatible messages API with the sidecar's tools.
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{calculator, config, events, start, unchunked};
+use super::*;
 use crate::http::Reply;
-use crate::program::Daemon;
 
 fn create(daemon: &Daemon, more: &Value) -> Reply {
     create_with(daemon, "", more)

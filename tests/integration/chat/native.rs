@@ -1,13 +1,8 @@
 //! MCP servers that the provider calls itself (H1), with Pillion's approvals (G3).
 
-use std::path::Path;
+use pillion_testkit::LlmDialect;
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse};
-use serde_json::{Value, json};
-
-use super::chat;
-use crate::approvals::decide;
-use crate::program::{Daemon, run, stdout};
+use super::*;
 
 const TOKEN: &str = "t0ken-for-the-provider";
 

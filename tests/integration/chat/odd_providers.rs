@@ -1,11 +1,8 @@
 //! What models and providers are known to send in place of what their APIs document.
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::{LlmDialect, Reply};
 
-use super::{approve_all, chat, config, start};
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
+use super::*;
 
 /// Returns a stream of these chunks, as the body of a response.
 fn stream(chunks: &[Value], is_done: bool) -> LlmResponse {

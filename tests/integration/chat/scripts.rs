@@ -1,10 +1,6 @@
 //! `pillion chat` and `pillion approvals` in a script that reads ids from JSON output.
 
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::Value;
-
-use super::{calculator, config};
-use crate::program::{Daemon, failure, run, stderr, stdout};
+use super::*;
 
 const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
 

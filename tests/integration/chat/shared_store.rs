@@ -1,13 +1,6 @@
 //! Chats of several processes in one store.
 
-use std::thread;
-use std::time::Duration;
-
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::json;
-
-use super::{chat, config, start};
-use crate::program::{Daemon, eventually, stdout};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {

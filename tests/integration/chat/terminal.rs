@@ -1,12 +1,10 @@
 //! `pillion chat` at a terminal.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmResponse, Reply};
-use serde_json::json;
+use pillion_testkit::Reply;
 
-use super::{calculator, config};
-use crate::program::Daemon;
+use super::*;
 use crate::terminal::Terminal;
 
 fn chat(daemon: &Daemon, message: &str) -> Terminal {

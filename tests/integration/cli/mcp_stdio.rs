@@ -3,20 +3,14 @@
 mod bridge;
 mod standalone;
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use crate::program::{
-    eventually, failure, pillion, pillion_path, run, run_with_input, stderr, stdout,
-};
+use crate::prelude::*;
+use crate::program::pillion_path;
 
 /// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");

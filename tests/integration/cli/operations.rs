@@ -1,8 +1,4 @@
-use std::path::Path;
-
-use serde_json::Value;
-
-use crate::program::{Daemon, failure, run, stderr, stdout, stdout_json};
+use crate::prelude::*;
 
 fn after_some_calls() -> Daemon {
     let daemon = Daemon::start();

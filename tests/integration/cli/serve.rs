@@ -1,14 +1,7 @@
 use std::fs::Permissions;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
-use serde_json::Value;
-
-use pillion_wire::route;
-
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{self, Daemon, failure, run, stderr, stdout};
+use crate::prelude::*;
 
 #[test]
 fn b3_startup_logs_the_number_of_tools() {

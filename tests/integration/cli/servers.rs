@@ -1,17 +1,11 @@
 //! `pillion servers` and `pillion vault` (F1 to F3, L1).
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Output;
 
-use serde_json::{Value, json};
-
-use pillion_wire::route;
-
-use crate::mcp_server::McpServer;
-use crate::processes::descendants;
-use crate::program::{Daemon, eventually, failure, pillion, run_with_input, stderr, success};
 use pillion_testkit::root_or_skip;
+
+use crate::prelude::*;
+use crate::processes::descendants;
 
 /// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {

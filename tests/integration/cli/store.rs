@@ -1,10 +1,9 @@
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout, success};
+use crate::prelude::*;
+use crate::program::pillion_path;
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
     let location = location.to_str().unwrap();

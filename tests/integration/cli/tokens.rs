@@ -1,12 +1,9 @@
 //! `pillion tokens`, and the access that tokens grant (L3).
 
 use std::net::{SocketAddr, TcpStream};
-use std::process::Output;
-
-use serde_json::{Value, json};
 
 use crate::http::{free_address, send_with_token};
-use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
+use crate::prelude::*;
 use crate::reload::rewrite;
 
 /// Runs the command, which does not know the daemon's socket.

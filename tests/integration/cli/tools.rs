@@ -1,10 +1,4 @@
-use std::process::{Output, Stdio};
-
-use serde_json::{Value, json};
-
-use crate::program::{
-    Daemon, failure, pillion, run, run_with_input, stderr, stdout, stdout_json, success,
-};
+use crate::prelude::*;
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 

@@ -1,10 +1,8 @@
 //! E8: every request contains the credentials.
 
-use pillion_mcp_client::{Authentication, McpClient, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Recorded};
-use serde_json::json;
+use pillion_mcp_client::Authentication;
 
-use super::{client, config, dialects, roll};
+use super::*;
 
 fn authentication(value: serde_json::Value) -> Authentication {
     serde_json::from_value(value).unwrap()

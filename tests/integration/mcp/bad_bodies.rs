@@ -1,11 +1,8 @@
 //! Responses with malformed bodies: a clear error, and the client works afterwards.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::McpErrorKind;
 use pillion_sse::SseError;
-use pillion_testkit::Fault;
 
-use super::{EVENT_STREAM, Failure, JSON, fails_then_works, fails_then_works_with};
+use super::*;
 
 const NO_RESPONSE: Failure = Failure {
     class: ErrorClass::Internal,

@@ -1,15 +1,8 @@
 //! Connections that break, stall or cannot be opened.
 
-use std::time::{Duration, Instant};
+use pillion_testkit::TlsServer;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
-use pillion_testkit::{Fault, FaultServer, TlsServer};
-
-use super::{
-    EVENT_STREAM, Failure, JSON, client, client_within, config, dialects, fails_then_works_with,
-    faulty_once, good_response, roll,
-};
+use super::*;
 
 fn send(bytes: &str) -> Fault {
     Fault::Send(bytes.as_bytes().to_vec())

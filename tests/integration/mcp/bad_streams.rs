@@ -1,16 +1,8 @@
 //! Endless event streams: every limit applies while the client reads.
 
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_sse::SseError;
-use pillion_testkit::{FakeMcp, Fault, FaultServer};
 
-use super::{
-    EVENT_STREAM, Failure, LEGACY_SSE, client, config, eventually, fails_then_works,
-    fails_then_works_with, roll,
-};
+use super::*;
 
 const TOO_LARGE: Failure = Failure {
     class: ErrorClass::Internal,

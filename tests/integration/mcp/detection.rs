@@ -1,15 +1,11 @@
 //! Detection of transport and revision: unexpected responses to the first request, and the order of
 //! attempts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
-use pillion_mcp_client::{McpErrorKind, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
+use pillion_mcp_client::ProtocolVersion;
 
-use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, client_within, roll};
+use super::*;
 
 /// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.

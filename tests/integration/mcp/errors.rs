@@ -1,13 +1,8 @@
 //! E3 and E4: messages of errors, in both forms, and their codes.
 
-use std::time::Duration;
+use pillion_mcp_client::{MessageStyle, RequestOptions};
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, MessageStyle, RequestOptions, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::json;
-
-use super::{client, client_within, config, faulty_once, good_response, roll};
+use super::*;
 
 #[tokio::test]
 async fn e3_e4_a_json_rpc_error_has_both_messages() {

@@ -1,10 +1,8 @@
 //! E6: messages before the first call.
 
-use pillion_mcp_client::{Handshake, McpClient, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::json;
+use pillion_mcp_client::{Handshake, ProtocolVersion};
 
-use super::{LEGACY_SSE, client, config, dialects, roll};
+use super::*;
 
 #[tokio::test]
 async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {

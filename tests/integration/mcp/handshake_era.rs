@@ -1,16 +1,10 @@
 //! Features of the revisions with a handshake: resumed streams, server requests and notifications,
 //! cancellation.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use pillion_mcp_client::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
+use pillion_mcp_client::{Callbacks, RequestOptions};
 use tokio::sync::Notify;
 
-use super::{EVENT_STREAM, LEGACY_SSE, ROLLED, client, config, eventually, in_session, roll};
+use super::*;
 
 #[tokio::test]
 async fn an_interrupted_stream_is_resumed_at_its_last_event() {

@@ -1,15 +1,9 @@
 //! E9: nothing happens before the first operation; disconnecting is final until `connect`.
 
-use std::time::{Duration, Instant};
+use pillion_mcp_client::RequestOptions;
+use pillion_testkit::{FakeWebSocket, Recorder, Subprotocol};
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, TransportKind};
-use pillion_testkit::{
-    Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Recorder, Reply, Subprotocol,
-};
-use serde_json::json;
-
-use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
+use super::*;
 
 const DISCONNECTED: Failure = Failure {
     class: ErrorClass::Unavailable,

@@ -1,16 +1,8 @@
 //! The GET stream of Streamable HTTP, for messages that belong to no response.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use pillion_mcp_client::{Callbacks, RequestOptions, Subscription};
 
-use pillion_mcp_client::{
-    Callbacks, McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
-};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
-
-use super::{EVENT_STREAM, JSON, LEGACY_SSE, client, config, eventually, tools_filter};
+use super::*;
 
 const LIST_CHANGED: &str = "data: {\"method\":\"notifications/tools/list_changed\"}\n\n";
 

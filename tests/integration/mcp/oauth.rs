@@ -10,18 +10,12 @@ mod renewal;
 mod secrets;
 mod stored;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
 use pillion_mcp_client::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient, McpError,
-    McpErrorKind, OAuthError, PromptFuture, ServerConfig, TransportKind,
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError, PromptFuture,
 };
-use pillion_testkit::{FakeOAuth, OAuthRules, Recorded};
-use serde_json::{Value, json};
+use pillion_testkit::{FakeOAuth, OAuthRules};
 
-use super::{config, roll};
+use super::*;
 
 const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
 

@@ -1,16 +1,12 @@
 //! The real servers of `tests/peers`.
 
-use std::sync::Arc;
-
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ToolCall};
-use pillion_mcp_client::{Authentication, ErrorClass, McpClient, McpErrorKind, TransportKind};
+use pillion_mcp_client::Authentication;
 use pillion_mcp_tools::McpTool;
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
 
-use super::{client, config};
+use super::*;
 
 async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
     let result = client.call_tool(name, &arguments).await;

@@ -1,10 +1,8 @@
 //! A redirect never forwards a credential to another origin, and never turns a POST into a GET.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{Authentication, McpClient, McpErrorKind, TransportKind};
-use pillion_testkit::{Fault, FaultServer};
+use pillion_mcp_client::Authentication;
 
-use super::{Failure, JSON, ROLLED, config, good_response, roll};
+use super::*;
 
 fn redirect(status: u16, location: &str) -> Vec<Fault> {
     let headers = [("Location", location), ("Content-Type", JSON)];

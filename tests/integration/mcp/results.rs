@@ -1,14 +1,8 @@
 //! E10 and E11: unchanged results, arguments as objects, lists with all pages.
 
-use std::sync::Arc;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_mcp_tools::McpTool;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
 
-use super::{Failure, client, config, dialects, roll};
+use super::*;
 
 #[tokio::test]
 async fn e10_a_result_is_unchanged_byte_for_byte() {

@@ -2,16 +2,7 @@
 
 mod answered;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::json;
-
-use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, eventually, roll};
+use super::*;
 
 #[tokio::test]
 async fn the_session_id_is_in_every_request_after_the_handshake() {

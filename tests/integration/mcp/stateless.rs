@@ -1,18 +1,9 @@
 //! Revision 2026-07-28: no handshake, and every request contains all metadata.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use pillion_mcp_client::{Callbacks, McpLogLevel, ProtocolVersion, RequestOptions};
+use pillion_testkit::FakeMcpBuilder;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{
-    Callbacks, McpClient, McpErrorKind, McpLogLevel, ProtocolVersion, RequestOptions,
-    SubscriptionFilter, TransportKind,
-};
-use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
-use serde_json::{Value, json};
-
-use super::{ROLLED, client, config, eventually, roll, tools_filter};
+use super::*;
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)

@@ -1,16 +1,11 @@
 //! Structured results and output schemas, some of them hostile.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
 use pillion_core::tool::{CallContext, ServerResponse};
-use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, ToolCallResult, TransportKind};
+use pillion_mcp_client::{RequestOptions, ToolCallResult};
 use pillion_mcp_tools::McpTool;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::{client, config};
+use super::*;
 
 /// Starts a server whose tool `roll` has this output schema and returns this structured content.
 fn server(output_schema: &Value, content: &Value) -> FakeMcp {

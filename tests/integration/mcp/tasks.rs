@@ -1,15 +1,10 @@
 //! Calls that a server runs as tasks (extension of revision 2026-07-28).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use pillion_mcp_client::{Callbacks, RequestOptions};
+use pillion_testkit::FakeMcpBuilder;
+use serde_json::Map;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{Callbacks, McpClient, McpErrorKind, RequestOptions, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Recorded, Reply};
-use serde_json::{Map, Value, json};
-
-use super::{JSON, client, config, eventually, roll};
+use super::*;
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)

@@ -1,11 +1,6 @@
 //! E7: every transport, pinned and detected.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
-use serde_json::json;
-
-use super::{Failure, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
+use super::*;
 
 #[tokio::test]
 async fn e7_every_transport_works_pinned_and_detected() {

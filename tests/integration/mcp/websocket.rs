@@ -1,16 +1,9 @@
 //! The client over WebSocket.
 
-use std::time::Duration;
+use pillion_mcp_client::{Authentication, ProtocolVersion, ServerConfigError};
+use pillion_testkit::{FakeWebSocket, Subprotocol, TlsServer};
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{
-    Authentication, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, ServerConfigError,
-    TransportKind,
-};
-use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, TlsServer};
-use serde_json::{Value, json};
-
-use super::{JSON, client_within, config, eventually, roll};
+use super::*;
 
 fn client(url: &str) -> McpClient {
     McpClient::new(config(url, TransportKind::Auto))

@@ -1,15 +1,5 @@
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-
-use pillion_wire::route;
-
-use super::mcp::Session;
 use crate::http::Reply;
-use crate::program::Daemon;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 const EXECUTE: &str = "/api/v1/tools/execute/both";
 

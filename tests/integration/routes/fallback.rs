@@ -1,4 +1,4 @@
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn an_unknown_route_is_json() {

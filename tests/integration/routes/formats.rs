@@ -1,8 +1,6 @@
 //! Conversion to and from the formats of model providers, as the PHP library uses it.
 
-use serde_json::{Value, json};
-
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn convert(sidecar: &Sidecar, path: &str, body: &Value) -> Value {
     sidecar

@@ -20,13 +20,8 @@ mod stateless;
 mod tools;
 mod without_session;
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
-use serde_json::{Value, json};
-
 use crate::http::Reply;
+use crate::prelude::*;
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 

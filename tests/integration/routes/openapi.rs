@@ -1,6 +1,4 @@
-use serde_json::Value;
-
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn i5_every_operation_has_an_id_and_every_reference_resolves() {

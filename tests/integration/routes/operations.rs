@@ -1,10 +1,4 @@
-use pillion_client::Caller;
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::eventually;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn lines(sidecar: &Sidecar) -> String {
     let reply = sidecar.get("/metrics");

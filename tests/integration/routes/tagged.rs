@@ -1,5 +1,5 @@
 use crate::http::Reply;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 /// The lists with an ETag.
 const LISTS: [&str; 6] = [

@@ -1,13 +1,4 @@
-use std::path::Path;
-use std::time::Duration;
-
-use pillion_client::Client;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, names, servers, tools, with_echo};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually};
+use super::*;
 use crate::reload::{calls_succeed_during, rewrite};
 
 #[test]

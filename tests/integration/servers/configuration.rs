@@ -1,10 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{add, ask, names, rejection, servers, with_echo};
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::{Daemon, success};
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn f1_a_new_server_has_the_defaults_and_a_stable_id() {

@@ -1,10 +1,4 @@
-use pillion_client::Client;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, rejection, servers, tools, with_echo};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::Daemon;
+use super::*;
 
 #[test]
 fn f2_a_server_can_be_connected_before_the_first_call() {

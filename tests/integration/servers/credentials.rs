@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, rejection, servers};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, failure, pillion};
+use super::*;
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 

@@ -1,11 +1,7 @@
 //! Policies of added servers for approvals and changed tools (F1, G2).
 
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, rejection};
+use super::*;
 use crate::approvals::{approval_id, decide};
-use crate::mcp_server::McpServer;
-use crate::program::Daemon;
 
 fn tool(description: &str) -> Value {
     json!([{"name": "echo", "description": description, "inputSchema": {"type": "object"}}])

@@ -1,14 +1,6 @@
 //! Requests that use an old configuration while servers are added and removed.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use super::{add, ask, change, tools};
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually};
+use super::*;
 
 /// A call whose head was read, so that its configuration is fixed; the body follows later.
 struct Held(UnixStream);

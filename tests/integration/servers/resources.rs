@@ -1,10 +1,4 @@
-use pillion_client::Client;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use super::{add, ask, rejection};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::Daemon;
+use super::*;
 
 #[test]
 fn f2_resources_of_one_server_are_listed_and_read() {

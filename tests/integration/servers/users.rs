@@ -1,20 +1,13 @@
 //! Servers that are called with the credentials of users (L1).
 
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
-
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
 
 use super::credentials::{all_stored_bytes, holds, with_vault};
-use super::{add, ask, change, rejection};
+use super::*;
 use crate::approvals::{approval_id, decide};
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout, vault};
+use crate::program::vault;
 use crate::reload::rewrite;
-use crate::routes::mcp::{Session, last, stateless};
+use crate::routes::mcp::last;
 
 const ALICE: &str = "alice-alice-alice-alice";
 const BOB: &str = "bob-bob-bob-bob-bob-bob";

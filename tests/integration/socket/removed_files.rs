@@ -1,15 +1,12 @@
 //! Removed or replaced files of a running sidecar's sockets.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-use crate::program::{self, Daemon, Guarded, eventually, failure};
 use pillion_testkit::root_or_skip;
+
+use super::*;
+use crate::program::Guarded;
 
 fn serve(socket: &Path, options: &[&str]) -> Output {
     let mut arguments = vec!["serve", "--socket", socket.to_str().unwrap()];

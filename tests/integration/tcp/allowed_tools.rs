@@ -1,12 +1,8 @@
 //! Tokens that have a list of tools (L3).
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{FEW, RUNNER, Server};
-use crate::mcp_server::{McpServer, detected_entry, server_entry};
-use crate::program::eventually;
-use crate::routes::mcp::stateless;
+use super::*;
 
 /// Returns a server `far` with two tools, and a server that cannot be reached.
 fn servers() -> (FakeMcp, String) {

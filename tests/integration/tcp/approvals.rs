@@ -1,8 +1,6 @@
 //! Which principal an approval belongs to, and who sees it.
 
-use serde_json::{Value, json};
-
-use super::{APPROVER, FEW, HER_APPROVER, HERS, READER, RUNNER, Server};
+use super::*;
 use crate::approvals::{approval_id, decide};
 
 #[test]

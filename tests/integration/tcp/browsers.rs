@@ -1,9 +1,6 @@
 //! Web pages of other origins: what a browser needs to let a page use the API (CORS).
 
-use serde_json::json;
-
-use super::{READER, RUNNER, Server};
-use crate::routes::mcp::ACCEPT;
+use super::*;
 
 const PAGE: &str = "https://page.example";
 

@@ -1,7 +1,6 @@
-use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{APP, HERS, RUNNER, Server, as_alice};
+use super::*;
 use crate::chat::config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,14 +1,6 @@
 //! Connections without a token, and tokens that are revoked while a connection is open.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use serde_json::json;
-
-use super::{READER, RUNNER, Server, free_address};
-use crate::program::{Daemon, eventually, success};
-use crate::routes::mcp::{ACCEPT, stateless};
+use super::*;
 
 const TOOLS: &str = "GET /api/v1/tools/";
 

@@ -1,15 +1,6 @@
 //! Requests that continue, or wait, although their clients have disconnected.
 
-use std::io::Write;
-use std::thread;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use super::{HERS, RUNNER, Server};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::eventually;
-use crate::routes::mcp::ACCEPT;
+use super::*;
 
 const MIB: u64 = 1024 * 1024;
 

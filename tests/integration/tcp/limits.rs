@@ -1,8 +1,6 @@
 //! Which account the calls of a token count toward.
 
-use serde_json::Value;
-
-use super::{APP, HERS, RUNNER, Server};
+use super::*;
 
 /// Makes a call on behalf of `user`, and returns its error code if it failed.
 fn code(server: &Server, token: &str, user: &str) -> Option<String> {

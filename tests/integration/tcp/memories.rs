@@ -1,9 +1,6 @@
 //! The memories that a token can read and remove.
 
-use serde_json::{Value, json};
-
-use super::{APP, HERS, RUNNER, Server};
-use crate::program::Daemon;
+use super::*;
 
 /// Makes a call with these header lines in addition to the token.
 fn call(server: &Server, token: &str, about: &str, tool: &str, arguments: &Value) -> Value {

@@ -1,9 +1,4 @@
-use std::io::{BufRead, BufReader, Write};
-
-use serde_json::{Value, json};
-
-use super::{ADMIN, FEW, HERS, OTHER_ADMIN, READER, RUNNER, Server};
-use crate::routes::mcp::stateless;
+use super::*;
 
 const STREAM: &str = "GET /api/v1/streams/orchestrator";
 

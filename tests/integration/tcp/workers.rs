@@ -1,8 +1,6 @@
 //! What workers learn about their callers.
 
-use serde_json::{Value, json};
-
-use super::{APP, HERS, RUNNER, Server};
+use super::*;
 use crate::workers::{Worker, greet};
 
 #[test]

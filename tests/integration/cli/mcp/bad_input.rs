@@ -1,5 +1,4 @@
-use super::mcp;
-use crate::program::{failure, stderr, stdout, stdout_json};
+use super::*;
 
 #[test]
 fn a_bad_command_line_gives_one_clear_line_and_exit_code_2() {

@@ -1,10 +1,6 @@
-use std::io::Write;
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use super::mcp;
-use crate::program::{failure, pillion, run_with_input, stderr, stdout, stdout_json, success};
+use super::*;
 
 /// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {

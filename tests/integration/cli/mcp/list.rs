@@ -1,8 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::json;
+use pillion_testkit::Reply;
 
-use super::mcp;
-use crate::program::{stderr, stdout};
+use super::*;
 
 fn server() -> FakeMcp {
     FakeMcp::builder(Dialect::StreamableJson)

@@ -1,9 +1,6 @@
 //! The real servers of `tests/peers`.
 
-use pillion_testkit::Peer;
-
-use super::{mcp, mcp_with};
-use crate::program::{stderr, stdout, stdout_json};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_streamable_http_and_over_sse() {

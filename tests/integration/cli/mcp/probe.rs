@@ -1,8 +1,6 @@
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
-use serde_json::json;
+use pillion_testkit::{Endpoint, Reply};
 
-use super::mcp;
-use crate::program::{stderr, stdout, stdout_json};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {

@@ -1,10 +1,8 @@
 //! Servers that are programs.
 
 use pillion_testkit::fake_stdio;
-use serde_json::Value;
 
-use super::mcp_with;
-use crate::program::{failure, stderr, stdout_json, success};
+use super::*;
 
 /// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {

@@ -1,12 +1,8 @@
 //! Behavior that requires a terminal.
 
-use std::process::Stdio;
-use std::time::Duration;
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use crate::program::pillion;
+use super::*;
 use crate::terminal::Terminal;
 
 /// Starts a server of 2026-07-28 that requests a name before it answers a call.

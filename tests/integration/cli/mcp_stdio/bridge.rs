@@ -1,15 +1,11 @@
 //! If a sidecar runs, the process forwards messages between the client and the sidecar.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::thread;
+
+use pillion_testkit::root_or_skip;
 
 use super::*;
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, failure};
-use crate::reload::reload;
 use crate::workers::{self, Worker};
-use pillion_testkit::root_or_skip;
 
 /// The user of the program if the tests run as root.
 const UNPRIVILEGED_UID: u32 = 65_534;

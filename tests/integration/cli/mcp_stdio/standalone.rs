@@ -3,8 +3,6 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, failure};
 
 struct StoreDirectory {
     directory: TempDir,

@@ -1,11 +1,8 @@
 //! Certificates of a trusted authority: a valid one is accepted, an expired one is not.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::CertificateAuthority;
 
-use super::super::{client, roll};
-use super::alone;
+use super::*;
 
 #[test]
 fn l1_an_expired_certificate_is_refused() {

@@ -1,19 +1,6 @@
 //! When an authorization starts, and which responses are valid.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, OAuthError, TransportKind};
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
-
-use super::{
-    Consenting, REDIRECT_URI, asking, consenting, issuer, oauth, oauth_error, parameter, redirect,
-};
-use super::{roll, token};
-use crate::mcp::roll_at_once;
+use super::*;
 
 #[tokio::test]
 async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {

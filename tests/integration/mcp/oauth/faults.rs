@@ -1,13 +1,6 @@
 //! A misbehaving authorization server.
 
-use std::time::{Duration, Instant};
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, OAuthError};
-use pillion_testkit::{FakeOAuth, Fault, OAuthRules};
-use serde_json::json;
-
-use super::{Consenting, asking, consenting, oauth, oauth_error, roll, token};
+use super::*;
 
 const JSON: &str = "application/json";
 const METADATA: &str = "/.well-known/oauth-authorization-server";

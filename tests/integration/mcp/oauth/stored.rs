@@ -1,17 +1,11 @@
 //! Stored tokens.
 
-use std::sync::{Arc, Mutex};
-
-use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InMemoryTokenStore,
-    McpClient, OAuthCredentials, OAuthError, PendingAuthorization, PromptError, PromptFuture,
-    StoreFuture, TokenKey, TokenStore, TokenStoreError,
+    InMemoryTokenStore, OAuthCredentials, PendingAuthorization, PromptError, StoreFuture, TokenKey,
+    TokenStore, TokenStoreError,
 };
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
 
-use super::{Consenting, issuer, oauth, oauth_error, redirect, roll};
+use super::*;
 
 fn client(
     server: &FakeOAuth,

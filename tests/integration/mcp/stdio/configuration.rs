@@ -1,13 +1,8 @@
 //! What a program inherits from its configuration and from Pillion.
 
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig, StdioCommand};
-use serde_json::json;
-
-use super::{call, fake, fake_config};
+use super::*;
 
 fn with_command(change: impl FnOnce(&mut StdioCommand)) -> McpClient {
     let mut config = fake_config(&["one argument; $HOME `x`"]);

@@ -1,17 +1,9 @@
 //! Programs that exit while they are in use.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig};
-use serde_json::json;
 
-use super::{call, exists, fake, fake_config, pid};
-use crate::mcp::{eventually, roll};
+use super::*;
 
 #[tokio::test]
 async fn e9_a_program_that_dies_during_a_call_fails_it_with_its_last_stderr_line_and_restarts() {

@@ -1,11 +1,8 @@
 //! The first request to a program, and how its response, or silence, is interpreted.
 
-use pillion_mcp_client::{
-    Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
-};
-use serde_json::{Value, json};
+use pillion_mcp_client::{Handshake, ProtocolVersion};
 
-use super::{call, fake, fake_config, pid};
+use super::*;
 
 /// Returns the methods that the program has received up to this call.
 async fn seen(client: &McpClient) -> Vec<Value> {

@@ -1,13 +1,9 @@
 //! Tests that need a separate process: leaks of descriptors, and processes that keep running when
 //! their parent is killed. Each test starts this test binary again.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use serde_json::json;
-
-use super::{call, exists, fake, pid};
-use crate::mcp::{eventually, roll};
+use super::*;
 
 /// Runs one of the ignored tests below in a separate process.
 fn alone(name: &str) -> Child {

@@ -1,13 +1,6 @@
 //! Messages over the pipes, in every form.
 
-use std::time::Duration;
-
-use pillion_mcp_client::{McpClient, McpErrorKind};
-use serde_json::json;
-use serde_json::value::RawValue;
-
-use super::{call, fake, fake_config};
-use crate::mcp::{ROLLED, roll};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e7_concurrent_calls_get_their_own_responses() {

@@ -1,11 +1,4 @@
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use serde_json::json;
-
-use super::{Session, stateless};
-use crate::program::eventually;
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn since_2026_07_28_a_disconnect_cancels() {

@@ -1,13 +1,9 @@
 //! Definitions and results of MCP servers that violate the schema, as clients see them.
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
 use super::clients::{bridge, run};
-use super::{Session, ask};
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Clients that read a list as a whole, and fail if one entry violates the schema.
 const CLIENTS: [&str; 3] = ["lists-python1", "lists-python2", "lists-node"];

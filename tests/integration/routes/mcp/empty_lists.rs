@@ -1,10 +1,6 @@
 //! Messages in which an empty object is written as a list, as PHP writes it, or as `null`.
 
-use serde_json::{Value, json};
-
-use super::{ACCEPT, Session, last, stateless};
-
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {

@@ -1,14 +1,6 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use super::{Session, Stream, ask};
-use crate::mcp_server::server_entry;
-use crate::program::{Daemon, eventually};
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Starts a server with a resource, whose tools change on request.
 fn server() -> (FakeMcp, Arc<AtomicBool>) {

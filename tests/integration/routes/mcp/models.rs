@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::stateless;
-
-use crate::sidecar::Sidecar;
+use super::*;
 
 const MODELS: &str = r#"
 [[models]]

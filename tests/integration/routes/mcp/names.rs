@@ -1,10 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{Session, ask};
-
-use crate::mcp_server::{detected_entry, server_entry};
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Starts a server with these tools, and a prompt and a resource of each name.
 fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {

@@ -1,13 +1,8 @@
 //! `mcp.tools`: which tools clients are offered.
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{Session, ask};
-
-use crate::program::Daemon;
-use crate::reload::reload;
-use crate::sidecar::Sidecar;
+use super::*;
 
 const SUM: &str = r#"
 [[composed_tools]]

@@ -1,11 +1,6 @@
 //! Server requests to the user or the model of the calling client.
 
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
-
-use super::{Session, last, stateless};
-
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
 /// stdio, and one that returns input-required results.

@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::{ACCEPT, Session, last};
-
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn every_revision_with_a_handshake_works() {

@@ -1,14 +1,8 @@
 //! Calls that take long and send nothing meanwhile.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
-use super::{ACCEPT, Session, stateless};
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// A response, and how long its first bytes took.
 struct Timed {

@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::{ACCEPT, stateless};
-use crate::http::Reply;
-use crate::sidecar::Sidecar;
+use super::*;
 
 fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
     sidecar.post_with("/mcp", headers, body.to_string())

@@ -1,10 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{Session, ask, last, messages, stateless};
-
-use crate::mcp_server::server_entry;
-use crate::sidecar::Sidecar;
+use super::*;
 
 const ODD: &str = r#"{"content":[{"type":"text","text":"","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":{"n":[1.0]},"isError":false,"_meta":{"z":1e2},"later":null}"#;
 

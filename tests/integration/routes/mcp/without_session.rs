@@ -1,10 +1,6 @@
 //! Clients of revisions with sessions that do not repeat the id of their session.
 
-use serde_json::{Value, json};
-
-use super::{ACCEPT, last};
-use crate::http::Reply;
-use crate::sidecar::Sidecar;
+use super::*;
 
 const VERSIONS: [&str; 5] = ["", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 

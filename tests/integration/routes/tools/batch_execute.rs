@@ -1,12 +1,9 @@
-use std::time::{Duration, Instant};
-
+use pillion_client::ClientError;
 use pillion_client::wire::{
     BatchCall, BatchMode, BatchRequest, BatchResponse, ExecuteResponse, route,
 };
-use pillion_client::{Caller, ClientError};
-use serde_json::{Value, json};
 
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn call(id: &str, name: &str, arguments: Value) -> BatchCall {
     BatchCall {

@@ -1,10 +1,6 @@
-use std::time::Instant;
-
-use pillion_client::Caller;
 use pillion_client::wire::{ExecuteResponse, Execution};
-use serde_json::{Value, json};
 
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
     let caller = Caller::default();

@@ -1,8 +1,4 @@
-use serde_json::json;
-
-use pillion_wire::route;
-
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn i1_the_schemas_have_the_documented_shape() {

@@ -1,8 +1,6 @@
 use pillion_client::wire::{ToolResponse, route};
 
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::sidecar::Sidecar;
-use serde_json::json;
+use crate::prelude::*;
 
 fn show(sidecar: &Sidecar, name: &str) -> ToolResponse {
     let client = sidecar.client();

@@ -1,15 +1,9 @@
 //! Which OAuth client the command uses.
 
-use std::io::Write;
-use std::process::Command;
-
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
+use pillion_testkit::OAuthRules;
 use tempfile::NamedTempFile;
 
-use super::{Running, SECRET, Shown, open, parameter};
-use crate::cli::mcp::mcp_with;
-use crate::program::{failure, pillion, stderr, stdout};
+use super::*;
 
 const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
 

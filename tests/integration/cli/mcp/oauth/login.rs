@@ -1,16 +1,10 @@
 //! `pillion auth`: authorizes a sidecar, which cannot prompt a user.
 
-use std::process::Command;
-use std::time::Duration;
+use pillion_client::Client;
+use pillion_testkit::OAuthRules;
 
-use pillion_client::{Caller, Client};
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::{Value, json};
-
-use super::{Running, SECRET, Shown, open};
-use crate::mcp_server::detected_entry;
-use crate::program::{Daemon, eventually, stderr, success, vault};
-use crate::reload::reload;
+use super::*;
+use crate::program::vault;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
     daemon.command(&[&["auth"], arguments].concat())
