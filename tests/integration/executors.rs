@@ -1,11 +1,11 @@
 //! Executors of PHP processes. This PHP process is minimal; the tests of PHP cover PHP's library.
 
+use crate::json_lines::JsonLines;
 use crate::prelude::*;
 
 /// The PHP end of the connection.
 struct Php {
-    reader: BufReader<UnixStream>,
-    writer: UnixStream,
+    lines: JsonLines,
     /// Results that arrived and were not checked yet.
     early: Vec<Value>,
 }
@@ -13,55 +13,22 @@ struct Php {
 impl Php {
     /// Connects with these options. Returns head and body of a rejection.
     fn try_connect(socket: &Path, options: &Value) -> Result<Self, (String, Value)> {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let timeout = Some(Duration::from_secs(20));
-        stream.set_read_timeout(timeout).unwrap();
-        let body = json!({"options": options}).to_string();
-        write!(
-            stream,
-            "POST /api/v1/executors HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-executor\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
-        }
-        if head.starts_with("HTTP/1.1 101") {
-            return Ok(Self {
-                reader,
-                writer: stream,
-                early: Vec::new(),
-            });
-        }
-        let lower = head.to_lowercase();
-        let (_, rest) = lower.split_once("content-length: ").unwrap();
-        let length = rest.split("\r\n").next().unwrap().parse().unwrap();
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        Err((head, serde_json::from_slice(&body).unwrap()))
+        let body = json!({"options": options});
+        let lines = JsonLines::open(socket, "/api/v1/executors", "pillion-executor", &body)?;
+        Ok(Self {
+            lines,
+            early: Vec::new(),
+        })
     }
 
     fn connect(socket: &Path, options: &Value) -> Self {
         Self::try_connect(socket, options).unwrap_or_else(|rejection| panic!("{rejection:?}"))
     }
 
-    /// Returns the next message, or `None` if the sidecar closed the connection.
-    fn read(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
     /// Returns the next message other than notices about calls and results, which are kept.
     fn read_other(&mut self) -> Value {
         loop {
-            let message = self.read().unwrap();
+            let message = self.lines.read().unwrap();
             match message["method"].as_str() {
                 Some("notifications/call_started" | "notifications/call_finished") => {}
                 Some("notifications/result") => self.early.push(message),
@@ -70,12 +37,8 @@ impl Php {
         }
     }
 
-    fn write(&mut self, message: &Value) {
-        writeln!(self.writer, "{message}").unwrap();
-    }
-
     fn execute(&mut self, id: u64, params: &Value) {
-        self.write(
+        self.lines.write(
             &json!({"jsonrpc": "2.0", "id": id, "method": "tools/execute", "params": params}),
         );
     }
@@ -85,7 +48,8 @@ impl Php {
         let outcome =
             json!({"tool_call_id": "", "tool_name": "", "success": true, "result": result});
         let result = json!({"outcome": outcome});
-        self.write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+        self.lines
+            .write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
     /// Returns the results of an execution that sends nothing else, in the order of the calls.
@@ -192,7 +156,8 @@ fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
         &json!({"nested": true, "calls": [call("n", "nothing", "")]}),
     );
     assert_eq!(php.results(2, 1)[0]["error_code"], "not_found");
-    php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": true}}));
+    php.lines
+        .write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": true}}));
     let before = php.read_other();
     assert_eq!(before["method"], "before");
     php.respond(&before, &json!("replaced"));
@@ -200,7 +165,8 @@ fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
 
     php.execute(3, &params);
     let question = php.read_other();
-    php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": false}}));
+    php.lines
+        .write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": false}}));
     assert_eq!(php.results(3, 1)[0]["error_code"], "denied");
 }
 
@@ -248,8 +214,9 @@ fn invalid_options_definitions_and_messages_are_rejected() {
     let error = php.read_other();
     let message = error["error"]["message"].text();
     assert_starts_with!(message, "Tool 'greet': Invalid JSON Schema at '");
-    php.write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
-    assert_eq!(php.read(), None, "a response to an unknown request");
+    php.lines
+        .write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
+    assert_eq!(php.lines.read(), None, "a response to an unknown request");
 }
 
 #[test]
@@ -273,13 +240,14 @@ fn schemas_are_checked_without_a_registration() {
 fn a_process_that_reads_nothing_fills_no_memory() {
     let daemon = Daemon::start();
     let mut php = Php::connect(&daemon.socket, &json!({}));
-    php.writer
+    php.lines
+        .writer
         .set_write_timeout(Some(Duration::from_secs(3)))
         .unwrap();
     let before = daemon.memory_bytes("VmRSS");
     let id = "x".repeat(200_000);
     let unknown = json!({"jsonrpc": "2.0", "id": id, "method": "unknown"}).to_string() + "\n";
-    let writes = (0..1_000).take_while(|_| php.writer.write_all(unknown.as_bytes()).is_ok());
+    let writes = (0..1_000).take_while(|_| php.lines.writer.write_all(unknown.as_bytes()).is_ok());
     // The sidecar reads no further while the process reads nothing.
     let sent = writes.count();
     assert!(sent < 100, "{sent} requests were read");

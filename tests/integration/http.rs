@@ -31,6 +31,12 @@ impl Reply {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
+    /// Returns the JSON body of a response that has to have this status.
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        self.json()
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))

@@ -34,6 +34,7 @@ mod http;
 mod http_tools;
 mod huge_lists;
 mod idempotency;
+mod json_lines;
 mod kills;
 mod large_results;
 mod limits;

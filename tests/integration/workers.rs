@@ -1,49 +1,23 @@
 //! Processes that offer tools over the socket. This worker is minimal; the tests of PHP cover PHP's
 //! worker.
 
+use std::thread::JoinHandle;
+
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use crate::event_stream::EventStream;
+use crate::json_lines::JsonLines;
 use crate::prelude::*;
 
 /// A worker's end of the connection.
-pub struct Worker {
-    reader: BufReader<UnixStream>,
-    writer: UnixStream,
-}
+pub struct Worker(JsonLines);
 
 impl Worker {
     /// Connects with these tools. Returns head and body of a rejection.
-    fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, String)> {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        let body = registration.to_string();
-        write!(
-            stream,
-            "POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
-        }
-        if head.starts_with("HTTP/1.1 101") {
-            return Ok(Self {
-                reader,
-                writer: stream,
-            });
-        }
-        let lower = head.to_lowercase();
-        let (_, rest) = lower.split_once("content-length: ").unwrap();
-        let length = rest.split("\r\n").next().unwrap().parse().unwrap();
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        Err((head, String::from_utf8(body).unwrap()))
+    fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, Value)> {
+        let path = "/api/v1/workers";
+        JsonLines::open(socket, path, "pillion-worker", registration).map(Self)
     }
 
     pub fn connect(socket: &Path, tools: &Value) -> Self {
@@ -51,23 +25,21 @@ impl Worker {
         Self::try_connect(socket, &registration).unwrap_or_else(|rejection| panic!("{rejection:?}"))
     }
 
-    /// Returns the next line, or `None` if the sidecar closed the connection.
+    /// Returns the next message, or `None` if the sidecar closed the connection.
     pub fn read(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("{error}"),
-        }
+        self.0.read()
     }
 
     pub fn write(&mut self, message: &Value) {
-        writeln!(self.writer, "{message}").unwrap();
+        self.0.write(message);
     }
 
     pub fn respond(&mut self, call: &Value, result: &Value) {
         self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
+    }
+
+    pub fn respond_text(&mut self, call: &Value, text: &str) {
+        self.respond(call, &json!({"content": [{"type": "text", "text": text}]}));
     }
 
     /// Answers calls with the text that `result` returns, until the connection closes.
@@ -75,8 +47,7 @@ impl Worker {
         thread::spawn(move || {
             while let Some(call) = self.read() {
                 if call["method"] == "tools/call" {
-                    let text = result(&call["params"]);
-                    self.respond(&call, &json!({"content": [{"type": "text", "text": text}]}));
+                    self.respond_text(&call, &result(&call["params"]));
                 }
             }
         });
@@ -93,9 +64,17 @@ pub fn greet() -> Value {
     }])
 }
 
-fn call(socket: &Path, tool: &str, arguments: &str) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    socket.post(&path, arguments).json()
+fn call(socket: &Path, arguments: &str) -> Value {
+    socket.post("/api/v1/tools/execute/greet", arguments).json()
+}
+
+fn greet_ann(socket: &Path) -> Value {
+    call(socket, r#"{"name": "Ann"}"#)
+}
+
+fn begin_greeting(daemon: &Daemon) -> JoinHandle<Value> {
+    let socket = daemon.socket.clone();
+    thread::spawn(move || greet_ann(&socket))
 }
 
 fn workers(socket: &Path) -> Vec<Value> {
@@ -113,7 +92,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         assert!((1..=30_000).contains(&remaining), "{params}");
         format!("Hello, {}", params["arguments"]["name"].text())
     });
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["text"], "Hello, Ann");
     let listed = daemon.run(&["workers"]);
     let pid = std::process::id().to_string();
@@ -124,15 +103,12 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         .collect();
     assert_eq!(rows[1], ["1", "test", &pid, "ready", "1", "greet"]);
     // Invalid arguments never reach the worker (C3).
-    let response = call(&daemon.socket, "greet", "{}");
+    let response = call(&daemon.socket, "{}");
     assert_json!(response["result"]["error_code"], "invalid_input");
     let list = daemon.get("/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
     // MCP clients see what the worker declared, without the parts for the sidecar.
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let response = mcp(&daemon.socket, "tools/list", "", &request);
+    let response = ask(&daemon.socket, "tools/list", json!({}));
     let tools = response["result"]["tools"].items();
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
@@ -140,26 +116,6 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     // The record contains it, too (F4).
     let calls = daemon.get("/api/v1/tool-calls?tool=greet").json();
     assert_eq!(calls["calls"].items().len(), 2, "{calls}");
-}
-
-fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
-    let body = request.to_string();
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let name = if name.is_empty() {
-        String::new()
-    } else {
-        format!("Mcp-Name: {name}\r\n")
-    };
-    write!(
-        stream,
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let (_, body) = response.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap_or_else(|_| panic!("{response}"))
 }
 
 #[test]
@@ -173,11 +129,8 @@ fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
         worker.respond(&call, &sent);
         worker
     });
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "greet", "arguments": {"name": "Ann"}, "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let response = mcp(&daemon.socket, "tools/call", "greet", &request);
+    let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
+    let response = ask(&daemon.socket, "tools/call", params);
     for (key, value) in result.as_object().unwrap() {
         if key != "_meta" {
             assert_eq!(&response["result"][key], value, "{response}");
@@ -215,13 +168,13 @@ fn failures_of_a_worker_have_the_standard_codes() {
         ("internal_error", "Broken"),
     ];
     for (code, error) in expected {
-        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        let response = greet_ann(&daemon.socket);
         assert_json!(response["result"]["error_code"], code);
         assert_json!(response["result"]["error"], error);
     }
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["data"], 5);
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["error_code"], "internal_error");
 }
 
@@ -231,15 +184,14 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     let mut dying = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
     let started = Instant::now();
-    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let caller = thread::spawn(move || greet_ann(&socket));
     assert_eq!(dying.read().unwrap()["method"], "tools/call");
     drop(dying);
     let response = caller.join().unwrap();
     assert_json!(response["result"]["error_code"], "unavailable");
     assert!(started.elapsed() < Duration::from_secs(20));
     // The tool stays for a while: a call waits for the next worker.
-    let socket = daemon.socket.clone();
-    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let caller = begin_greeting(&daemon);
     eventually("no worker is connected", || {
         workers(&daemon.socket).is_empty()
     });
@@ -253,15 +205,15 @@ fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || {
-        let first = call(&socket, "greet", r#"{"name": "Ann"}"#);
-        (first, call(&socket, "greet", r#"{"name": "Ann"}"#))
+        let first = greet_ann(&socket);
+        (first, greet_ann(&socket))
     });
     worker.read().unwrap();
     drop(worker);
     let (first, second) = caller.join().unwrap();
     assert_json!(first["result"]["error_code"], "unavailable");
     assert_json!(second["result"]["error_code"], "unavailable");
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["error_code"], "not_found");
 }
 
@@ -337,7 +289,7 @@ fn two_workers_run_calls_concurrently_and_more_calls_wait() {
     let callers: Vec<_> = (0..4)
         .map(|number| {
             let socket = socket.clone();
-            thread::spawn(move || call(&socket, "greet", &format!("{{\"name\": \"{number}\"}}")))
+            thread::spawn(move || call(&socket, &format!("{{\"name\": \"{number}\"}}")))
         })
         .collect();
     // Both workers have a call before either has answered.
@@ -351,10 +303,7 @@ fn two_workers_run_calls_concurrently_and_more_calls_wait() {
             .all(|worker| worker["busy"] == true)
     );
     for (worker, call) in pair.iter_mut().zip(&first) {
-        worker.respond(
-            call,
-            &json!({"content": [{"type": "text", "text": "first"}]}),
-        );
+        worker.respond_text(call, "first");
     }
     for worker in pair {
         worker.serve(|_| "second".to_owned());
@@ -373,7 +322,7 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let mut tools = greet();
     tools[0]["timeoutMs"] = json!(300);
     let mut worker = Worker::connect(&daemon.socket, &tools);
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(
         response["result"]["error"],
         "Tool 'greet' timed out after 0.3s"
@@ -382,12 +331,9 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let cancelled = worker.read().unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], late["id"]);
-    worker.respond(
-        &late,
-        &json!({"content": [{"type": "text", "text": "late"}]}),
-    );
+    worker.respond_text(&late, "late");
     worker.serve(|_| "in time".to_owned());
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["text"], "in time");
 }
 
@@ -398,17 +344,13 @@ fn a_newer_definition_replaces_the_older_one() {
     let mut newer = greet();
     newer[0]["description"] = json!("Greets a person warmly");
     let mut new = Worker::connect(&daemon.socket, &newer);
-    let socket = daemon.socket.clone();
-    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let caller = begin_greeting(&daemon);
     let reassigned = new.read().unwrap();
-    new.respond(
-        &reassigned,
-        &json!({"content": [{"type": "text", "text": "new"}]}),
-    );
+    new.respond_text(&reassigned, "new");
     assert_eq!(caller.join().unwrap()["result"]["text"], "new");
     drop(new);
     eventually("the older one has its place back", || {
-        call(&daemon.socket, "greet", r#"{"name": "Ann"}"#)["result"]["text"] == "old"
+        greet_ann(&daemon.socket)["result"]["text"] == "old"
     });
 }
 
@@ -416,10 +358,7 @@ fn a_newer_definition_replaces_the_older_one() {
 fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let daemon = Daemon::start();
     let mut busy = Worker::connect(&daemon.socket, &greet());
-    let callers = [1, 2].map(|_| {
-        let socket = daemon.socket.clone();
-        thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#))
-    });
+    let callers = [1, 2].map(|_| begin_greeting(&daemon));
     let first = busy.read().unwrap();
     eventually("the second waits", || {
         let status = daemon.get("/api/v1/status").json();
@@ -428,15 +367,12 @@ fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let mut careful = greet();
     careful[0]["requiresConfirmation"] = json!(true);
     let _careful = Worker::connect(&daemon.socket, &careful);
-    busy.respond(
-        &first,
-        &json!({"content": [{"type": "text", "text": "done"}]}),
-    );
+    busy.respond_text(&first, "done");
     let mut responses = callers.map(|caller| caller.join().unwrap()["result"].clone());
     responses.sort_by_key(|response| response["success"] == true);
     assert_eq!(responses[0]["error_code"], "unavailable", "{responses:?}");
     assert_eq!(responses[1]["text"], "done", "{responses:?}");
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["error_code"], "approval_required");
 }
 
@@ -447,10 +383,7 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let mut newer = greet();
     newer[0]["description"] = json!("Greets a person warmly");
     let mut newer = Worker::connect(&daemon.socket, &newer);
-    let callers = [1, 2].map(|_| {
-        let socket = daemon.socket.clone();
-        thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#))
-    });
+    let callers = [1, 2].map(|_| begin_greeting(&daemon));
     newer.read().unwrap();
     eventually("the second waits", || {
         let status = daemon.get("/api/v1/status").json();
@@ -476,7 +409,7 @@ fn a_draining_worker_gets_no_more_calls() {
     );
     Worker::connect(&daemon.socket, &greet()).serve(|_| "other".to_owned());
     for _ in 0..3 {
-        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        let response = greet_ann(&daemon.socket);
         assert_eq!(response["result"]["text"], "other");
     }
 }
@@ -487,47 +420,37 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
     let rejected = |registration: Value| {
         let rejection = Worker::try_connect(&daemon.socket, &registration).err();
         let (head, body) = rejection.unwrap();
-        let body: Value = serde_json::from_str(&body).unwrap();
         (head[9..12].to_owned(), body["error"].text().to_owned())
     };
-    let tool = |name: &str, schema: Value| json!({"name": "x", "tools": [{"name": name, "description": "x", "inputSchema": schema}]});
+    let object = json!({"type": "object"});
+    let nonsense = json!({"type": "object", "properties": {"a": {"type": "nonsense"}}});
+    let tool = |name: &str, schema: &Value| {
+        let tool = json!({"name": name, "description": "x", "inputSchema": schema});
+        json!({"name": "x", "tools": [tool]})
+    };
+    let slow = |seconds: Value| {
+        let tool = json!({"name": "a", "description": "x", "cooldownSeconds": seconds});
+        json!({"name": "x", "tools": [tool]})
+    };
+    let a = json!({"name": "a", "description": "x"});
     for (registration, status, words) in [
         (
-            tool("calculator", json!({"type": "object"})),
+            tool("calculator", &object),
             "409",
-            "'calculator' is already used",
+            "'calculator' is already",
         ),
-        (
-            tool("not a name", json!({"type": "object"})),
-            "400",
-            "tools[0]",
-        ),
-        (tool("t", json!({"type": "string"})), "400", "type object"),
-        (
-            tool(
-                "t",
-                json!({"type": "object", "properties": {"a": {"type": "nonsense"}}}),
-            ),
-            "400",
-            "'t'",
-        ),
+        (tool("not a name", &object), "400", "tools[0]"),
+        (tool("t", &json!({"type": "string"})), "400", "type object"),
+        (tool("t", &nonsense), "400", "'t'"),
         (json!({"name": "", "tools": greet()}), "400", "name"),
         (json!({"name": "x", "tools": []}), "400", "tools"),
         (
-            json!({"name": "x", "tools": [{"name": "a", "description": "x"}, {"name": "a", "description": "x"}]}),
+            json!({"name": "x", "tools": [a, a]}),
             "400",
             "two tools with the name 'a'",
         ),
-        (
-            json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": -1}]}),
-            "400",
-            "cooldown",
-        ),
-        (
-            json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": 1e19}]}),
-            "400",
-            "cooldown",
-        ),
+        (slow(json!(-1)), "400", "cooldown"),
+        (slow(json!(1e19)), "400", "cooldown"),
         (json!({"name": "x"}), "400", "registration"),
         (json!(7), "400", "registration"),
     ] {
@@ -563,11 +486,10 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     ];
     for line in nonsense {
         let mut worker = Worker::connect(&daemon.socket, &greet());
-        let socket = daemon.socket.clone();
-        let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+        let caller = begin_greeting(&daemon);
         worker.read().unwrap();
         // The connection may be closed before everything is written.
-        drop(writeln!(worker.writer, "{line}"));
+        drop(writeln!(worker.0.writer, "{line}"));
         let response = caller.join().unwrap();
         assert_eq!(
             response["result"]["error_code"], "unavailable",
@@ -610,7 +532,7 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
         !workers(&daemon.socket).is_empty()
     });
     let socket = daemon.socket.clone();
-    let caller = thread::spawn(move || call(&socket, "greet", "{}"));
+    let caller = thread::spawn(move || call(&socket, "{}"));
     let mut left = String::new();
     let mut lines = BufReader::new(worker.stdout.take().unwrap());
     lines.read_line(&mut left).unwrap();
@@ -635,7 +557,7 @@ fn a_result_of_8_mib_is_returned_completely() {
     let sent = text.clone();
     Worker::connect(&daemon.socket, &greet()).serve(move |_| sent.clone());
     for _ in 0..3 {
-        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        let response = greet_ann(&daemon.socket);
         assert_eq!(response["result"]["success"], true);
         assert_eq!(response["result"]["data"].text().len(), text.len());
     }
