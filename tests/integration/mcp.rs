@@ -53,6 +53,14 @@ fn tools_filter() -> SubscriptionFilter {
     }
 }
 
+/// Returns a filter for changes of the resource `file:///a`.
+fn file_filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        resources: vec!["file:///a".to_owned()],
+        ..SubscriptionFilter::default()
+    }
+}
+
 /// Returns every dialect with the transport that pins it.
 fn dialects() -> [(Dialect, TransportKind); 6] {
     [
@@ -84,8 +92,20 @@ fn client_within(url: &str, transport: TransportKind, timeout: Duration) -> McpC
     McpClient::new(config)
 }
 
+/// Starts a server, and a client with this transport.
+fn start(dialect: Dialect, transport: TransportKind) -> (FakeMcp, McpClient) {
+    let server = FakeMcp::start(dialect);
+    let client = client(&server.url, transport);
+    (server, client)
+}
+
 async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
     client.call_tool("roll", &json!({"dice": "1d20"})).await
+}
+
+/// Makes a call with a new client, which has to fail.
+async fn roll_error(url: &str, transport: TransportKind) -> McpError {
+    roll(&client(url, transport)).await.unwrap_err()
 }
 
 /// Makes this many calls at once, all of which have to succeed.

@@ -192,7 +192,7 @@ async fn a_server_that_starts_later_is_reached() {
 async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
-        let error = roll(&client(&server.url, transport)).await.unwrap_err();
+        let error = roll_error(&server.url, transport).await;
         assert_matches!(error.kind(), McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert_contains!(error.to_string(), "certificate");

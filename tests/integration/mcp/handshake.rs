@@ -10,8 +10,7 @@ async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
         if dialect == Dialect::PostSse {
             continue;
         }
-        let server = FakeMcp::start(dialect.clone());
-        let client = client(&server.url, transport);
+        let (server, client) = start(dialect.clone(), transport);
         roll(&client).await.unwrap();
         roll(&client).await.unwrap();
         let mut summary = server.requests.summary();

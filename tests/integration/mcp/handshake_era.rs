@@ -62,8 +62,7 @@ async fn a_stream_without_new_events_is_not_resumed_endlessly() {
         in_session(request)
     })
     .await;
-    let client = client(&server.url, TransportKind::StreamableHttp);
-    let error = roll(&client).await.unwrap_err();
+    let error = roll_error(&server.url, TransportKind::StreamableHttp).await;
     assert_eq!(
         error.to_string(),
         "MCP request failed: No valid JSON-RPC response found; the tool may have run"
@@ -132,10 +131,8 @@ async fn a_server_request_during_a_call_is_answered() {
         assert_eq!(progress.progress, 0.5);
         counter.fetch_add(1, Ordering::SeqCst);
     });
-    let called = client
-        .call_tool_with("roll", &json!({}), &options)
-        .await
-        .unwrap();
+    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    let called = called.unwrap();
     assert_eq!(called.result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
     let initialize = server.requests.first("initialize");
@@ -155,11 +152,7 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
         .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
         .start();
     let client = client(&server.url, TransportKind::LegacySse);
-    let filter = SubscriptionFilter {
-        resources: vec!["file:///a".to_owned()],
-        ..SubscriptionFilter::default()
-    };
-    let mut subscription = client.subscribe(filter).await.unwrap();
+    let mut subscription = client.subscribe(file_filter()).await.unwrap();
     let updated = |uri: &str| {
         format!(
             "data: {{\"method\":\"notifications/resources/updated\",\"params\":{{\"uri\":\"{uri}\"}}}}\n\n"
@@ -249,12 +242,8 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
             json!({"tools": [{"name": "roll", "inputSchema": {}, "annotations": annotations}]});
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "tools/call" if first.fetch_add(1, Ordering::SeqCst) == 0 => vec![Fault::Close],
-            "tools/call" => {
-                vec![Fault::reply(request, &Reply::raw_result(ROLLED))]
-            }
-            "tools/list" => {
-                vec![Fault::reply(request, &Reply::result(&list))]
-            }
+            "tools/call" => vec![Fault::reply(request, &Reply::raw_result(ROLLED))],
+            "tools/list" => vec![Fault::reply(request, &Reply::result(&list))],
             _ => in_session(request),
         })
         .await;

@@ -102,11 +102,24 @@ async fn consenting(rules: OAuthRules) -> (FakeOAuth, Arc<Consenting>, McpClient
     (server, person, client)
 }
 
+/// Starts a server with these members in the metadata of its authorization server.
+async fn with_metadata(metadata: Value) -> FakeOAuth {
+    FakeOAuth::start(OAuthRules {
+        metadata,
+        ..OAuthRules::default()
+    })
+    .await
+}
+
+fn prompted(server: &FakeOAuth, settings: &Value, person: &Arc<Consenting>) -> ServerConfig {
+    let mut config = oauth(server, settings);
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(person));
+    config
+}
+
 /// Returns a client that registers itself and uses this prompt.
 fn asking(server: &FakeOAuth, person: &Arc<Consenting>) -> McpClient {
-    let mut config = oauth(server, &json!({}));
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(person));
-    McpClient::new(config)
+    McpClient::new(prompted(server, &json!({}), person))
 }
 
 fn oauth_error(error: &McpError) -> &OAuthError {

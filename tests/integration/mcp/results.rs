@@ -51,8 +51,7 @@ async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
 
 #[tokio::test]
 async fn e11_empty_arguments_are_an_object() {
-    let server = FakeMcp::start(Dialect::PostSse);
-    let client = client(&server.url, TransportKind::PostSse);
+    let (server, client) = start(Dialect::PostSse, TransportKind::PostSse);
     let nothing: [Value; 3] = [json!([]), json!({}), json!(null)];
     for arguments in &nothing {
         client.call_tool("roll", arguments).await.unwrap();

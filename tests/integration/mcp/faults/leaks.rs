@@ -66,8 +66,7 @@ async fn meet_good_servers(disconnect: bool) {
             client.disconnect().await;
         }
     }
-    let server = FakeMcp::start(Dialect::Stateless);
-    let client = client(&server.url, TransportKind::Auto);
+    let (server, client) = start(Dialect::Stateless, TransportKind::Auto);
     let filter = tools_filter();
     let subscription = client.subscribe(filter).await.unwrap();
     roll(&client).await.unwrap();
