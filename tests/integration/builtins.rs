@@ -7,14 +7,10 @@ use crate::prelude::*;
 const KEY: &str = "k3y-0f-th3-t3st";
 
 fn names(daemon: &Daemon) -> Vec<String> {
-    let list = daemon.get("/api/v1/tools/").json();
-    let tools = list["tools"].items().iter();
-    let names = tools.map(|tool| tool["name"].text().to_owned());
+    let mut names = daemon.tool_names();
     // The memory tools are always offered.
-    let memory = ["search_memory", "remember", "forget"];
+    names.retain(|name| !["search_memory", "remember", "forget"].contains(&name.as_str()));
     names
-        .filter(|name| !memory.contains(&name.as_str()))
-        .collect()
 }
 
 fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
@@ -25,6 +21,13 @@ fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
 async fn service(body: Value) -> FaultServer {
     let body = body.to_string();
     FaultServer::start(move |_| vec![Fault::json(&body)]).await
+}
+
+/// Starts a search service that finds one page.
+async fn brave() -> FaultServer {
+    let page =
+        json!({"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"});
+    service(json!({"web": {"results": [page]}})).await
 }
 
 fn base(server: &FaultServer) -> String {
@@ -53,10 +56,10 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
         assert_json!(response["result"]["error_code"], "unavailable");
         assert_contains!(response["result"]["error"].text(), "GOOGLE_SEARCH_API_KEY");
     }
-    let socket = daemon.socket.to_str().unwrap();
-    let command = ["tools", "call", "web_search", "{\"query\": \"rust\"}"];
-    let output = run(&command, &[("PILLION_SOCKET", socket)]);
-    assert_eq!(output.status.code(), Some(1));
+    failure(
+        &daemon.run(&["tools", "call", "web_search", "{\"query\": \"rust\"}"]),
+        1,
+    );
 }
 
 #[test]
@@ -76,9 +79,7 @@ fn h3_mocks_can_be_called_by_their_aliases() {
         let results = response["result"]["data"]["results"].as_array();
         assert_eq!(results.map(Vec::len), Some(10), "{response}");
     }
-    let socket = daemon.socket.to_str().unwrap();
-    let command = ["tools", "call", "get_weather", "{\"location\": \"London\"}"];
-    let output = run(&command, &[("PILLION_SOCKET", socket)]);
+    let output = daemon.run(&["tools", "call", "get_weather", "{\"location\": \"London\"}"]);
     assert_eq!(
         stdout(&output),
         "London: 59.0 °F, Partly Cloudy, humidity 65 %, wind 12 km/h\n"
@@ -87,16 +88,14 @@ fn h3_mocks_can_be_called_by_their_aliases() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_key() {
-    let found = json!({"web": {"results": [
-        {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
-    let server = service(found).await;
+    let server = brave().await;
     let toml = format!(
         "[tools.web_search]\nprovider = \"brave\"\nbase_url = \"{}\"\napi_key_env = \"MY_KEY\"\n\
          [log]\nfilter = \"trace\"\n",
         base(&server)
     );
     let daemon = Daemon::with_variables(&toml, &[("MY_KEY", KEY)]);
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     for (user, request_count) in [("alice", 1), ("bob", 1)] {
         let caller = Caller::default().user(user);
         let response = client.execute("web_search", &json!({"query": "rust"}), &caller);
@@ -114,11 +113,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
         "/api/v1/tool-calls",
         "/metrics",
     ] {
-        let reply = daemon.get(path);
-        assert!(
-            !String::from_utf8_lossy(&reply.body).contains(KEY),
-            "{path}"
-        );
+        assert!(!daemon.get(path).text().contains(KEY), "{path}");
     }
     assert!(!daemon.log().contains(KEY));
 }
@@ -157,16 +152,14 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
 #[test]
 fn d7_a_provider_without_its_key_is_an_error_at_start() {
     let directory = std::env::temp_dir();
-    let output = run(
-        &[
-            "serve",
-            "--socket",
-            directory.join("never.sock").to_str().unwrap(),
-        ],
-        &[("PILLION__TOOLS__WEB_SEARCH__PROVIDER", "brave")],
-    );
+    let mut command = pillion(&["serve", "--socket"]);
+    command.arg(directory.join("never.sock"));
+    let output = command
+        .env("PILLION__TOOLS__WEB_SEARCH__PROVIDER", "brave")
+        .output();
+    let output = output.unwrap();
     assert!(!output.status.success());
-    let error = crate::program::stderr(&output);
+    let error = stderr(&output);
     assert_contains!(
         error,
         "set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"
@@ -195,9 +188,7 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
-    let found = json!({"web": {"results": [
-        {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
-    let server = service(found).await;
+    let server = brave().await;
     let config = |provider: &str| {
         format!(
             "[vault]\nkey_env = \"VAULT\"\n[log]\nfilter = \"trace\"\n\
@@ -241,18 +232,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     reload(&daemon, &config("brave"));
     success(&daemon.run(&["tools", "remove-key", "web_search"]));
     without(&daemon);
-    assert_eq!(
-        daemon
-            .run(&["tools", "remove-key", "get_time"])
-            .status
-            .code(),
-        Some(1)
-    );
+    failure(&daemon.run(&["tools", "remove-key", "get_time"]), 1);
     assert!(!daemon.log().contains(KEY));
     let store = std::fs::read(daemon.store_path()).unwrap();
-    assert!(
-        !store
-            .windows(KEY.len())
-            .any(|window| window == KEY.as_bytes())
-    );
+    assert_lacks!(String::from_utf8_lossy(&store), KEY);
 }

@@ -10,16 +10,14 @@ fn server() -> McpServer {
 fn start(server: &McpServer, more: &str) -> Daemon {
     let toml = server_entry("far", &server.url, more);
     let daemon = Daemon::with_config(&toml);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     daemon
 }
 
 /// Makes a call that has to succeed. Returns its metadata.
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
-    let response = Client::new(&daemon.socket).execute(tool, arguments, &caller);
+    let response = daemon.client().execute(tool, arguments, &caller);
     let Ok(ExecuteResponse::Executed(ran)) = response else {
         panic!("{response:?}")
     };

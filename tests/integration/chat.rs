@@ -36,6 +36,23 @@ async fn start(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Da
     (llm, daemon)
 }
 
+/// Like [`start`], with a calculator that needs approval.
+async fn start_asking(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Daemon) {
+    let (llm, daemon) = start_asking(responses).await;
+    (llm, daemon)
+}
+
+/// Like [`config`], with a model that has this API.
+fn config_for(api: &str, llm: &FakeLlm) -> String {
+    config(llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"))
+}
+
+/// Returns a response of a provider that is busy for nine seconds.
+fn busy() -> LlmResponse {
+    LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down")
+        .with_header("Retry-After", "9")
+}
+
 /// Sends a chat request. Returns the response.
 fn chat(socket: &Path, id: &str, body: &Value) -> Value {
     let reply = socket.post(&format!("/api/v1/chat/{id}"), body.to_string());
@@ -207,13 +224,11 @@ pub fn unchunked(body: &[u8]) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
-    let llm = FakeLlm::start([
+    let (llm, mut daemon) = start_asking([
         calculator().and_call("get_time", "{}"),
         LlmResponse::text("Done."),
     ])
     .await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more));
     let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
     assert_eq!(response["success"], false);
     assert_json!(response["status"], "awaiting_approval");
@@ -244,9 +259,7 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("As you wish.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("As you wish.")]).await;
     let socket = &daemon.socket;
     let response = chat(socket, "", &json!({"message": "Go"}));
     let approval = response["approvals"][0]["id"].text();
@@ -306,21 +319,9 @@ async fn h2_a_model_has_only_its_visible_tools() {
         .collect();
     assert!(names.contains(&&json!("calculator")), "{names:?}");
 
-    let output = run(
-        &[
-            "models",
-            "show",
-            "bare",
-            "--socket",
-            socket.to_str().unwrap(),
-        ],
-        &[],
-    );
+    let output = daemon.run(&["models", "show", "bare"]);
     assert_contains!(stdout(&output), "no       model cannot call functions");
-    let output = run(
-        &["models", "list", "--socket", socket.to_str().unwrap()],
-        &[],
-    );
+    let output = daemon.run(&["models", "list"]);
     assert_contains!(stdout(&output), "yes, the default");
 }
 
@@ -425,9 +426,7 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let path = daemon.socket.clone();
     let waiting =
         thread::spawn(move || path.post("/api/v1/chat?wait_ms=20000", r#"{"message": "Go"}"#));
@@ -502,9 +501,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     // This line is too long.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmResponse::call("calculator", &json!({"expression": expression}));
-    let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
     let message = failure(&daemon.run(&["chat", "Go"]), 1);
     let word_after = |words: &str| {
         let rest = message

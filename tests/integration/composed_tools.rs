@@ -35,11 +35,6 @@ fn calls(socket: &Path, query: &str) -> Vec<Value> {
     response["calls"].items().clone()
 }
 
-fn names(socket: &Path) -> Vec<String> {
-    let list = Client::new(socket).fetch(route::LIST_TOOLS).unwrap();
-    list.tools.into_iter().map(|tool| tool.name).collect()
-}
-
 #[test]
 fn p_a_run_is_one_tree_in_the_call_log() {
     let daemon = Daemon::with_config(PYTHAGORAS);
@@ -65,27 +60,14 @@ fn p_a_run_is_one_tree_in_the_call_log() {
     let steps = response["result"]["metadata"]["steps"].items();
     assert_eq!(steps[2]["record_id"], inner[0]["id"]);
 
-    let socket = socket.to_str().unwrap();
-    let tree = run(&["calls", "--socket", socket, "list", "--tree"], &[]);
-    let tree = stdout(&tree);
-    let tools: Vec<_> = tree
-        .lines()
-        .skip(1)
-        .map(|line| {
-            (
-                line.contains("sum_of_squares"),
-                line.contains("└ calculator"),
-            )
-        })
-        .collect();
-    assert_eq!(tools[0], (true, false), "{tree}");
-    assert_eq!(tools[1..], [(false, true); 3], "{tree}");
-    let below = run(
-        &["calls", "--socket", socket, "list", "--parent", outer],
-        &[],
-    );
+    let tree = stdout(&daemon.run(&["calls", "list", "--tree"]));
+    let shows = |line: &str| ["sum_of_squares", "└ calculator"].map(|tool| line.contains(tool));
+    let tools: Vec<_> = tree.lines().skip(1).map(shows).collect();
+    assert_eq!(tools[0], [true, false], "{tree}");
+    assert_eq!(tools[1..], [[false, true]; 3], "{tree}");
+    let below = daemon.run(&["calls", "list", "--parent", outer]);
     assert_eq!(stdout(&below).lines().count(), 4);
-    let wrong = Path::new(socket).get("/api/v1/tool-calls/?parent=x");
+    let wrong = socket.get("/api/v1/tool-calls/?parent=x");
     assert_eq!(wrong.status, 400);
 }
 
@@ -185,11 +167,7 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
     let params = json!({"name": "once", "arguments": {}});
     let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "unavailable");
-    assert!(
-        !names(&daemon.socket)
-            .iter()
-            .any(|name| name == "nowhere_echo")
-    );
+    assert!(!daemon.offers("nowhere_echo"));
 }
 
 #[test]
@@ -203,7 +181,7 @@ fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
         server.url
     );
     let daemon = Daemon::with_config(&toml);
-    assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     server.set_mood(Mood::Asleep);
     let response = execute(&daemon.socket, "chain", &json!({}), "");
     assert_json!(response["result"]["error_code"], "timeout");
@@ -232,8 +210,7 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
 
     reload(&daemon, &(tool("one", &sum(10)) + &tool("three", &sum(3))));
     assert_eq!((text("one"), text("three")), (json!("10"), json!("3")));
-    let now = names(socket);
-    assert!(!now.contains(&"two".to_owned()), "{now:?}");
+    assert!(!daemon.offers("two"));
 
     let call = |tool: &str| format!("{{ name = \"a\", tool = \"{tool}\" }}");
     reload(
@@ -245,9 +222,8 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
     assert_contains!(error, "in a cycle: one -> three -> one");
     assert_eq!(text("one"), json!("10"));
     reload(&daemon, "# No settings.\n");
-    let left = names(socket);
-    assert!(left.contains(&"calculator".to_owned()), "{left:?}");
-    assert!(!left.iter().any(|name| name == "one" || name == "three"));
+    let offered = ["calculator", "one", "three"].map(|tool| daemon.offers(tool));
+    assert_eq!(offered, [true, false, false]);
 }
 
 #[test]
@@ -256,17 +232,15 @@ fn p_errors_in_a_declaration_name_the_line() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
         std::fs::write(&file, toml).unwrap();
-        let socket = directory.path().join("pillion.sock");
-        let output = run(
-            &[
-                "serve",
-                "--config",
-                file.to_str().unwrap(),
-                "--socket",
-                socket.to_str().unwrap(),
-            ],
-            &[("PILLION__STORE__LOCATION", "memory")],
-        );
+        let mut command = pillion(&["serve", "--config"]);
+        command
+            .arg(&file)
+            .arg("--socket")
+            .arg(directory.path().join("pillion.sock"));
+        let output = command
+            .env("PILLION__STORE__LOCATION", "memory")
+            .output()
+            .unwrap();
         assert!(!output.status.success());
         stderr(&output)
     };
@@ -305,7 +279,7 @@ fn p_the_tool_of_a_step_may_be_registered_later() {
         "[[composed_tools]]\nname = \"x\"\ndescription = \"A test\"\nsteps = [{ name = \"a\", tool = \"not_yet\" }]",
     );
     let caller = Caller::default();
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client.execute("x", &json!({}), &caller).unwrap();
     let response = serde_json::to_value(response).unwrap();
     assert_json!(

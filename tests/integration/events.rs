@@ -79,9 +79,7 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
     let server = McpServer::echo();
     let config = detected_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&config);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=call");
     let target = "/api/v1/tools/execute/far_echo";
@@ -109,7 +107,7 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
         server.url
     );
     let daemon = Daemon::with_config(&config);
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=server,tools");
     client.fetch(route::LIST_TOOLS).unwrap();
     for status in ["connecting", "connected"] {
@@ -205,7 +203,7 @@ fn lost_events_are_reported() {
 fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
     let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n");
     let _silent = daemon.begin("GET", "/api/v1/events", "", "");
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let caller = Caller::default().user("u".repeat(256));
     let call = || {
         client

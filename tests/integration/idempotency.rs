@@ -25,9 +25,7 @@ fn config(server: &McpServer, timeout_ms: u32) -> String {
 
 /// Makes the sidecar list the server's tools.
 fn discover(daemon: &Daemon) {
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
 }
 
 /// Starts a server and a daemon that has listed the server's tools.
@@ -67,7 +65,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     let bobs = format!("{key}x-pillion-user: bob\r\n");
     assert!(!is_replayed(&post(&daemon.socket, ECHO, &bobs, &arguments)));
     let caller = Caller::default().idempotency_key("k-2");
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     client.execute("far_echo", &arguments, &caller).unwrap();
     assert_eq!(server.count("tools/call"), 3);
 

@@ -72,14 +72,10 @@ fn c7_the_limit_of_a_server_survives_a_crash() {
     let server = McpServer::echo();
     let toml = server_entry("far", &server.url, "rate_limit = { per_day = 1 }");
     let mut daemon = Daemon::with_config(&toml);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     assert!(call(&daemon.socket, "far_echo", "alice").success);
     let daemon = daemon.restart();
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     let rejected = call(&daemon.socket, "far_echo", "alice");
     assert_eq!(code(&rejected), Some("rate_limited"));
     assert_eq!(server.count("tools/call"), 1);
@@ -91,9 +87,7 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     let toml = server_entry("far", &far.url, "max_concurrent = 2")
         + &server_entry("near", &near.url, "[executor]\ntimeout_ms = 15000");
     let daemon = Daemon::with_config(&toml);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     far.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
     let calls = |what: &str| socket.get("/api/v1/status").json()["calls"][what].clone();
@@ -132,9 +126,7 @@ fn c3_endless_argument_checks_delay_no_other_call() {
     let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
     let toml = server_entry("far", &server.url, "[executor]\ntimeout_ms = 8000");
     let daemon = Daemon::with_config(&toml);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     let socket = &daemon.socket;
     std::thread::scope(|scope| {
         let hostile: Vec<_> = (0..40)
@@ -170,9 +162,7 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         server.url
     );
     let daemon = Daemon::with_config(&toml);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
     let calls = |what: &str| socket.get("/api/v1/status").json()["calls"][what].clone();
@@ -209,9 +199,7 @@ fn echoing(settings: &str) -> (McpServer, Daemon) {
     let server = McpServer::echo();
     let toml = server_entry("far", &server.url, settings);
     let daemon = Daemon::with_config(&toml);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    daemon.tools();
     (server, daemon)
 }
 
@@ -219,7 +207,7 @@ fn echoing(settings: &str) -> (McpServer, Daemon) {
 fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let (_server, mut daemon) = echoing("[tools.far_echo]\nmax_result_bytes = 1000\n");
     let caller = Caller::default().user("alice");
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     let arguments = json!({"long": "\u{e9}".repeat(50_000)});
     let response = client.execute("far_echo", &arguments, &caller);
     let Ok(ExecuteResponse::Executed(ran)) = response else {
@@ -250,7 +238,7 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
         (404, Some("not_found"))
     );
     // A result within the limit is unchanged.
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     client.fetch(route::LIST_TOOLS).unwrap();
     assert!(
         call(&daemon.socket, "far_echo", "alice")

@@ -101,7 +101,7 @@ fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
     let other = server(&["admin_refund"]);
     let honest = server(&["refund"]);
     let daemon = Daemon::with_config(SETTINGS);
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let send = |method: &str, path: &str, body: &Value| {
         let path = format!("/api/v1/servers{path}");
         let body = match body {

@@ -356,8 +356,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
 
 /// Returns the output of `pillion packs`.
 fn packs(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
-    let socket = daemon.socket.to_str().unwrap();
-    run(&[&["packs", "--socket", socket], arguments].concat(), &[])
+    daemon.run(&[&["packs"], arguments].concat())
 }
 
 #[test]

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pillion_client::Client;
 use pillion_testkit::checkout;
+use pillion_wire::{ToolList, route};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -249,6 +251,25 @@ impl Daemon {
     pub fn run(&self, arguments: &[&str]) -> Output {
         let socket = ["--socket", self.socket.to_str().unwrap()];
         run(&[arguments, &socket].concat(), &[])
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(&self.socket)
+    }
+
+    /// Returns the tools that the sidecar lists.
+    pub fn tools(&self) -> ToolList {
+        self.client().fetch(route::LIST_TOOLS).unwrap()
+    }
+
+    pub fn tool_names(&self) -> Vec<String> {
+        let tools = self.tools().tools.into_iter();
+        tools.map(|tool| tool.name).collect()
+    }
+
+    /// Returns whether the sidecar lists the tool.
+    pub fn offers(&self, tool: &str) -> bool {
+        self.tool_names().iter().any(|name| name == tool)
     }
 
     pub fn log(&self) -> String {

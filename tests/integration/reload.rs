@@ -6,11 +6,6 @@ fn servers(servers: &[(&str, &McpServer)]) -> String {
     servers.iter().map(entry).collect()
 }
 
-fn names(client: &Client) -> Vec<String> {
-    let list = client.fetch(route::LIST_TOOLS).unwrap();
-    list.tools.into_iter().map(|tool| tool.name).collect()
-}
-
 fn reloads(daemon: &Daemon) -> usize {
     daemon.count_logged("Reloaded the configuration")
         + daemon.count_logged("Rejected the new configuration")
@@ -62,18 +57,16 @@ pub fn reload(daemon: &Daemon, toml: &str) {
 fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
     let (unchanged, gone, new) = (McpServer::echo(), McpServer::echo(), McpServer::echo());
     let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]));
-    let client = Client::new(&daemon.socket);
-    assert!(names(&client).contains(&"gone_echo".to_owned()));
+    let client = daemon.client();
+    assert!(daemon.offers("gone_echo"));
     let hellos = unchanged.count("initialize") + unchanged.count("server/discover");
     let limit = "[tools.calculator]\nrate_limit = { per_minute = 1 }\n";
     reload(
         &daemon,
         &(limit.to_owned() + &servers(&[("kept", &unchanged), ("new", &new)])),
     );
-    let now = names(&client);
-    assert!(now.contains(&"kept_echo".to_owned()), "{now:?}");
-    assert!(now.contains(&"new_echo".to_owned()), "{now:?}");
-    assert!(!now.contains(&"gone_echo".to_owned()), "{now:?}");
+    let offered = ["kept_echo", "new_echo", "gone_echo"].map(|tool| daemon.offers(tool));
+    assert_eq!(offered, [true, true, false]);
     client
         .execute("kept_echo", &json!({}), &Caller::default())
         .unwrap();
@@ -103,10 +96,10 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
 fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
     let server = McpServer::echo();
     let daemon = Daemon::with_config(&servers(&[("far", &server)]));
-    let client = Client::new(&daemon.socket);
-    assert!(names(&client).contains(&"far_echo".to_owned()));
+    let client = daemon.client();
+    assert!(daemon.offers("far_echo"));
     reload(&daemon, "\n[executor]\ntimeout_ms = \"soon\"\n");
-    assert!(names(&client).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     let response = daemon.get("/readyz").json();
     assert_eq!(response["status"], "ready");
     let error = response["last_reload"]["error"].text();
@@ -156,12 +149,10 @@ fn settings_that_need_a_restart_are_reported() {
 fn a_changed_file_is_loaded_without_a_signal() {
     let server = McpServer::echo();
     let daemon = Daemon::with_config("");
-    let client = Client::new(&daemon.socket);
-    assert!(!names(&client).contains(&"far_echo".to_owned()));
+    let client = daemon.client();
+    assert!(!daemon.offers("far_echo"));
     std::fs::write(daemon.config_path(), servers(&[("far", &server)])).unwrap();
-    eventually("the server is there", || {
-        names(&client).contains(&"far_echo".to_owned())
-    });
+    eventually("the server is there", || daemon.offers("far_echo"));
 }
 
 #[test]
@@ -195,7 +186,7 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
         (&http, "an endpoint"),
         (&openapi, "an operation"),
     ];
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     reload(&daemon, &built_in);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -222,7 +213,7 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
 #[test]
 fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
     let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 1\n");
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
     let worker = Worker::connect(&daemon.socket, &tools);
     let declared = "[workers]\ngrace_period_ms = 1\n\
@@ -253,8 +244,8 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
         document.display()
     );
     reload(&daemon, &toml);
-    let client = Client::new(&daemon.socket);
-    let is_there = || names(&client).contains(&"far_a".to_owned());
+    let client = daemon.client();
+    let is_there = || daemon.offers("far_a");
     assert!(!is_there());
     std::fs::write(&document, good).unwrap();
     eventually("the document is read again", is_there);
@@ -264,9 +255,7 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
     eventually("the document is refused", || reloads(&daemon) > before);
     assert!(is_there());
     std::fs::write(&document, good.replace("operationId: a", "operationId: b")).unwrap();
-    eventually("the document is read again", || {
-        names(&client).contains(&"far_b".to_owned())
-    });
+    eventually("the document is read again", || daemon.offers("far_b"));
 }
 
 #[test]

@@ -72,15 +72,8 @@ fn names(daemon: &Daemon) -> Vec<String> {
         .collect()
 }
 
-fn tools(daemon: &Daemon) -> Vec<String> {
-    let list = Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
-    list.tools.into_iter().map(|tool| tool.name).collect()
-}
-
 fn call(daemon: &Daemon, tool: &str) -> bool {
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client.execute(tool, &json!({}), &Caller::default());
     response.unwrap().is_success()
 }

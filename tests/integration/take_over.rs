@@ -79,10 +79,10 @@ fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
     let server = McpServer::echo();
     let toml = detected_entry("far", &server.url, "timeout_ms = 3000");
     let daemon = Daemon::with_config(&toml);
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     client.fetch(route::LIST_TOOLS).unwrap();
     let count = |status: &str| {
-        let client = Client::new(&daemon.socket);
+        let client = daemon.client();
         let request = client.request(route::LIST_TOOL_CALLS, []);
         let response = request.query([("status", status)]).send().unwrap();
         response.decode().unwrap().calls.len()

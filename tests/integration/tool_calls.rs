@@ -18,7 +18,7 @@ fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
 
 fn calculate(daemon: &Daemon, user: &str, arguments: &Value) {
     let caller = Caller::default().user(user);
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     client.execute("calculator", arguments, &caller).unwrap();
 }
 
@@ -62,7 +62,7 @@ fn f4_a_running_call_is_interrupted_after_a_crash() {
     let server = McpServer::echo();
     let config = server_entry("far", &server.url, "");
     let mut daemon = Daemon::with_config(&config);
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     client.fetch(route::LIST_TOOLS).unwrap();
     server.set_mood(Mood::Asleep);
     let caller = std::thread::spawn(move || {
@@ -145,7 +145,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let store = directory.path().join("pillion.db");
     let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
     let daemon = Daemon::with_variables("", &[variable]);
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     for id in recorded {
         let response = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
         let shown = response.text();
@@ -158,7 +158,7 @@ fn f4_an_error_of_the_server_finishes_the_record() {
     let server = McpServer::start(json!([{"name": "refused", "inputSchema": {"type": "object"}}]));
     let config = server_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&config);
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     let response = client.execute("far_refused", &json!({}), &Caller::default());
     let Ok(ExecuteResponse::Executed(ran)) = response else {
         panic!("{response:?}")

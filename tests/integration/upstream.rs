@@ -470,7 +470,7 @@ fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
     let toml = config("far", &server, authentication);
     let variables = [("FAR_TOKEN", "hunter2"), ("PILLION__LOG__FILTER", "trace")];
     let daemon = Daemon::with_variables(&toml, &variables);
-    let client = pillion_client::Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client
         .execute("far_echo", &json!({}), &Caller::default())
         .unwrap();

@@ -31,10 +31,7 @@ fn call(daemon: &Daemon, tool: &str) -> Value {
 }
 
 fn process_id(daemon: &Daemon) -> u32 {
-    Client::new(&daemon.socket)
-        .fetch(route::STATUS)
-        .unwrap()
-        .pid
+    daemon.client().fetch(route::STATUS).unwrap().pid
 }
 
 /// Returns the server's processes below the sidecar.

@@ -191,11 +191,7 @@ fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
 #[test]
 fn g3_the_command_line_changes_arguments() {
     let daemon = Daemon::with_config(ALWAYS);
-    let socket = daemon.socket.to_str().unwrap();
-    let command = |arguments: &[&str]| {
-        let command = ["approvals", "--socket", socket, "approve"];
-        run(&[&command, arguments].concat(), &[])
-    };
+    let command = |arguments: &[&str]| daemon.run(&[&["approvals", "approve"], arguments].concat());
     let id = request_approval(&daemon.socket, "alice", "6 * 8");
     let rejected = command(&[&id, "--arguments", "[1]"]);
     assert_contains!(stderr(&rejected), "not a JSON object");

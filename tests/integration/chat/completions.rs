@@ -123,31 +123,21 @@ async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_contains_how_to_continue() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 403, "{reply:?}");
     assert_contains!(reply.head, "x-should-retry: false");
     let error = reply.json()["error"].clone();
     assert_eq!(error["code"], "approval_required");
-    let id = reply
-        .head
-        .split_once("x-pillion-chat: ")
-        .unwrap()
-        .1
-        .lines()
-        .next()
-        .unwrap()
-        .to_owned();
+    let header = going_on(&reply);
     let approvals = daemon.get("/api/v1/approvals/").json();
     let approval = approvals["approvals"][0]["id"].text().to_owned();
     assert!(error["message"].text().contains(&approval), "{error}");
     assert_eq!(decide(&daemon.socket, &approval, "approve").status, 200);
-    let response = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({})).json();
+    let response = complete(&daemon, &header, &json!({})).json();
     assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     // No approval is left to continue with.
-    let gone = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
+    let gone = complete(&daemon, &header, &json!({}));
     assert_eq!(gone.status, 404);
 }
 
@@ -155,15 +145,13 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
 async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     let words =
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42."), words]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42."), words]).await;
     let streamed = json!({"stream": true});
     let waits = complete(&daemon, "", &streamed);
     assert_eq!(waits.status, 403, "{waits:?}");
     assert_eq!(waits.json()["error"]["code"], "approval_required");
-    let header = super::going_on(&waits);
-    super::approve_all(&daemon.socket);
+    let header = going_on(&waits);
+    approve_all(&daemon.socket);
     let (chunks_sent, is_done) = chunks(&complete(&daemon, &header, &streamed));
     assert!(is_done, "{chunks_sent:?}");
     // After text, the approval is the last event.
@@ -179,16 +167,14 @@ async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_survives_a_crash() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, mut daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let waits = complete(&daemon, "", &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
-    let header = super::going_on(&waits);
+    let header = going_on(&waits);
     let daemon = daemon.restart();
     let waits = complete(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["code"], "approval_required");
-    super::approve_all(&daemon.socket);
+    approve_all(&daemon.socket);
     let response = complete(&daemon, &header, &json!({})).json();
     assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
@@ -196,10 +182,8 @@ async fn g3_a_pending_completion_survives_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_errors_in_openais_format() {
-    let limited =
-        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let (_llm, daemon) = start([
-        limited.with_header("Retry-After", "9"),
+        busy(),
         calculator(),
         LlmResponse::text("It").with(LlmFault::Truncated),
         LlmResponse::text("It").with(LlmFault::Truncated),
@@ -244,10 +228,6 @@ async fn failures_are_errors_in_openais_format() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_failure() {
-    let busy = || {
-        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down")
-            .with_header("Retry-After", "9")
-    };
     let (_llm, daemon) = start([busy(), busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
     for more in [json!({"stream": true}), own_tool(json!({"stream": true}))] {
         let reply = complete(&daemon, "", &more);
@@ -349,8 +329,7 @@ async fn a_stream_names_its_chat_before_it_ends() {
     let reply = complete(&daemon, "", &json!({"stream": true}));
     let (_, is_done) = chunks(&reply);
     assert!(!is_done);
-    let id = reply.head.split_once("x-pillion-chat: ").unwrap().1;
-    let header = format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap());
+    let header = going_on(&reply);
     let response = complete(&daemon, &header, &json!({})).json();
     let content = &response["choices"][0]["message"]["content"];
     assert_eq!(content, "It is 42.", "{response}");
@@ -383,12 +362,21 @@ async fn a_repeated_request_streams_the_stored_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_before_any_call_stores_no_chat() {
-    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let (_llm, daemon) = start([busy]).await;
+    let (_llm, daemon) = start([busy()]).await;
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_lacks!(reply.head, "x-pillion-chat");
     assert_eq!(stored_chats(&daemon), json!([]));
+}
+
+/// Returns the name of the API in the configuration.
+fn api_of(dialect: LlmDialect) -> &'static str {
+    match dialect {
+        LlmDialect::OpenAiChat => "openai",
+        LlmDialect::OpenAiResponses => "openai-responses",
+        LlmDialect::Anthropic => "anthropic",
+        LlmDialect::Google => "google",
+    }
 }
 
 /// Returns a request with a tool of the client.
@@ -401,12 +389,7 @@ fn own_tool(more: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_the_limits_apply_to_the_clients_tools() {
-    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let llm = FakeLlm::start([
-        busy.with_header("Retry-After", "9"),
-        LlmResponse::text("Late.").after(MINUTE),
-    ])
-    .await;
+    let llm = FakeLlm::start([busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
     let more = "[chat]\ntimeout_ms = 1500\nmax_total_tokens = 2000\n";
     let daemon = Daemon::with_config(&config(&llm, more));
     let reply = complete(&daemon, "", &own_tool(json!({})));
@@ -536,40 +519,34 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_tool_choice_is_translated_for_the_provider() {
     let function = json!({"type": "function", "function": {"name": "order_pizza"}});
-    for (api, dialect, choice, key, expected) in [
+    let tool = |kind: &str| json!({"type": kind, "name": "order_pizza"});
+    let google =
+        json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["order_pizza"]}});
+    for (dialect, choice, key, expected) in [
         (
-            "anthropic",
             LlmDialect::Anthropic,
             json!("required"),
             "tool_choice",
             json!({"type": "any"}),
         ),
         (
-            "anthropic",
             LlmDialect::Anthropic,
             function.clone(),
             "tool_choice",
-            json!({"type": "tool", "name": "order_pizza"}),
+            tool("tool"),
         ),
+        (LlmDialect::Google, function.clone(), "toolConfig", google),
         (
-            "google",
-            LlmDialect::Google,
-            function.clone(),
-            "toolConfig",
-            json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["order_pizza"]}}),
-        ),
-        (
-            "openai-responses",
             LlmDialect::OpenAiResponses,
             function,
             "tool_choice",
-            json!({"type": "function", "name": "order_pizza"}),
+            tool("function"),
         ),
     ] {
+        let api = api_of(dialect);
         let response = LlmResponse::call("order_pizza", &json!({"size": 3}));
         let llm = FakeLlm::with_responses(dialect, [response]).await;
-        let toml =
-            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
+        let toml = config_for(api, &llm);
         let daemon = Daemon::with_config(&toml);
         let reply = complete(&daemon, "", &own_tool(json!({"tool_choice": choice})));
         assert_eq!(reply.status, 200, "{api}: {reply:?}");
@@ -585,8 +562,7 @@ async fn h4_tool_choice_is_translated_for_the_provider() {
 async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
     let llm =
         FakeLlm::with_responses(LlmDialect::OpenAiResponses, [LlmResponse::text("Hello.")]).await;
-    let toml = config(&llm, "")
-        .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
+    let toml = config_for("openai-responses", &llm)
         .replace("id = \"demo\"", "id = \"demo\"\nreasoning = true");
     let daemon = Daemon::with_config(&toml);
     for (model, include) in [
@@ -603,26 +579,20 @@ async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
     let disabled = json!({"type": "auto", "disable_parallel_tool_use": true});
-    for (api, dialect, key, expected) in [
+    for (dialect, key, expected) in [
+        (LlmDialect::OpenAiChat, "parallel_tool_calls", json!(false)),
         (
-            "openai",
-            LlmDialect::OpenAiChat,
-            "parallel_tool_calls",
-            json!(false),
-        ),
-        (
-            "openai-responses",
             LlmDialect::OpenAiResponses,
             "parallel_tool_calls",
             json!(false),
         ),
-        ("anthropic", LlmDialect::Anthropic, "tool_choice", disabled),
-        ("google", LlmDialect::Google, "toolConfig", Value::Null),
+        (LlmDialect::Anthropic, "tool_choice", disabled),
+        (LlmDialect::Google, "toolConfig", Value::Null),
     ] {
+        let api = api_of(dialect);
         let two = LlmResponse::call("order_pizza", &json!({"size": 3}));
         let llm = FakeLlm::with_responses(dialect, [two.and_call("order_pizza", "{}")]).await;
-        let toml =
-            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
+        let toml = config_for(api, &llm);
         let daemon = Daemon::with_config(&toml);
         let request = own_tool(json!({"parallel_tool_calls": false}));
         let response = complete(&daemon, "", &request).json();

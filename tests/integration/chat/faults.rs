@@ -82,7 +82,7 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
         "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
         "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
     let llm = FakeLlm::with_responses(LlmDialect::Anthropic, [ended]).await;
-    let toml = config(&llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries");
+    let toml = config_for("anthropic", &llm);
     let daemon = Daemon::with_config(&toml);
     for more in [json!({}), own_tools(MESSAGES)] {
         let mut more = more;
@@ -137,8 +137,7 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
         ),
     ] {
         let llm = FakeLlm::with_responses(dialect, [LlmResponse::text("Hello.")]).await;
-        let toml =
-            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
+        let toml = config_for(api, &llm);
         let daemon = Daemon::with_config(&toml);
         for (name, value) in rejected {
             let reply = ask(&daemon, path, json!({name: value}));

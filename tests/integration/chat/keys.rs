@@ -28,8 +28,7 @@ async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(response["content"], "Hello.");
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
-    let socket = daemon.socket.to_str().unwrap();
-    let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
+    let listed = daemon.run(&["providers", "list", "--json"]);
     assert_contains!(
         stdout(&listed),
         "\"key\":\"variable\",\"key_env\":\"LLM_KEY\""

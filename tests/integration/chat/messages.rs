@@ -19,7 +19,7 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
 
 /// Returns a configuration with a model that uses Anthropic's API.
 fn anthropic(llm: &FakeLlm) -> String {
-    config(llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries")
+    config_for("anthropic", llm)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,8 +97,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
     // A stream that fails before its first text is an error response, like at Anthropic.
-    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let (_llm, daemon) = start([busy.with_header("Retry-After", "9")]).await;
+    let (_llm, daemon) = start([busy()]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_contains!(reply.head, "retry-after: 9");
@@ -192,11 +191,8 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
 async fn h5_thinking_blocks_stay_with_their_calls() {
     let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});
     let call = || calculator().with_item(thought.clone());
-    let llm = FakeLlm::with_responses(
-        LlmDialect::Anthropic,
-        [call(), LlmResponse::text("It is 42.")],
-    )
-    .await;
+    let responses = [call(), LlmResponse::text("It is 42.")];
+    let llm = FakeLlm::with_responses(LlmDialect::Anthropic, responses).await;
     let daemon = Daemon::with_config(&anthropic(&llm));
     let budget = json!({"type": "enabled", "budget_tokens": 1024});
     let more = json!({"thinking": budget, "max_tokens": 2000});
@@ -212,9 +208,7 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_message_survives_a_crash() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, mut daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let waits = create(&daemon, &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
     let header = super::going_on(&waits);
@@ -230,44 +224,32 @@ async fn g3_a_pending_message_survives_a_crash() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_the_messages_api_have_anthropics_format() {
     let (llm, daemon) = start([LlmResponse::text("Hello.")]).await;
-    for (more, status, kind, words) in [
-        (
-            json!({"model": "gone"}),
-            404,
-            "not_found_error",
-            "no model 'gone'",
-        ),
+    let document = json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]});
+    let search = json!({"type": "web_search_20250305", "name": "web_search"});
+    for (more, status, words) in [
+        (json!({"model": "gone"}), 404, "no model 'gone'"),
         (
             json!({"messages": []}),
             400,
-            "invalid_request_error",
             "'messages' must be a non-empty array",
         ),
+        (document, 400, "messages[0].content[0] has a type"),
+        (json!({"max_tokens": "x"}), 400, "invalid type"),
         (
-            json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]}),
+            json!({"tools": [search]}),
             400,
-            "invalid_request_error",
-            "messages[0].content[0] has a type",
-        ),
-        (
-            json!({"max_tokens": "x"}),
-            400,
-            "invalid_request_error",
-            "invalid type",
-        ),
-        (
-            json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
-            400,
-            "invalid_request_error",
             "a tool that Anthropic runs",
         ),
         (
             json!({"tool_choice": {"type": "tool"}}),
             400,
-            "invalid_request_error",
             "'tool_choice' must be",
         ),
     ] {
+        let kind = match status {
+            404 => "not_found_error",
+            _ => "invalid_request_error",
+        };
         let reply = create(&daemon, &more);
         assert_eq!(reply.status, status, "{more}: {reply:?}");
         let error = reply.json();

@@ -32,9 +32,8 @@ fn has_function(body: &Value, name: &str) -> bool {
     tools.any(|tool| tool["name"] == name)
 }
 
-fn shown(socket: &Path) -> String {
-    let socket = socket.to_str().unwrap();
-    stdout(&run(&["models", "show", "demo", "--socket", socket], &[]))
+fn shown(daemon: &Daemon) -> String {
+    stdout(&daemon.run(&["models", "show", "demo"]))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,7 +81,7 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     let log = socket.get("/api/v1/tool-calls/").json();
     assert_json!(log["calls"][0]["toolName"], "dice_roll");
     assert_json!(log["calls"][0]["status"], "success");
-    assert_contains!(shown(socket), "yes, called by the provider");
+    assert_contains!(shown(&daemon), "yes, called by the provider");
     assert!(!daemon.log().contains(TOKEN));
 }
 
@@ -97,7 +96,7 @@ async fn g3_a_provider_without_approvals_gets_no_server_whose_tools_need_approva
         let body = &llm.bodies()[0];
         assert_eq!(body.get("mcp_servers").is_some(), is_native, "{body}");
         assert_eq!(has_function(body, "dice_roll"), !is_native, "{body}");
-        let shown = shown(&daemon.socket);
+        let shown = shown(&daemon);
         assert_eq!(
             shown.contains("called by the provider"),
             is_native,

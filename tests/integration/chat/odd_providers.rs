@@ -31,18 +31,16 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         json!(""),
     );
     let end = |reason: &str| chunk(json!({}), json!(reason));
+    let whole = json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"});
     for (responses, expected) in [
         (
             vec![stream(
                 &[text("It is "), text("42."), end("stop"), end("")],
                 true,
             )],
-            json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"}),
+            whole.clone(),
         ),
-        (
-            vec![stream(&[text("It is 42.")], true)],
-            json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"}),
-        ),
+        (vec![stream(&[text("It is 42.")], true)], whole),
         (
             vec![stream(&[text("It "), end("length"), end("")], true)],
             json!({"status": "answered", "content": "It ", "finish_reason": "length"}),
@@ -78,9 +76,7 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let arguments = json!({"expression": "6 * 7"});
     let twice = json!(arguments.to_string()).to_string();
     let call = LlmResponse::default().and_call("calculator", &twice);
-    let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more));
+    let (llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
     let socket = &daemon.socket;
     let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
     assert_json!(waiting["approvals"][0]["arguments"], arguments);

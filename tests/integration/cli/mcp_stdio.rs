@@ -105,10 +105,15 @@ impl Client {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
+    /// Sends a call. Returns its id.
+    fn send_call(&mut self, tool: &str, arguments: &Value) -> u64 {
+        self.send_request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
     fn tools(&mut self) -> Vec<String> {
         let listed = self.request("tools/list", &json!({}));
-        let tools = listed["result"]["tools"].items().iter();
-        tools.map(|tool| tool["name"].text().to_owned()).collect()
+        let names = listed["result"]["tools"].texts("name").into_iter();
+        names.map(str::to_owned).collect()
     }
 
     /// Closes the input and waits for the exit.
@@ -231,24 +236,16 @@ fn pillions_client_works_in_every_revision() {
 
 #[test]
 fn it_ends_at_a_signal() {
-    let mut child = pillion(&["mcp-stdio"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .env(MEMORY.0, MEMORY.1)
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": {"protocolVersion": "2025-11-25", "capabilities": {}}});
-    writeln!(input, "{hello}").unwrap();
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert_contains!(line, "2025-11-25");
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
-    eventually("it has ended", || child.try_wait().unwrap().is_some());
-    assert!(child.wait().unwrap().success());
+    let mut client = Client::start(pillion(&["mcp-stdio"]).env(MEMORY.0, MEMORY.1));
+    client.initialize(&json!({}));
+    let id = Pid::from_raw(client.child.id().cast_signed());
+    kill(id, Signal::SIGTERM).unwrap();
+    let mut status = None;
+    eventually("it has ended", || {
+        status = client.child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success());
 }
 
 #[test]

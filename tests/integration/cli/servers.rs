@@ -220,10 +220,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let store = std::fs::read(daemon.store_path()).unwrap();
     assert_lacks!(String::from_utf8_lossy(&store), "hunter2");
     // The session ends with the program's entry, and so does the program.
-    let id = pillion_client::Client::new(&daemon.socket)
-        .fetch(route::STATUS)
-        .unwrap()
-        .pid;
+    let id = daemon.client().fetch(route::STATUS).unwrap().pid;
     assert!(!descendants(id).is_empty());
     well(&daemon, "servers disable near");
     eventually("the program has ended", || descendants(id).is_empty());

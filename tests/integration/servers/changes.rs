@@ -8,9 +8,9 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     let id = add(&daemon, &json!({"name": "far", "url": far.url}))["id"].clone();
     assert!(call(&daemon, "far_echo"));
     change(&daemon, "POST", "/far/disable", &Value::Null);
-    assert!(!tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(!daemon.offers("far_echo"));
     change(&daemon, "POST", "/far/enable", &Value::Null);
-    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     let renamed = change(
         &daemon,
         "PATCH",
@@ -39,7 +39,7 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert_eq!(removed, json!({"success": true, "removed": id}));
     assert_eq!(calls("afar"), 0);
     assert!(names(&daemon).is_empty());
-    assert!(!tools(&daemon).contains(&"afar_echo".to_owned()));
+    assert!(!daemon.offers("afar_echo"));
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     assert_eq!(added["status"], "disconnected");
     assert_eq!(added.get("lastConnectedAt"), None);
     far.set_mood(Mood::Ill);
-    tools(&daemon);
+    daemon.tools();
     let shown = &servers(&daemon)[0];
     assert_eq!(shown["status"], "error");
     assert_contains!(shown["error"].text(), "500");
     far.set_mood(Mood::Well);
     eventually("the server is connected", || {
-        tools(&daemon);
+        daemon.tools();
         servers(&daemon)[0]["status"] == "connected"
     });
     assert!(call(&daemon, "far_echo"));
@@ -169,7 +169,7 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
     let ((far, daemon), other) = (with_echo(), McpServer::echo());
     calls_succeed_during(&daemon.socket, |_| {
         add(&daemon, &json!({"name": "other", "url": other.url}));
-        assert!(tools(&daemon).contains(&"other_echo".to_owned()));
+        assert!(daemon.offers("other_echo"));
         ask(&daemon, "DELETE", "/other", &Value::Null);
     });
     // One session from the first call to the last.

@@ -34,7 +34,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     assert_json!(shown["enabled"], true);
     let (listed, called) = (far.count("tools/list"), far.count("tools/call"));
     let rejected = || {
-        let client = Client::new(&daemon.socket);
+        let client = daemon.client();
         let request = client.request(route::EXECUTE_TOOL, ["far_echo"]);
         let response = request.send_json(&json!({})).unwrap();
         let response: Value = serde_json::from_slice(response.body()).unwrap();
@@ -45,7 +45,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     };
     let expected = (json!("Not connected to server"), json!("unavailable"));
     assert_eq!(rejected(), expected);
-    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     let list = ask(&daemon, "GET", "/far/tools", &Value::Null).json();
     assert_eq!(
         list["unavailable_servers"][0]["error"],

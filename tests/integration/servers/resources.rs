@@ -6,7 +6,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     add(&daemon, &json!({"name": "ill", "url": ill.url}));
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let list = client.request(route::LIST_SERVER_RESOURCES, ["far"]);
     let list: Value = serde_json::from_slice(list.send().unwrap().body()).unwrap();
     assert_json!(list["success"], true);

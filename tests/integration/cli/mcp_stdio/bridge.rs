@@ -15,6 +15,19 @@ fn client(daemon: &Daemon) -> Client {
     Client::for_sidecar(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
+/// Returns a client after its handshake.
+fn initialized(daemon: &Daemon) -> Client {
+    let mut client = client(daemon);
+    client.initialize(&json!({}));
+    client
+}
+
+/// Adds the server as `memos`.
+fn add_memos(daemon: &Daemon, server: &McpServer) {
+    let body = json!({"name": "memos", "url": server.url}).to_string();
+    assert_eq!(daemon.post("/api/v1/servers", body).status, 201);
+}
+
 fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
     let list = daemon.get(&format!("/api/v1/tool-calls?{query}")).json();
     list["calls"].items().clone()
@@ -32,14 +45,11 @@ fn stateless(params: &Value) -> Value {
 #[test]
 fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let daemon = Daemon::start();
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
+    let mut client = initialized(&daemon);
     assert!(!client.tools().contains(&"echo".to_owned()));
     // Servers that are added later are available, too.
     let server = McpServer::echo();
-    let body = json!({"name": "memos", "url": server.url}).to_string();
-    let added = daemon.post("/api/v1/servers", body);
-    assert_eq!(added.status, 201);
+    add_memos(&daemon, &server);
     Worker::connect(&daemon.socket, &workers::greet()).serve(|_| "Hello".to_owned());
     let tools = client.tools();
     for tool in ["calculator", "echo", "greet"] {
@@ -69,8 +79,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
 fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
     let server = McpServer::echo();
-    let body = json!({"name": "memos", "url": server.url}).to_string();
-    assert_eq!(daemon.post("/api/v1/servers", body).status, 201);
+    add_memos(&daemon, &server);
     let program = pillion_path().to_str().unwrap();
     let socket = daemon.socket.to_str().unwrap();
     let served = [program, "mcp-stdio", "--socket", socket];
@@ -97,10 +106,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
     client.initialize(&json!({"elicitation": {}}));
-    let id = client.send_request(
-        "tools/call",
-        &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
-    );
+    let id = client.send_call("calculator", &json!({"expression": "6*7"}));
     let question = client.receive();
     assert_json!(question["method"], "elicitation/create");
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"],
@@ -130,10 +136,8 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
 fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sidecar() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
-    let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let id = client.send_request("tools/call", &params);
+    let mut client = initialized(&daemon);
+    let id = client.send_call("greet", &json!({"name": "Ann"}));
     worker.read().unwrap();
     daemon.kill();
     let failed = client.response_to(id);
@@ -159,8 +163,7 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
 #[test]
 fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut daemon = Daemon::start();
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
+    let mut client = initialized(&daemon);
     daemon.kill();
     let rejected = client.request("tools/list", &json!({}));
     assert_json!(rejected["error"]["code"], -32000);
@@ -179,12 +182,8 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
 fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
-    let slow = client.send_request(
-        "tools/call",
-        &json!({"name": "greet", "arguments": {"name": "Ann"}}),
-    );
+    let mut client = initialized(&daemon);
+    let slow = client.send_call("greet", &json!({"name": "Ann"}));
     let call = worker.read().unwrap();
     let next = daemon.successor();
     // The next sidecar has no worker, which distinguishes both.
@@ -193,10 +192,7 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
         tools = client.tools();
     }
     assert!(tools.contains(&"calculator".to_owned()), "{tools:?}");
-    worker.respond(
-        &call,
-        &json!({"content": [{"type": "text", "text": "late"}]}),
-    );
+    worker.respond_text(&call, "late");
     assert_eq!(text(&client.response_to(slow)), "late");
     assert!(daemon.wait().success());
     let called = client.call("calculator", &json!({"expression": "6*7"}));
@@ -211,10 +207,8 @@ fn a_disconnected_client_leaves_nothing_behind() {
     let daemon = Daemon::start();
     for is_killed in [false, true] {
         let mut worker = Worker::connect(&daemon.socket, &workers::greet());
-        let mut client = client(&daemon);
-        client.initialize(&json!({}));
-        let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-        let id = client.send_request("tools/call", &params);
+        let mut client = initialized(&daemon);
+        let id = client.send_call("greet", &json!({"name": "Ann"}));
         let call = worker.read().unwrap();
         if is_killed {
             client.kill();
@@ -396,7 +390,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
-    let running = bridge.send_request("tools/call", &json!({"name": "slow", "arguments": {}}));
+    let running = bridge.send_call("slow", &json!({}));
     let call = slow.read().unwrap();
 
     reload(&daemon, &rules(1));
@@ -404,10 +398,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
         assert_eq!(lines.next().unwrap().unwrap(), "over");
         assert!(child.wait().unwrap().success());
     }
-    slow.respond(
-        &call,
-        &json!({"content": [{"type": "text", "text": "done"}]}),
-    );
+    slow.respond_text(&call, "done");
     assert_eq!(text(&bridge.response_to(running)), "done");
     let rejected = bridge.request("tools/list", &json!({}));
     let reason = rejected["error"]["message"].text();

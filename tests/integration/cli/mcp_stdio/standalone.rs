@@ -87,7 +87,7 @@ fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted()
     let mut long = shared.client();
     long.tools();
     server.set_mood(Mood::Asleep);
-    long.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
+    long.send_call("echo", &json!({}));
     eventually("the call runs", || server.count("tools/call") == 1);
     // Neither another client nor a sidecar marks the running call as interrupted.
     let mut other = shared.client();
@@ -111,7 +111,7 @@ fn f4_calls_interrupted_by_the_exit_are_recorded() {
     let mut client = shared.client();
     client.tools();
     server.set_mood(Mood::Asleep);
-    client.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
+    client.send_call("echo", &json!({}));
     eventually("the call runs", || server.count("tools/call") == 1);
     kill(
         Pid::from_raw(client.child.id().cast_signed()),

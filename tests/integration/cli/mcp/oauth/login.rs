@@ -19,7 +19,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
         + &entry("shared", "enabled = false\n[mcp]\nretry_after_ms = 0\n");
     let mut daemon = Daemon::with_vault(&config, &[]);
     let rolls = |daemon: &Daemon, user: &str| {
-        let client = Client::new(&daemon.socket);
+        let client = daemon.client();
         let caller = Caller::default().user(user);
         let response = client.execute("far_roll", &json!({}), &caller);
         response.unwrap().is_success()
@@ -193,7 +193,7 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
 }
 
 fn rolls(daemon: &Daemon) -> bool {
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client.execute("far_roll", &json!({}), &Caller::default());
     response.unwrap().is_success()
 }
