@@ -98,11 +98,8 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
     let client = daemon.client();
     for (user, request_count) in [("alice", 1), ("bob", 1)] {
         let caller = Caller::default().user(user);
-        let response = client.execute("web_search", &json!({"query": "rust"}), &caller);
-        let ExecuteResponse::Executed(execution) = response.unwrap() else {
-            panic!("{user}")
-        };
-        assert!(execution.result.success, "{execution:?}");
+        let outcome = client.run_tool("web_search", &json!({"query": "rust"}), &caller);
+        assert!(outcome.success, "{outcome:?}");
         assert_eq!(server.requests.all().len(), request_count);
     }
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);

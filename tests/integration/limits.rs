@@ -7,15 +7,15 @@ use crate::prelude::*;
 fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
     let caller = Caller::default().user(user);
     let client = Client::builder(socket).build();
-    let response = client.execute(tool, &json!({"expression": "1"}), &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
-    ran.result
+    client.run_tool(tool, &json!({"expression": "1"}), &caller)
 }
 
 fn code(outcome: &ToolOutcome) -> Option<&str> {
     outcome.error_code.as_deref()
+}
+
+fn assert_limited(socket: &Path, tool: &str, user: &str) {
+    assert_eq!(code(&call(socket, tool, user)), Some("rate_limited"));
 }
 
 const LIMITED: &str = "[tools.calculator]\nrate_limit = { per_minute = 3, per_hour = 4 }\n";
@@ -39,13 +39,11 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait().code(), Some(0));
     let daemon = daemon.again();
-    let rejected = call(&daemon.socket, "calculator", "alice");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&daemon.socket, "calculator", "alice");
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "bob").success);
     }
-    let rejected = call(&daemon.socket, "calculator", "bob");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&daemon.socket, "calculator", "bob");
 }
 
 #[test]
@@ -62,22 +60,17 @@ fn c7_limit_counts_survive_a_takeover() {
     assert_eq!(daemon.wait().code(), Some(0));
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(call(&socket, "calculator", "alice").success);
-    let rejected = call(&socket, "calculator", "alice");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&socket, "calculator", "alice");
     drop(next);
 }
 
 #[test]
 fn c7_the_limit_of_a_server_survives_a_crash() {
-    let server = McpServer::echo();
-    let toml = server_entry("far", &server.url, "rate_limit = { per_day = 1 }");
-    let mut daemon = Daemon::with_config(&toml);
-    daemon.tools();
+    let (server, mut daemon) = echoing("rate_limit = { per_day = 1 }");
     assert!(call(&daemon.socket, "far_echo", "alice").success);
     let daemon = daemon.restart();
     daemon.tools();
-    let rejected = call(&daemon.socket, "far_echo", "alice");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&daemon.socket, "far_echo", "alice");
     assert_eq!(server.count("tools/call"), 1);
 }
 
@@ -179,8 +172,7 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         let rejected = call(socket, "calculator", "greedy");
         assert_eq!(code(&rejected), Some("rate_limited"));
         assert_eq!(rejected.metadata["retry_after"], 1);
-        let metrics = socket.get("/metrics");
-        let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+        let metrics = socket.get("/metrics").text();
         assert_contains!(metrics, "pillion_tool_calls_running 1\n");
         assert_contains!(metrics, "pillion_tool_calls_queued 2\n");
         // Another user has room, at the expense of the user with the most queued calls.
@@ -209,15 +201,12 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let caller = Caller::default().user("alice");
     let client = daemon.client();
     let arguments = json!({"long": "\u{e9}".repeat(50_000)});
-    let response = client.execute("far_echo", &arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
-    assert!(ran.result.success, "{ran:?}");
-    assert!(ran.result.text.len() < 1_500);
-    let stored_result = &ran.result.metadata["stored_result"];
+    let outcome = client.run_tool("far_echo", &arguments, &caller);
+    assert!(outcome.success, "{outcome:?}");
+    assert!(outcome.text.len() < 1_500);
+    let stored_result = &outcome.metadata["stored_result"];
     let url = stored_result["url"].text();
-    assert_contains!(ran.result.text, url);
+    assert_contains!(outcome.text, url);
 
     let daemon = daemon.restart();
     let whole = daemon.get(url);
@@ -238,14 +227,9 @@ fn c4_a_large_result_can_be_fetched_after_a_crash() {
         (404, Some("not_found"))
     );
     // A result within the limit is unchanged.
-    let client = daemon.client();
-    client.fetch(route::LIST_TOOLS).unwrap();
-    assert!(
-        call(&daemon.socket, "far_echo", "alice")
-            .metadata
-            .get("stored_result")
-            .is_none()
-    );
+    daemon.tools();
+    let small = call(&daemon.socket, "far_echo", "alice");
+    assert!(small.metadata.get("stored_result").is_none());
 }
 
 #[test]

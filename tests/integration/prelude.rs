@@ -15,7 +15,7 @@ pub use pillion_testkit::{Dialect, FakeLlm, FakeMcp, Fault, FaultServer, LlmResp
 pub use pillion_wire::{ExecuteResponse, route};
 pub use serde_json::{Value, json};
 
-pub use crate::assertions::ExpectJson;
+pub use crate::assertions::{ExpectExecution, ExpectJson};
 pub use crate::http::{self, Rest};
 pub use crate::mcp_server::{McpServer, Mood, detected_entry, server_entry};
 pub use crate::program::{

@@ -7,8 +7,7 @@ use crate::prelude::*;
 use crate::program::{Guarded, pillion_path};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
-    let socket = daemon.socket.to_str().unwrap();
-    run(&[&["calls", "--socket", socket], arguments].concat(), &[])
+    daemon.run(&[&["calls"], arguments].concat())
 }
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
@@ -107,10 +106,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     });
     let arguments = json!({"expression": "6 * 7", "note": "x".repeat(50_000)});
     let mut recorded = Vec::new();
-    let call = || match client.execute("calculator", &arguments, &Caller::default()) {
-        Ok(ExecuteResponse::Executed(ran)) => ran.result,
-        other => panic!("{other:?}"),
-    };
+    let call = || client.run_tool("calculator", &arguments, &Caller::default());
     let rejected = loop {
         let result = call();
         if !result.success {
@@ -159,12 +155,9 @@ fn f4_an_error_of_the_server_finishes_the_record() {
     let config = server_entry("far", &server.url, "");
     let daemon = Daemon::with_config(&config);
     let client = daemon.client();
-    let response = client.execute("far_refused", &json!({}), &Caller::default());
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
+    let outcome = client.run_tool("far_refused", &json!({}), &Caller::default());
     let text = "MCP Error -32600: Invalid Request";
-    assert_eq!(ran.result.error.as_deref(), Some(text));
+    assert_eq!(outcome.error.as_deref(), Some(text));
     let found = listed(&daemon, &["--status", "error"]);
     let [call] = &found[..] else {
         panic!("{found:?}")
@@ -205,14 +198,8 @@ fn f4_while_postgres_is_silent_calls_finish_and_the_sidecar_stops() {
     );
     let timeout = Duration::from_secs(60);
     let client = Client::builder(&daemon.socket).timeout(timeout).build();
-    let call = || match client.execute(
-        "calculator",
-        &json!({"expression": "6 * 7"}),
-        &Caller::default(),
-    ) {
-        Ok(ExecuteResponse::Executed(ran)) => ran.result,
-        other => panic!("{other:?}"),
-    };
+    let sum = json!({"expression": "6 * 7"});
+    let call = || client.run_tool("calculator", &sum, &Caller::default());
     assert!(call().success);
     relay.go_silent();
     let rejected = call();

@@ -106,11 +106,7 @@ fn b5_odd_names_are_unknown_tools() {
         "<script>",
         &long,
     ] {
-        let caller = Caller::default();
-        let response = sidecar.client().execute(name, &json!({}), &caller).unwrap();
-        let ExecuteResponse::NotFound(failure) = response else {
-            panic!("{name}");
-        };
+        let failure = sidecar.client().run_missing_tool(name);
         let shown: String = name.chars().take(128).collect();
         assert_eq!(failure.error, format!("Tool '{shown}' not found"));
     }
@@ -164,18 +160,13 @@ fn c7_rate_limits_count_per_user() {
     let sidecar = Sidecar::with_config("[tools.both.rate_limit]\nper_minute = 1");
     let run = |user: &str| {
         let caller = Caller::default().user(user);
-        sidecar
-            .client()
-            .execute("both", &json!({}), &caller)
-            .unwrap()
+        sidecar.client().run_tool("both", &json!({}), &caller)
     };
-    assert!(run("alice").is_success());
-    let ExecuteResponse::Executed(rejected) = run("alice") else {
-        panic!("the tool is there");
-    };
-    assert_eq!(rejected.result.error_code.as_deref(), Some("rate_limited"));
-    assert!(rejected.result.metadata["retry_after"].as_u64().unwrap() <= 60);
-    assert!(run("bob").is_success());
+    assert!(run("alice").success);
+    let rejected = run("alice");
+    assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
+    assert!(rejected.metadata["retry_after"].as_u64().unwrap() <= 60);
+    assert!(run("bob").success);
 }
 
 #[test]
@@ -185,17 +176,9 @@ fn the_caller_reaches_the_tool() {
         .user("Jürgen")
         .channel("support")
         .request_id("r-1");
-    let response = sidecar
-        .client()
-        .execute("who", &json!({}), &caller)
-        .unwrap();
-    let ExecuteResponse::Executed(execution) = response else {
-        panic!("{response:?}");
-    };
-    assert_eq!(
-        execution.result.data,
-        json!({"user": "Jürgen", "channel": "support", "call_id": "r-1"})
-    );
+    let outcome = sidecar.client().run_tool("who", &json!({}), &caller);
+    let expected = json!({"user": "Jürgen", "channel": "support", "call_id": "r-1"});
+    assert_eq!(outcome.data, expected);
 }
 
 #[test]
