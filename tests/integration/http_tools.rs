@@ -15,10 +15,7 @@ struct Api {
 
 impl Api {
     fn start() -> Self {
-        let address = http::free_address();
-        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n");
-        let tokens = format!("other execute {TOKEN}");
-        let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens)]);
+        let (daemon, address) = Daemon::with_tokens(&format!("other execute {TOKEN}"), "");
         Self { daemon, address }
     }
 
@@ -48,23 +45,14 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         api.address
     );
     let daemon = Daemon::with_variables(&toml, &[("FAR_TOKEN", TOKEN)]);
-    let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"]
-        .items()
-        .clone();
-    let tool = |name: &str| {
-        let found = listed.iter().find(|tool| tool["name"] == name);
-        found
-            .unwrap_or_else(|| panic!("no {name} in {listed:?}"))
-            .clone()
+    let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"].clone();
+    let is_read_only = |name: &str| {
+        let found = listed.items().iter().find(|tool| tool["name"] == name);
+        let tool = found.unwrap_or_else(|| panic!("no {name} in {listed}"));
+        tool["annotations"]["readOnlyHint"].clone()
     };
-    assert_eq!(
-        tool("far_tools_execute")["annotations"]["readOnlyHint"],
-        false
-    );
-    assert_eq!(
-        tool("far_tool_calls_list")["annotations"]["readOnlyHint"],
-        true
-    );
+    assert_eq!(is_read_only("far_tools_execute"), false);
+    assert_eq!(is_read_only("far_tool_calls_list"), true);
 
     let arguments = json!({"tool_name": "calculator", "body": {"expression": "6 * 7"}, "x-pillion-user": "alice"});
     let result = execute(&daemon, "far_tools_execute", &arguments);

@@ -259,12 +259,7 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
 #[test]
 fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     let tokens = "one execute 0123456789abcdefghij;two execute abcdefghij0123456789;boss admin zyxwvutsrqponmlkjihg";
-    let address = http::free_address();
-    let toml = format!(
-        "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
-         [executor]\nmax_result_bytes = 10\n"
-    );
-    let daemon = Daemon::with_variables(&toml, &[("TOKENS", tokens)]);
+    let (_daemon, address) = Daemon::with_tokens(tokens, "[executor]\nmax_result_bytes = 10\n");
     let send = |line: &str, token: &str, user: &str, body: &str| {
         let headers = format!("x-pillion-user: {user}\r\n");
         http::send_with_token(address, token, line, &headers, body)
@@ -280,5 +275,4 @@ fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     assert_eq!(status(one, "bob"), 404);
     assert_eq!(status(two, "alice"), 404);
     assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), 200);
-    drop(daemon);
 }

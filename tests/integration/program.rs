@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ use pillion_testkit::checkout;
 use pillion_wire::{ToolList, route};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::http;
 
 /// Builds the real binary. Cargo builds a binary only for tests of its own package.
 static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -129,6 +132,14 @@ impl Daemon {
     /// Starts a daemon with this configuration file and these variables.
     pub fn with_variables(toml: &str, variables: &[(&str, &str)]) -> Self {
         Self::with_config_in(tempfile::tempdir().unwrap(), toml, variables)
+    }
+
+    /// Starts a daemon that also listens on a free TCP port, with these tokens and settings of
+    /// `[tcp]`, which may be followed by other sections.
+    pub fn with_tokens(tokens: &str, more: &str) -> (Self, SocketAddr) {
+        let address = http::free_address();
+        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
+        (Self::with_variables(&toml, &[("TOKENS", tokens)]), address)
     }
 
     /// Like [`with_variables`](Self::with_variables), with a key that encrypts secrets.

@@ -39,9 +39,7 @@ struct Server {
 
 impl Server {
     fn start(more: &str) -> Self {
-        let address = free_address();
-        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
-        let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens())]);
+        let (daemon, address) = Daemon::with_tokens(&tokens(), more);
         Self { daemon, address }
     }
 
@@ -62,6 +60,18 @@ impl Server {
     fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
         let reply = http::send_over_tcp(self.address, request, headers, body);
         (reply.status, reply.head.clone(), reply.text())
+    }
+
+    /// Sends a request with a token and further headers. Returns the response.
+    fn reply(&self, token: &str, request: &str, headers: &str, body: &str) -> http::Reply {
+        http::send_with_token(self.address, token, request, headers, body)
+    }
+
+    /// Sends a stateless request to `/mcp` with a token. Returns the response.
+    fn mcp(&self, token: &str, method: &str, params: Value) -> Value {
+        let (headers, body) = stateless(method, params, json!({}));
+        self.reply(token, "POST /mcp", &headers, &body.to_string())
+            .json()
     }
 
     /// Like [`send`](Self::send), with this token and the host of this machine.
@@ -102,12 +112,8 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     let (status, _, body) = server.authorized(RUNNER, run, arguments);
     assert_eq!(status, 200);
     assert_contains!(body, "\"result\":42");
-    assert_eq!(
-        server
-            .authorized("wrong-wrong-wrong-wrong", run, arguments)
-            .0,
-        401
-    );
+    let wrong = server.authorized("wrong-wrong-wrong-wrong", run, arguments);
+    assert_eq!(wrong.0, 401);
     // The socket needs no token.
     let reply = server.daemon.get("/api/v1/tools/");
     assert_eq!(reply.status, 200);
@@ -215,10 +221,10 @@ fn l3_a_configured_origin_may_use_mcp() {
     let server = Server::start("allowed_origins = [\"https://page.example\"]");
     let (headers, body) = stateless("tools/list", json!({}), json!({}));
     let from = |origin: &str| {
-        let headers = format!(
-            "host: localhost\r\norigin: {origin}\r\nauthorization: Bearer {RUNNER}\r\n{headers}"
-        );
-        server.send("POST /mcp", &headers, &body.to_string()).0
+        let headers = format!("origin: {origin}\r\n{headers}");
+        server
+            .reply(RUNNER, "POST /mcp", &headers, &body.to_string())
+            .status
     };
     assert_eq!(from("https://page.example"), 200);
     assert_eq!(from("http://localhost"), 200, "our own");
@@ -256,11 +262,8 @@ fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
     ] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), toml).unwrap();
-        let error = failure(
-            &program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]),
-            2,
-        );
-        assert_contains!(error, expected);
+        let output = pillion(&["serve", "--config"]).arg(file.path()).output();
+        assert_contains!(failure(&output.unwrap(), 2), expected);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls over `/mcp` that need approval.
 
 use super::*;
-use crate::http::{free_address, send_with_token};
+use crate::http::send_with_token;
 use crate::routes::mcp::last;
 
 fn call(expression: &str) -> Value {
@@ -140,11 +140,9 @@ fn g3_the_first_decision_counts() {
 
 #[test]
 fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
-    let address = free_address();
     let (runner, boss) = ("runner-runner-runner-1", "boss-boss-boss-boss-1");
     let tokens = format!("ci execute {runner}; boss approve {boss}");
-    let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{ALWAYS}");
-    let daemon = Daemon::with_variables(&config, &[("TOKENS", &tokens)]);
+    let (daemon, address) = Daemon::with_tokens(&tokens, ALWAYS);
     let send = |token: &str, line: &str, headers: &str, body: &str| {
         send_with_token(address, token, line, headers, body)
     };

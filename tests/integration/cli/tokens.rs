@@ -124,14 +124,9 @@ fn l3_a_token_may_have_a_list_of_tools() {
 
 #[test]
 fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
-    let address = free_address();
     let listed = "listed-listed-listed-listed";
-    let toml = format!(
-        "[tcp]\nlisten = \"{address}\"\ntokens_store = true\ntokens_env = \"TOKENS\"\n\
-         [approvals]\npolicy = \"always-ask\"\n"
-    );
-    let tokens = format!("ci approve {listed}");
-    let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens)]);
+    let more = "tokens_store = true\n[approvals]\npolicy = \"always-ask\"\n";
+    let (daemon, address) = Daemon::with_tokens(&format!("ci approve {listed}"), more);
     // The command does not see the sidecar's variable, so it cannot know that the name is taken.
     let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
     let decided_by = |token: &str, expression: &str| {

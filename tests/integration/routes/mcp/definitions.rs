@@ -256,14 +256,10 @@ async fn results_that_are_not_call_tool_results_become_one_for_every_revision() 
             assert_eq!(result["structuredContent"], structured, "{response}");
         }
         // The REST API returns what the server wrote.
-        let raw = sidecar
-            .client()
-            .execute(name, &json!({}), &pillion_client::Caller::default());
-        let pillion_client::wire::ExecuteResponse::Executed(raw) = raw.unwrap() else {
-            panic!("the tool exists");
-        };
+        let client = sidecar.client();
+        let raw = client.run_tool(name, &json!({}), &Caller::default());
         let written: Value = serde_json::from_str(written).unwrap();
-        assert_eq!(raw.result.data, written);
+        assert_eq!(raw.data, written);
     }
     // Some results came from the cache.
     assert!(server.requests.count("tools/call") < RESULTS.len() * 5);
