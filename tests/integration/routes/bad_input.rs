@@ -46,20 +46,15 @@ fn json_that_is_not_an_object() {
 #[test]
 fn a_bad_parameter_is_named() {
     let daemon = Daemon::start();
+    let limit = "'limit' must be a number from 1 to 1000";
     let milliseconds = "'wait_ms' must be a number of milliseconds, 0 or more";
     for (target, expected) in [
         (
             "approvals?status=lost",
             "'status' must be one of pending, approved, denied, expired",
         ),
-        (
-            "approvals?limit=0",
-            "'limit' must be a number from 1 to 1000",
-        ),
-        (
-            "tool-calls?limit=abc",
-            "'limit' must be a number from 1 to 1000",
-        ),
+        ("approvals?limit=0", limit),
+        ("tool-calls?limit=abc", limit),
         (
             "tool-calls?limit=1&limit=2",
             "The query is malformed: duplicate field `limit`",
@@ -115,17 +110,13 @@ fn invalid_utf8() {
     let reply = sidecar.post(EXECUTE, b"{\"a\": \"\xff\xfe\"}");
     assert_rejected(&sidecar, &reply, 400, "invalid_input");
     let reply = sidecar.post("/api/v1/tools/execute/a%ff", "{}");
-    assert_contains!(
-        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
-        "tool's name"
-    );
+    let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+    assert_contains!(error, "tool's name");
     let mut request = b"POST /api/v1/tools/execute/both HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\nx-pillion-user: ".to_vec();
     request.extend_from_slice(b"\xff\xfe\r\n\r\n{}");
     let reply = sidecar.exchange(&request);
-    assert_contains!(
-        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
-        "x-pillion-user"
-    );
+    let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+    assert_contains!(error, "x-pillion-user");
 }
 
 #[test]
@@ -219,10 +210,8 @@ fn headers_that_are_too_long() {
     let sidecar = Sidecar::start();
     let user = format!("x-pillion-user: {}\r\n", "u".repeat(257));
     let reply = sidecar.post_with(EXECUTE, &user, b"{}");
-    assert_contains!(
-        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
-        "at most 256 bytes"
-    );
+    let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+    assert_contains!(error, "at most 256 bytes");
     let endless = format!("x: {}\r\n", "u".repeat(2_000_000));
     let reply = sidecar.post_with(EXECUTE, &endless, b"{}");
     assert_eq!(reply.status, 431);

@@ -49,16 +49,18 @@ fn f1_invalid_settings_are_rejected_by_key() {
         server[key] = value;
         server
     };
+    let odd = |key: &str, value: &str| with(key, json!(value));
+    let authentication = |value: Value| with("authentication", value);
+    let length = "name: must have between 1 and 100";
+    let reserved = "name: `test` and `refresh` are";
+    let control = "name: a name must not contain control characters";
     for (server, expected) in [
-        (with("name", json!("")), "name: must have between 1 and 100"),
-        (
-            with("name", json!(long)),
-            "name: must have between 1 and 100",
-        ),
+        (odd("name", ""), length),
+        (odd("name", &long), length),
         (json!({"url": url}), "name: is required"),
         (with("timeout", json!(999)), "timeout: must be between"),
         (with("timeout", json!(300_001)), "timeout: must be between"),
-        (with("timeout", json!("soon")), "timeout: invalid type"),
+        (odd("timeout", "soon"), "timeout: invalid type"),
         (
             with("retryAttempts", json!(6)),
             "retryAttempts: must be between 0 and 5",
@@ -67,69 +69,48 @@ fn f1_invalid_settings_are_rejected_by_key() {
             with("retryAttempts", json!(-1)),
             "retryAttempts: invalid value",
         ),
-        (with("url", json!("not-a-url")), "Invalid server URL"),
+        (odd("url", "not-a-url"), "Invalid server URL"),
+        (odd("url", "ftp://127.0.0.1/mcp"), "Invalid server URL"),
         (
-            with("url", json!("ftp://127.0.0.1/mcp")),
-            "Invalid server URL",
-        ),
-        (
-            with("url", json!("https://me:pw@127.0.0.1/")),
+            odd("url", "https://me:pw@127.0.0.1/"),
             "put them into 'authentication'",
         ),
         (json!({"name": "far"}), "either a 'url' or a 'command'"),
         (
-            with("authentication", json!({"type": "bearer"})),
+            authentication(json!({"type": "bearer"})),
             "authentication: missing field `token`",
         ),
         (
-            with("authentication", json!({"type": "bearer", "token": ""})),
+            authentication(json!({"type": "bearer", "token": ""})),
             "authentication: the token is empty",
         ),
         (
             with("headers", json!({"x": 1})),
             "headers: expected an object with string values",
         ),
+        (odd("transport", "pigeon"), "transport: Unknown transport: "),
         (
-            with("transport", json!("pigeon")),
-            "transport: Unknown transport: ",
-        ),
-        (
-            with("transport", json!("websocket")),
+            odd("transport", "websocket"),
             "The transport does not match",
         ),
         (
-            with("toolPrefix", json!("a b")),
+            odd("toolPrefix", "a b"),
             "toolPrefix: must have at most 128",
         ),
         (
-            with("color", json!("red")),
+            odd("color", "red"),
             "unknown field `color`, expected one of `name`, `description`, `transport`, `handshake`, \
              `protocolVersion`, `url`, `headers`, `authentication`, `command`, `args`, `env`, \
              `inheritEnv`, `cwd`, `timeout`, `retryAttempts`, `enabled`, `toolPrefix`, \
              `requireApproval`, `pin`, `newTools`, `rateLimit`, `maxConcurrent`, `credential`",
         ),
+        (odd("name", "test"), reserved),
+        (odd("name", "refresh"), reserved),
+        (odd("name", "a\u{202e}b"), control),
+        (odd("name", "a\nb"), control),
+        (odd("handshake", "always"), "handshake: unknown variant"),
         (
-            with("name", json!("test")),
-            "name: `test` and `refresh` are",
-        ),
-        (
-            with("name", json!("refresh")),
-            "name: `test` and `refresh` are",
-        ),
-        (
-            with("name", json!("a\u{202e}b")),
-            "name: a name must not contain control characters",
-        ),
-        (
-            with("name", json!("a\nb")),
-            "name: a name must not contain control characters",
-        ),
-        (
-            with("handshake", json!("always")),
-            "handshake: unknown variant",
-        ),
-        (
-            with("protocolVersion", json!("1999-01-01")),
+            odd("protocolVersion", "1999-01-01"),
             "protocolVersion: Unknown MCP protocol version '1999-01-01'",
         ),
         (json!([]), "body: expected a JSON object"),
