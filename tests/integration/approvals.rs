@@ -36,6 +36,17 @@ pub fn approval_id(result: &Value) -> String {
     id.to_owned()
 }
 
+/// Waits until a call needs approval. Returns the approval's id.
+pub fn wait_for_approval(socket: &Path) -> String {
+    let mut id = None;
+    eventually("a call waits", || {
+        let open = socket.get("/api/v1/approvals?status=pending").json();
+        id = open["approvals"][0]["id"].as_str().map(str::to_owned);
+        id.is_some()
+    });
+    id.unwrap()
+}
+
 pub fn decide(socket: &Path, id: &str, verdict: &str) -> Reply {
     socket.post(&format!("/api/v1/approvals/{id}/{verdict}"), "")
 }
@@ -220,13 +231,7 @@ fn g3_a_caller_may_wait_for_the_decision() {
             let expression = format!("len_{verdict} + 1");
             let caller =
                 scope.spawn(move || calculate(socket, "alice", &expression, "?wait_ms=20000"));
-            let mut id = String::new();
-            eventually("the call waits", || {
-                let open = socket.get("/api/v1/approvals?status=pending").json();
-                let first = open["approvals"][0]["id"].as_str();
-                id = first.unwrap_or_default().to_owned();
-                !id.is_empty()
-            });
+            let id = wait_for_approval(socket);
             assert_eq!(decide(socket, &id, verdict).status, 200);
             caller.join().unwrap()
         })

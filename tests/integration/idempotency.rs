@@ -11,6 +11,10 @@ fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
     socket.post_with(target, headers, body.to_string())
 }
 
+fn sum() -> Value {
+    json!({"expression": "6 * 7"})
+}
+
 fn is_replayed(reply: &Reply) -> bool {
     reply.head.contains("idempotency-replayed: true")
 }
@@ -23,16 +27,16 @@ fn config(server: &McpServer, timeout_ms: u32) -> String {
     )
 }
 
-/// Makes the sidecar list the server's tools.
-fn discover(daemon: &Daemon) {
-    daemon.tools();
-}
-
 /// Starts a server and a daemon that has listed the server's tools.
 fn start(timeout_ms: u32) -> (McpServer, Daemon) {
+    start_with("", timeout_ms)
+}
+
+/// Like [`start`], with further settings.
+fn start_with(more: &str, timeout_ms: u32) -> (McpServer, Daemon) {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, timeout_ms));
-    discover(&daemon);
+    let daemon = Daemon::with_config(&(more.to_owned() + &config(&server, timeout_ms)));
+    daemon.tools();
     (server, daemon)
 }
 
@@ -137,13 +141,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
 
 #[test]
 fn an_expired_key_does_not_run_twice_concurrently() {
-    let server = McpServer::echo();
-    let toml = format!(
-        "[http]\nidempotency_ttl_ms = 50\n{}",
-        config(&server, 2_000)
-    );
-    let daemon = Daemon::with_config(&toml);
-    discover(&daemon);
+    let (server, daemon) = start_with("[http]\nidempotency_ttl_ms = 50\n", 2_000);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
     let socket = daemon.socket.clone();
@@ -174,10 +172,8 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     daemon.kill();
     let mut after = None;
     eventually("the key is reported as interrupted", || {
-        let reply = post(&next.socket, ECHO, key, &json!({}));
-        let is_successful = reply.status == 200;
-        after = Some(reply);
-        is_successful
+        after = Some(post(&next.socket, ECHO, key, &json!({}))).filter(|it| it.status == 200);
+        after.is_some()
     });
     let after = after.unwrap();
     assert!(is_replayed(&after));
@@ -200,11 +196,11 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
             &config(&server, 60_000),
             &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
         );
-        discover(&daemon);
+        daemon.tools();
         server.set_mood(Mood::Asleep);
         let _running = begin(&daemon, ECHO, "ran", &json!({}));
         eventually("the first runs", || server.count("tools/call") == 1);
-        let sum = json!({"expression": "6 * 7"});
+        let sum = sum();
         let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
         let status = || daemon.get("/api/v1/status").json();
         eventually("the second waits", || status()["calls"]["queued"] == 1);
@@ -242,27 +238,23 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let server = McpServer::echo();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
     let daemon = Daemon::with_variables(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
-    discover(&daemon);
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let socket = daemon.socket.clone();
     let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
     eventually("the place is taken", || server.count("tools/call") == 1);
     // The next call waits, and its caller disconnects.
-    let caller = begin(&daemon, CALCULATOR, "k", &json!({"expression": "6 * 7"}));
+    let caller = begin(&daemon, CALCULATOR, "k", &sum());
     let queued = || daemon.get("/api/v1/status").json()["calls"]["queued"].clone();
     eventually("it waits", || queued() == 1);
     drop(caller);
     before.join().unwrap();
     let mut reply = None;
+    let key = "idempotency-key: k\r\n";
     eventually("it has ended", || {
-        let key = "idempotency-key: k\r\n";
-        reply = Some(post(
-            &daemon.socket,
-            CALCULATOR,
-            key,
-            &json!({"expression": "6 * 7"}),
-        ));
-        reply.as_ref().unwrap().status == 200
+        let late = post(&daemon.socket, CALCULATOR, key, &sum());
+        reply = Some(late).filter(|it| it.status == 200);
+        reply.is_some()
     });
     let reply = reply.unwrap();
     assert!(is_replayed(&reply), "{}", reply.head);
@@ -278,10 +270,7 @@ fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut(
 
 #[test]
 fn requests_that_continue_after_a_disconnect_are_limited() {
-    let server = McpServer::echo();
-    let toml = format!("[http]\nmax_detached = 1\n{}", config(&server, 10_000));
-    let daemon = Daemon::with_config(&toml);
-    discover(&daemon);
+    let (server, daemon) = start_with("[http]\nmax_detached = 1\n", 10_000);
     server.set_mood(Mood::Asleep);
     send_and_hang_up(&daemon.socket, ECHO, "gone", || {
         server.count("tools/call") == 1
@@ -289,30 +278,18 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
     let mut keys = 0..;
     let mut response = || {
         let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
-        post(
-            &daemon.socket,
-            CALCULATOR,
-            &key,
-            &json!({"expression": "6 * 7"}),
-        )
+        post(&daemon.socket, CALCULATOR, &key, &sum())
     };
     let mut rejected = None;
     eventually("a further request is refused", || {
-        let reply = response();
-        let is_rejected = reply.status == 429;
-        rejected = is_rejected.then_some(reply);
-        is_rejected
+        rejected = Some(response()).filter(|it| it.status == 429);
+        rejected.is_some()
     });
     let rejected = rejected.unwrap();
     assert_eq!(rejected.json()["error_code"], "rate_limited");
     assert_contains!(rejected.head, "retry-after: 1");
     // A request without a key is not limited: it ends with its connection.
-    let plain = post(
-        &daemon.socket,
-        CALCULATOR,
-        "",
-        &json!({"expression": "6 * 7"}),
-    );
+    let plain = post(&daemon.socket, CALCULATOR, "", &sum());
     assert_eq!(plain.status, 200);
     eventually("the first one has ended", || response().status == 200);
 }
@@ -323,8 +300,7 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     let mut daemon = Daemon::with_config(toml);
     let send = |daemon: &Daemon, key: &str| {
         let key = format!("idempotency-key: {key}\r\n");
-        let body = json!({"expression": "6 * 7"});
-        post(&daemon.socket, CALCULATOR, &key, &body)
+        post(&daemon.socket, CALCULATOR, &key, &sum())
     };
     for key in ["a", "b", "c"] {
         let first = send(&daemon, key);
@@ -358,16 +334,11 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         &config(&server, 30_000),
         &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
     );
-    discover(&daemon);
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let _running = begin(&daemon, ECHO, "ran", &json!({}));
     eventually("the first runs", || server.count("tools/call") == 1);
-    let _waiting = begin(
-        &daemon,
-        CALCULATOR,
-        "waited",
-        &json!({"expression": "6 * 7"}),
-    );
+    let _waiting = begin(&daemon, CALCULATOR, "waited", &sum());
     let status = || daemon.get("/api/v1/status").json();
     eventually("the second waits", || status()["calls"]["queued"] == 1);
     daemon.kill();
@@ -375,12 +346,7 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
 
     let daemon = daemon.again();
     let waited = "idempotency-key: waited\r\n";
-    let reply = post(
-        &daemon.socket,
-        CALCULATOR,
-        waited,
-        &json!({"expression": "6 * 7"}),
-    );
+    let reply = post(&daemon.socket, CALCULATOR, waited, &sum());
     assert!(!is_replayed(&reply));
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
     for _ in 0..2 {
@@ -407,10 +373,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         ("max_calls = 2", 4),
         ("max_calls = 2\nmax_bytes = 100", 4),
     ] {
-        let server = McpServer::echo();
-        let toml = format!("[call_log]\n{limit}\n{}", config(&server, 30_000));
-        let mut daemon = Daemon::with_config(&toml);
-        discover(&daemon);
+        let (server, mut daemon) = start_with(&format!("[call_log]\n{limit}\n"), 30_000);
         server.set_mood(Mood::Asleep);
         let _caller = begin(&daemon, ECHO, "ran", &json!({}));
         eventually("the call runs", || server.count("tools/call") == 1);
@@ -454,7 +417,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
     let rejected = post(&daemon.socket, BATCH, key, &none_runs).json();
-    assert_eq!(
+    assert_json!(
         rejected["results"][0]["result"]["error_code"],
         "invalid_input"
     );

@@ -32,7 +32,7 @@ mod websocket;
 use pillion_mcp_client::{
     ErrorClass, McpClient, McpError, McpErrorKind, ServerConfig, SubscriptionFilter, TransportKind,
 };
-use pillion_testkit::{Endpoint, Recorded, Reply};
+use pillion_testkit::{Endpoint, Recorded, Recorder, Reply};
 use serde_json::value::RawValue;
 
 use crate::prelude::*;
@@ -190,6 +190,11 @@ async fn fails_then_works_with(
     let result = roll(&client).await;
     assert_eq!(result.unwrap().get(), ROLLED, "{case}: afterwards");
     assert_eq!(server.requests.count("tools/call"), 2, "{case}");
+}
+
+/// Waits until a server has received this number of requests with a method.
+async fn received(requests: &Recorder, method: &str, count: usize) {
+    eventually(method, || requests.count(method) == count).await;
 }
 
 /// Waits until a condition holds.

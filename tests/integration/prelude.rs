@@ -17,11 +17,11 @@ pub use serde_json::{Value, json};
 
 pub use crate::assertions::{ExpectExecution, ExpectJson};
 pub use crate::http::{self, Rest};
-pub use crate::mcp_server::{McpServer, Mood, detected_entry, server_entry};
+pub use crate::mcp_server::{McpServer, Mood, detected_entry, fixed, server_entry};
 pub use crate::program::{
     self, Daemon, eventually, failure, pillion, run, run_with_input, stderr, stdout, stdout_json,
     success,
 };
 pub use crate::reload::reload;
-pub use crate::routes::mcp::{Session, ask, stateless};
+pub use crate::routes::mcp::{Session, ask, call_request, cancellation, hello, stateless};
 pub use crate::sidecar::Sidecar;

@@ -142,8 +142,13 @@ impl Daemon {
         (Self::with_variables(&toml, &[("TOKENS", tokens)]), address)
     }
 
-    /// Like [`with_variables`](Self::with_variables), with a key that encrypts secrets.
-    pub fn with_vault(toml: &str, variables: &[(&str, &str)]) -> Self {
+    /// Like [`with_config`](Self::with_config), with a key that encrypts secrets.
+    pub fn with_vault(toml: &str) -> Self {
+        Self::with_vault_and(toml, &[])
+    }
+
+    /// Like [`with_vault`](Self::with_vault), with these variables.
+    pub fn with_vault_and(toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let toml = format!("{toml}\n{}", vault(directory.path()));
         Self::with_config_in(directory, &toml, variables)

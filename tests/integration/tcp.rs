@@ -131,11 +131,7 @@ fn as_alice(token: &str, more: &str) -> String {
 #[test]
 fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     let server = Server::start("");
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }});
+    let hello = hello("2025-11-25", json!({}));
     let (status, head, body) = server.send("POST /mcp", &as_alice(APP, ACCEPT), &hello.to_string());
     assert_eq!(status, 200, "{body}");
     let id = head

@@ -51,13 +51,7 @@ fn g3_a_waiting_call_runs_with_the_arguments_of_the_approver() {
     let daemon = Daemon::with_config(ALWAYS);
     let (id, result) = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| calculate(&daemon.socket, "alice", "6 * 8", "?wait_ms=20000"));
-        let mut id = String::new();
-        crate::program::eventually("the call waits", || {
-            let list = daemon.get("/api/v1/approvals?status=pending").json();
-            let found = list["approvals"][0]["id"].as_str();
-            id = found.unwrap_or_default().to_owned();
-            found.is_some()
-        });
+        let id = wait_for_approval(&daemon.socket);
         let edited = json!({"arguments": {"expression": "6 * 7"}});
         assert_eq!(approve(&daemon, &id, &edited).status, 200);
         (id, waiting.join().unwrap())

@@ -180,13 +180,7 @@ fn g3_a_client_over_standard_streams_is_asked() {
         lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
     };
-    say(
-        &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "test", "version": "1"},
-        }}),
-    );
+    say(&hello("2025-11-25", json!({"elicitation": {}})));
     assert_eq!(hear()["id"], 0);
     say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     for (decision, text) in [("approve", "42"), ("deny", "was denied")] {

@@ -104,12 +104,11 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
     let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
     let content = json!([{"type": "text", "text": "Took a screenshot."}, image]);
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [{"name": "shoot", "inputSchema": {"type": "object"}}]}))
-        })
-        .on("tools/call", move |_| {
-            Reply::result(&json!({ "content": content }))
-        })
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [{"name": "shoot", "inputSchema": {"type": "object"}}]})),
+        )
+        .on("tools/call", fixed(json!({ "content": content })))
         .start();
     for (dialect, api, pointer) in [
         (LlmDialect::OpenAiChat, "openai", "/messages/2/content"),

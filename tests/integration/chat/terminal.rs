@@ -35,9 +35,10 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
     let (release, released) = mpsc::sync_channel::<()>(1);
     let released = Mutex::new(released);
     let far = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}))
-        })
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]})),
+        )
         .on("tools/call", move |_| {
             // Waits until the test has checked the output, or has failed.
             let _ = tokio::task::block_in_place(|| released.lock().unwrap().recv());

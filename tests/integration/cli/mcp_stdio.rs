@@ -166,8 +166,7 @@ fn with_id(messages: &[Value], id: &Value) -> Value {
 fn both_protocol_eras_work_and_pending_requests_are_answered_before_the_end() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}}});
-    let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call",
-        "params": {"name": "calculator", "arguments": {"expression": "6*7"}}});
+    let call = call_request("c", "calculator", json!({"expression": "6*7"}));
     let mut stateless = call.clone();
     stateless["params"]["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -156,7 +156,7 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
 #[test]
 fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
-    let mut daemon = Daemon::with_vault("", &[]);
+    let mut daemon = Daemon::with_vault("");
     let add = ["servers", "add", "near", "--command", program];
     let mut line = [&add[..], &["--env-from", "FAR_TOKEN", "--"]].concat();
     line.extend(arguments.iter().map(String::as_str));
@@ -216,7 +216,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
         &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
     );
-    let daemon = Daemon::with_vault("", &[]);
+    let daemon = Daemon::with_vault("");
     let add = format!("servers add far --url {} --credential per_user", far.url);
     well(&daemon, &add);
     assert_contains!(
@@ -283,7 +283,7 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
 #[test]
 fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let far = echo();
-    let mut daemon = Daemon::with_vault("", &[]);
+    let mut daemon = Daemon::with_vault("");
     let key = daemon.key_path();
     let add = |name: &str| {
         format!(

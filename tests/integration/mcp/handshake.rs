@@ -61,12 +61,8 @@ async fn e6_the_first_revision_uses_initialize_initialized_and_the_call() {
         (Dialect::GetSse, TransportKind::GetSse),
     ] {
         let server = FakeMcp::builder(dialect.clone())
-            .on("resources/list", |_| {
-                Reply::result(&json!({"resources": []}))
-            })
-            .on("resources/read", |_| {
-                Reply::result(&json!({"contents": []}))
-            })
+            .on("resources/list", fixed(json!({"resources": []})))
+            .on("resources/read", fixed(json!({"contents": []})))
             .start();
         let mut config = config(&server.url, transport);
         config.protocol_version = Some(ProtocolVersion::V2024_11_05);

@@ -83,10 +83,7 @@ async fn a_dropped_call_sends_a_cancellation() {
         let client = client(&server.url, transport);
         let error = client.call_tool_with("roll", &json!({}), &options).await;
         assert!(error.unwrap_err().is_timeout());
-        eventually("the cancellation", || {
-            server.requests.count("notifications/cancelled") == 1
-        })
-        .await;
+        received(&server.requests, "notifications/cancelled", 1).await;
         let call = server.requests.first("tools/call");
         let cancelled = server.requests.first("notifications/cancelled");
         assert_eq!(cancelled["params"]["requestId"], call["id"]);
@@ -166,17 +163,11 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
     assert_eq!(received.params.get(), r#"{"uri":"file:///a"}"#);
 
     server.close_streams();
-    eventually("another subscription", || {
-        server.requests.count("resources/subscribe") == 2
-    })
-    .await;
+    received(&server.requests, "resources/subscribe", 2).await;
     server.push(updated("file:///a"));
     assert!(subscription.next().await.is_some());
     drop(subscription);
-    eventually("the end of it", || {
-        server.requests.count("resources/unsubscribe") == 1
-    })
-    .await;
+    received(&server.requests, "resources/unsubscribe", 1).await;
 }
 
 #[tokio::test]

@@ -141,13 +141,14 @@ async fn a_malformed_list_is_an_error() {
 #[tokio::test]
 async fn f6_an_invalid_entry_is_skipped() {
     let server = FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [
                 {"name": "good"}, {"description": "no name"}, 7, {"name": 8}, {"name": ""},
                 {"name": "schema", "inputSchema": "none"}, {"name": "fine", "extra": true},
                 {"name": "odd", "title": 5, "description": {}, "annotations": null},
-            ]}))
-        })
+            ]})),
+        )
         .start();
     let client = client(&server.url, TransportKind::Http);
     let tools = McpTool::discover(&client, "x_").await.unwrap();

@@ -121,7 +121,7 @@ async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
     client.connect().await.unwrap();
     let caller = client.clone();
     let slow = tokio::spawn(async move { caller.call_tool("slow", &json!({})).await });
-    eventually("the slow call", || server.requests.count("tools/call") == 1).await;
+    received(&server.requests, "tools/call", 1).await;
     server.forget_sessions();
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(slow.await.unwrap().unwrap().get(), "\"slow\"");

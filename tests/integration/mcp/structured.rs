@@ -12,9 +12,7 @@ fn server(output_schema: &Value, content: &Value) -> FakeMcp {
     let tool = json!({"name": "roll", "inputSchema": {}, "outputSchema": output_schema});
     let result = json!({"content": [], "structuredContent": content});
     FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/list", move |_| {
-            Reply::result(&json!({"tools": [tool]}))
-        })
+        .on("tools/list", fixed(json!({"tools": [tool]})))
         .on("tools/call", move |_| Reply::result(&result))
         .start()
 }
@@ -182,9 +180,7 @@ async fn an_incomplete_list_does_not_change_the_known_tools() {
                 (_, _) => Reply::result(&json!({"tools": [{"name": "other"}]})),
             }
         })
-        .on("tools/call", |_| {
-            Reply::result(&json!({"structuredContent": "x"}))
-        })
+        .on("tools/call", fixed(json!({"structuredContent": "x"})))
         .start();
     let client = client(&server.url, TransportKind::Http);
     let timeout = Duration::from_secs(20);

@@ -127,7 +127,7 @@ async fn e7_a_closed_stream_is_reopened() {
         // A running call fails and is not retried.
         let waiting = client.clone();
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
-        eventually("the call", || server.requests.count("wait") == 1).await;
+        received(&server.requests, "wait", 1).await;
         server.close_streams();
         let failure = Failure {
             class: ErrorClass::Unavailable,

@@ -25,6 +25,34 @@ use crate::prelude::*;
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
 
+/// Returns a request of a revision with sessions.
+pub fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+/// Returns the first request of a client with these capabilities.
+pub fn hello(version: &str, capabilities: Value) -> Value {
+    let client = json!({"name": "test", "version": "1"});
+    let params =
+        json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
+    request(0, "initialize", params)
+}
+
+/// Returns a call of a tool in a revision with sessions.
+pub fn call_request(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    request(
+        id,
+        "tools/call",
+        json!({"name": tool, "arguments": arguments}),
+    )
+}
+
+/// Returns the cancellation of a request.
+pub fn cancellation(id: impl Into<Value>) -> Value {
+    let params = json!({"requestId": id.into()});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+}
+
 /// Returns a valid request of revision 2026-07-28, with `_meta` and headers.
 pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (String, Value) {
     params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
@@ -74,11 +102,7 @@ impl<'a> Session<'a> {
     }
 
     pub fn open_with(socket: &'a Path, version: &str, capabilities: Value, more: &str) -> Self {
-        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": version,
-            "capabilities": capabilities,
-            "clientInfo": {"name": "test", "version": "1"},
-        }});
+        let hello = hello(version, capabilities);
         let headers = format!("{ACCEPT}{more}");
         let reply = socket.post_with("/mcp", &headers, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], version);

@@ -3,10 +3,7 @@ use super::*;
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
 pub(super) fn with_vault() -> Daemon {
-    Daemon::with_vault(
-        "[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
-        &[],
-    )
+    Daemon::with_vault("[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n")
 }
 
 fn bearer(far: &McpServer, token: &str) -> Value {

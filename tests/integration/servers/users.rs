@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use super::credentials::{all_stored_bytes, holds, with_vault};
 use super::*;
-use crate::approvals::{approval_id, decide};
+use crate::approvals::{approval_id, decide, wait_for_approval};
 use crate::program::vault;
 use crate::reload::rewrite;
 use crate::routes::mcp::last;
@@ -30,25 +30,15 @@ fn bearer(token: &str) -> Value {
 }
 
 fn give(daemon: &Daemon, user: &str, token: &str) {
-    let reply = ask(
-        daemon,
-        "PUT",
-        &format!("/far/credentials/{user}"),
-        &bearer(token),
-    );
-    assert_eq!(reply.status, 200, "{}", reply.json());
-    assert_eq!(reply.json()["credential"]["user"], user);
-    assert_eq!(reply.json()["credential"]["authentication"], "bearer");
+    let path = format!("/far/credentials/{user}");
+    let stored = ask(daemon, "PUT", &path, &bearer(token)).expect(200)["credential"].clone();
+    assert_eq!(stored["user"], user);
+    assert_eq!(stored["authentication"], "bearer");
 }
 
 fn take(daemon: &Daemon, user: &str) {
-    let reply = ask(
-        daemon,
-        "DELETE",
-        &format!("/far/credentials/{user}"),
-        &Value::Null,
-    );
-    assert_eq!(reply.status, 200, "{}", reply.json());
+    let path = format!("/far/credentials/{user}");
+    ask(daemon, "DELETE", &path, &Value::Null).expect(200);
 }
 
 fn users(daemon: &Daemon) -> Vec<String> {
@@ -217,11 +207,8 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
     let result = session.ask("tools/call", json!({"name": "far_echo"}));
     assert_json!(result["result"]["isError"], true);
     assert_eq!(far.strays(), 0);
-    assert!(
-        far.credentials()
-            .iter()
-            .all(|it| *it == format!("Bearer {ALICE}") || *it == format!("Bearer {BOB}"))
-    );
+    let expected = [ALICE, BOB].map(|token| format!("Bearer {token}"));
+    assert!(far.credentials().iter().all(|it| expected.contains(it)));
 }
 
 #[test]
@@ -230,7 +217,7 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
     let models = "[[models]]\nid = \"one\"\n\
          tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n\
          [[models]]\nid = \"all\"\ntools = { function_calling = true, mcp = true }\n";
-    let daemon = Daemon::with_vault(models, &[]);
+    let daemon = Daemon::with_vault(models);
     add(&daemon, &server(&far, "per_user"));
     for user in [None, Some("carol")] {
         let call = |target: &str, name: &str| {
@@ -257,7 +244,7 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
 #[test]
 fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
     let far = far();
-    let daemon = Daemon::with_vault("[mcp]\ndiscovery_timeout_ms = 1500\n", &[]);
+    let daemon = Daemon::with_vault("[mcp]\ndiscovery_timeout_ms = 1500\n");
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     far.set_mood(Mood::Asleep);
@@ -340,35 +327,20 @@ fn l1_a_users_credential_is_shown_nowhere() {
     let mut shown = call(&daemon, Some("mallory"), "far_echo")
         .to_string()
         .into_bytes();
+    let alice = "/far/credentials/alice";
     for (method, path, body) in [
         ("GET", "/far", Value::Null),
         ("GET", "/far/credentials", Value::Null),
         (
             "PUT",
-            "/far/credentials/alice",
+            alice,
             json!({"authentication": {"type": "bearer", "token": [ALICE]}}),
         ),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": ALICE}),
-        ),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": {"type": ALICE}}),
-        ),
-        ("PUT", "/far/credentials/alice", json!({"token": ALICE})),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": {"type": "none"}}),
-        ),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": {"type": "oauth"}}),
-        ),
+        ("PUT", alice, json!({"authentication": ALICE})),
+        ("PUT", alice, json!({"authentication": {"type": ALICE}})),
+        ("PUT", alice, json!({"token": ALICE})),
+        ("PUT", alice, json!({"authentication": {"type": "none"}})),
+        ("PUT", alice, json!({"authentication": {"type": "oauth"}})),
     ] {
         let reply = ask(&daemon, method, path, &body);
         assert!(method == "GET" || reply.status == 400, "{body}: {reply:?}");
@@ -425,7 +397,7 @@ fn l1_a_server_may_have_its_own_credential_too() {
 #[test]
 fn g3_an_approval_is_valid_for_one_credential() {
     let far = far();
-    let daemon = Daemon::with_vault("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let daemon = Daemon::with_vault("[approvals]\npolicy = \"always-ask\"\n");
     let mut both = server(&far, "user_or_shared");
     both["authentication"] = json!({"type": "bearer", "token": SHARED});
     add(&daemon, &both);
@@ -454,14 +426,9 @@ fn g3_an_approval_is_valid_for_one_credential() {
     let rejection_after = |change: &dyn Fn()| {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
-            let mut open = Value::Null;
-            eventually("the call waits", || {
-                let list = daemon.get("/api/v1/approvals?status=pending").json();
-                open = list["approvals"][0]["id"].clone();
-                open.is_string()
-            });
+            let open = wait_for_approval(&daemon.socket);
             change();
-            approve(open.text());
+            approve(&open);
             let response = waiting.join().unwrap()["result"].clone();
             assert_json!(response["error_code"], "denied");
             response["error"].text().to_owned()
@@ -479,7 +446,10 @@ fn g3_an_approval_is_valid_for_one_credential() {
 fn with_tokens(tokens: &str, more: &str) -> (Daemon, SocketAddr) {
     let address = http::free_address();
     let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}");
-    (Daemon::with_vault(&config, &[("TOKENS", tokens)]), address)
+    (
+        Daemon::with_vault_and(&config, &[("TOKENS", tokens)]),
+        address,
+    )
 }
 
 /// Sends a request with a token. Returns the status and the body.
@@ -559,9 +529,8 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     }
 
     // An operator accepts the tool for one user only.
-    let socket = daemon.socket.to_str().unwrap();
     let run = |arguments: &[&str]| {
-        let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
+        let output = daemon.run(arguments);
         format!("{}{}", stdout(&output), stderr(&output))
     };
     let reported = run(&["servers", "tools", "far", "--user", "alice"]);

@@ -219,9 +219,7 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
     };
     FakeMcp::builder(Dialect::StreamableJson)
         .with_get_stream()
-        .on("tools/list", move |_| {
-            Reply::result(&json!({"tools": tools}))
-        })
+        .on("tools/list", fixed(json!({"tools": tools})))
         .on(
             "resources/list",
             list("resources", json!({"uri": uri, "name": label})),
@@ -234,14 +232,15 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
             ),
         )
         .on("prompts/list", list("prompts", json!({"name": label})))
-        .on("prompts/get", |_| Reply::result(&json!({"messages": []})))
+        .on("prompts/get", fixed(json!({"messages": []})))
         .on("resources/read", move |params| {
             Reply::result(&json!({"contents": [{"uri": params["uri"], "text": label}]}))
         })
-        .on("resources/subscribe", |_| Reply::result(&json!({})))
-        .on("completion/complete", |_| {
-            Reply::result(&json!({"completion": {"values": []}}))
-        })
+        .on("resources/subscribe", fixed(json!({})))
+        .on(
+            "completion/complete",
+            fixed(json!({"completion": {"values": []}})),
+        )
         .start()
 }
 

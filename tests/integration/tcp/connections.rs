@@ -210,11 +210,7 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
         lines
     };
     let events = |token: &str| open(token, "GET /api/v1/events", ACCEPT, "");
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }});
+    let hello = hello("2025-11-25", json!({}));
     let mut opened = open(&bad, "POST /mcp", ACCEPT, &hello.to_string());
     let session = loop {
         let mut line = String::new();

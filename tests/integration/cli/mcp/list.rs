@@ -13,11 +13,10 @@ fn server() -> FakeMcp {
         .on("resources/list", |_| {
             Reply::raw_result(r#"{"resources":[{"uri":"a://1","name":"One", "x":1.50}]}"#)
         })
-        .on("resources/templates/list", |_| {
-            Reply::result(
-                &json!({"resourceTemplates": [{"uriTemplate": "a://{n}", "name": "Any"}]}),
-            )
-        })
+        .on(
+            "resources/templates/list",
+            fixed(json!({"resourceTemplates": [{"uriTemplate": "a://{n}", "name": "Any"}]})),
+        )
         .start()
 }
 

@@ -5,13 +5,11 @@ use super::*;
 #[tokio::test(flavor = "multi_thread")]
 async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("initialize", |_| {
-            Reply::result(&json!({
+        .on("initialize", fixed(json!({
                 "protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "prompts": {}},
                 "serverInfo": {"name": "fa\u{1b}[2Jke", "version": "1"}, "instructions": "Roll.\nWell.",
-            }))
-        })
-        .on("prompts/list", |_| Reply::result(&json!({"prompts": [{"name": "p"}]})))
+            })))
+        .on("prompts/list", fixed(json!({"prompts": [{"name": "p"}]})))
         .start();
     let output = mcp(&["probe", &server.url]);
     assert_eq!(

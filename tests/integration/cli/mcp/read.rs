@@ -23,7 +23,7 @@ fn server() -> FakeMcp {
                 _ => Reply::error(-32602, "Unknown prompt"),
             }
         })
-        .on("prompts/list", |_| Reply::result(&json!({"prompts": [{"name": "count"}]})))
+        .on("prompts/list", fixed(json!({"prompts": [{"name": "count"}]})))
         .start()
 }
 

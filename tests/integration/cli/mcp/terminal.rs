@@ -8,11 +8,10 @@ use crate::terminal::Terminal;
 /// Starts a server of 2026-07-28 that requests a name before it answers a call.
 fn asking_server() -> FakeMcp {
     FakeMcp::builder(Dialect::PlainHttp)
-        .on("server/discover", |_| {
-            Reply::result(
-                &json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),
-            )
-        })
+        .on(
+            "server/discover",
+            fixed(json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),
+        )
         .on("tools/call", |params| {
             if let Some(response) = params.get("inputResponses") {
                 let text = response["who"].to_string();

@@ -122,10 +122,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     );
     let progress = client.receive();
     assert_json!(progress["params"]["progressToken"], "p");
-    client.send(
-        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-        "params": {"requestId": id}}),
-    );
+    client.send(&cancellation(id));
     assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
     worker.respond(&call, &json!({"content": []}));
     // No request is pending any more.

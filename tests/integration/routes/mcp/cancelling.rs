@@ -18,15 +18,11 @@ fn since_2026_07_28_a_disconnect_cancels() {
 fn before_2026_07_28_only_a_notification_cancels() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
-    let call = |id: &str| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": {"name": "sleep", "arguments": {"ms": 25_000}}})
-    };
+    let call = |id: &str| call_request(id, "sleep", json!({"ms": 25_000}));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| session.stream(&call("one")).next());
         sidecar.wait_for_sleeps(1);
-        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": "one"}});
+        let cancel = cancellation("one");
         assert_eq!(session.send(&cancel).status, 202);
         // The request has no response.
         assert_eq!(waiting.join().unwrap(), None);

@@ -16,11 +16,12 @@ fn server() -> (FakeMcp, Arc<AtomicBool>) {
             };
             Reply::result(&json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}]}))
         })
-        .on("resources/list", |_| {
-            Reply::result(&json!({"resources": [{"uri": "a://b"}]}))
-        })
-        .on("resources/subscribe", |_| Reply::result(&json!({})))
-        .on("resources/unsubscribe", |_| Reply::result(&json!({})))
+        .on(
+            "resources/list",
+            fixed(json!({"resources": [{"uri": "a://b"}]})),
+        )
+        .on("resources/subscribe", fixed(json!({})))
+        .on("resources/unsubscribe", fixed(json!({})))
         .start();
     (server, changed)
 }

@@ -182,9 +182,10 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
 #[tokio::test(flavor = "multi_thread")]
 async fn k1_a_template_hides_no_resource_of_another_server() {
     let greedy = FakeMcp::builder(Dialect::StreamableJson)
-        .on("resources/templates/list", |_| {
-            Reply::result(&json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]}))
-        })
+        .on(
+            "resources/templates/list",
+            fixed(json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]})),
+        )
         .on("resources/read", |params| {
             Reply::result(&json!({"contents": [{"uri": params["uri"], "text": "greedy"}]}))
         })

@@ -41,8 +41,7 @@ fn a_client_with_a_session_gets_requests_on_the_stream_of_its_call() {
         let capabilities = json!({"elicitation": {}, "sampling": {}});
         let session = Session::open(&sidecar.socket, "2025-11-25", capabilities);
         for tool in ["ask", "sample"] {
-            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                "params": {"name": tool, "arguments": {}}});
+            let call = call_request(1, tool, json!({}));
             let mut stream = session.stream(&call);
             let question = stream.next().unwrap();
             let response = json!({"jsonrpc": "2.0", "id": question["id"],
@@ -131,8 +130,7 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
 fn a_client_without_capabilities_is_not_asked() {
     for (name, _peer, sidecar) in &sidecars() {
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "ask", "arguments": {}}});
+        let call = call_request(1, "ask", json!({}));
         let mut stream = session.stream(&call);
         let response = stream.next().unwrap();
         assert_eq!(response["id"], 1, "{name}: {response}");

@@ -81,10 +81,7 @@ fn requests_need_a_known_session_and_revision() {
 fn two_running_requests_of_one_id_get_their_own_responses() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
-    let call = |name: &str, arguments: Value| {
-        json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call",
-            "params": {"name": name, "arguments": arguments}})
-    };
+    let call = |name: &str, arguments: Value| call_request(77, name, arguments);
     let sleep = call("sleep", json!({"ms": 1_000}));
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| last(&session.send(&sleep)));
@@ -100,8 +97,7 @@ fn two_running_requests_of_one_id_get_their_own_responses() {
     std::thread::scope(|scope| {
         let calls = [(); 2].map(|()| scope.spawn(|| session.stream(&sleep).next()));
         sidecar.wait_for_sleeps(3);
-        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": 77}});
+        let cancel = cancellation(77);
         assert_eq!(session.send(&cancel).status, 202);
         for call in calls {
             assert_eq!(call.join().unwrap(), None);

@@ -64,8 +64,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             request("logging/setLevel", json!({"level": "info"})),
             request("resources/subscribe", json!({"uri": "a://b"})),
             request("resources/unsubscribe", json!({"uri": "a://b"})),
-            json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-                "params": {"requestId": 1}}),
+            cancellation(1),
             json!({"jsonrpc": "2.0", "id": "pillion-1", "result": {}}),
         ] {
             let reply = post(&sidecar, version, &message);

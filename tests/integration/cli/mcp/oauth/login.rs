@@ -17,7 +17,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     let entry = |label, more| detected_entry(label, &server.url, &format!("{oauth}{more}"));
     let config = entry("far", "credential = \"per_user\"\n")
         + &entry("shared", "enabled = false\n[mcp]\nretry_after_ms = 0\n");
-    let mut daemon = Daemon::with_vault(&config, &[]);
+    let mut daemon = Daemon::with_vault(&config);
     let rolls = |daemon: &Daemon, user: &str| {
         let client = daemon.client();
         let caller = Caller::default().user(user);
@@ -69,7 +69,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let daemon = Daemon::with_vault("", &[]);
+    let daemon = Daemon::with_vault("");
     let send = |method: &str, path: &str, body: &Value| send(&daemon, method, path, body);
     for name in ["far", "twin"] {
         let oauth = json!({"type": "oauth"});
@@ -91,7 +91,7 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
 }
 
 fn with_vault() -> Daemon {
-    Daemon::with_vault("[mcp]\nretry_after_ms = 0\n", &[])
+    Daemon::with_vault("[mcp]\nretry_after_ms = 0\n")
 }
 
 /// Changes the servers; the request has to succeed.
@@ -204,7 +204,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     let config = detected_entry("far", &server.url, "authentication = { type = \"oauth\" }")
         + &detected_entry("open", "http://127.0.0.1:9/", "enabled = false")
         + "[log]\nfilter = \"trace\"\n";
-    let mut daemon = Daemon::with_vault(&config, &[]);
+    let mut daemon = Daemon::with_vault(&config);
     assert!(!rolls(&daemon), "no authorization was started");
     let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;
