@@ -38,13 +38,10 @@ pub fn approval_id(result: &Value) -> String {
 
 /// Waits until a call needs approval. Returns the approval's id.
 pub fn wait_for_approval(socket: &Path) -> String {
-    let mut id = None;
-    eventually("a call waits", || {
+    eventually_some("a call waits", || {
         let open = socket.get("/api/v1/approvals?status=pending").json();
-        id = open["approvals"][0]["id"].as_str().map(str::to_owned);
-        id.is_some()
-    });
-    id.unwrap()
+        open["approvals"][0]["id"].as_str().map(str::to_owned)
+    })
 }
 
 pub fn decide(socket: &Path, id: &str, verdict: &str) -> Reply {

@@ -16,7 +16,7 @@ mod terminal;
 use pillion_core::tool::ToolName;
 use pillion_testkit::LlmFault;
 
-use crate::approvals::decide;
+use crate::approvals::{decide, wait_for_approval};
 use crate::prelude::*;
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
@@ -413,11 +413,9 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
     let connection = socket.begin("POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
     drop(connection);
-    let mut response = Value::Null;
-    eventually("the chat is free again", || {
+    let response = eventually_some("the chat is free again", || {
         let reply = socket.post(&target, "{}");
-        response = reply.json();
-        reply.status == 200
+        (reply.status == 200).then(|| reply.json())
     });
     assert_json!(response["content"], "Two.");
     let messages = llm.bodies()[2]["messages"].clone();
@@ -431,13 +429,10 @@ async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
     let waiting =
         thread::spawn(move || path.post("/api/v1/chat?wait_ms=20000", r#"{"message": "Go"}"#));
     let socket = &daemon.socket;
-    let mut approval = String::new();
-    eventually("the call is pending, and the chat is stored", || {
-        let approvals = socket.get("/api/v1/approvals/").json();
+    let approval = wait_for_approval(socket);
+    eventually("the chat is stored", || {
         let chats = socket.get("/api/v1/chat").json();
-        let id = approvals["approvals"][0]["id"].as_str();
-        approval = id.unwrap_or_default().to_owned();
-        chats["chats"][0]["status"] == "awaiting_approval" && !approval.is_empty()
+        chats["chats"][0]["status"] == "awaiting_approval"
     });
     assert_eq!(decide(socket, &approval, "approve").status, 200);
     let response = waiting.join().unwrap().json();

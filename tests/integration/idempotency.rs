@@ -170,12 +170,9 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     let during = post(&next.socket, ECHO, key, &json!({}));
     assert_eq!(during.status, 409, "it may still end well");
     daemon.kill();
-    let mut after = None;
-    eventually("the key is reported as interrupted", || {
-        after = Some(post(&next.socket, ECHO, key, &json!({}))).filter(|it| it.status == 200);
-        after.is_some()
+    let after = eventually_some("the key is reported as interrupted", || {
+        Some(post(&next.socket, ECHO, key, &json!({}))).filter(|it| it.status == 200)
     });
-    let after = after.unwrap();
     assert!(is_replayed(&after));
     let metadata = &after.json()["result"]["metadata"];
     assert_eq!(metadata["interrupted"], true, "{}", after.json());
@@ -249,14 +246,10 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     eventually("it waits", || queued() == 1);
     drop(caller);
     before.join().unwrap();
-    let mut reply = None;
     let key = "idempotency-key: k\r\n";
-    eventually("it has ended", || {
-        let late = post(&daemon.socket, CALCULATOR, key, &sum());
-        reply = Some(late).filter(|it| it.status == 200);
-        reply.is_some()
+    let reply = eventually_some("it has ended", || {
+        Some(post(&daemon.socket, CALCULATOR, key, &sum())).filter(|it| it.status == 200)
     });
-    let reply = reply.unwrap();
     assert!(is_replayed(&reply), "{}", reply.head);
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
 }
@@ -280,12 +273,9 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
         let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
         post(&daemon.socket, CALCULATOR, &key, &sum())
     };
-    let mut rejected = None;
-    eventually("a further request is refused", || {
-        rejected = Some(response()).filter(|it| it.status == 429);
-        rejected.is_some()
+    let rejected = eventually_some("a further request is refused", || {
+        Some(response()).filter(|it| it.status == 429)
     });
-    let rejected = rejected.unwrap();
     assert_eq!(rejected.json()["error_code"], "rate_limited");
     assert_contains!(rejected.head, "retry-after: 1");
     // A request without a key is not limited: it ends with its connection.
@@ -536,12 +526,7 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
                 let socket = &socket;
                 scope.spawn(move || {
                     let response = |key: usize| {
-                        let mut success = None;
-                        eventually("the call has an answer", || {
-                            success = try_once(socket, caller, key);
-                            success.is_some()
-                        });
-                        success.unwrap()
+                        eventually_some("the call has an answer", || try_once(socket, caller, key))
                     };
                     (0..KEYS).filter(|key| response(*key)).count()
                 })

@@ -475,9 +475,8 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         stdout(&removed).trim(),
         "H\u{f6}hle 7/b: removed from tabletop scenes"
     );
-    let again = packs(&daemon, &scene);
-    assert_eq!(again.status.code(), Some(1));
-    assert_contains!(stderr(&again), "stores no entry with this name");
+    let error = failure(&packs(&daemon, &scene), 1);
+    assert_contains!(error, "stores no entry with this name");
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
     let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
@@ -525,7 +524,6 @@ fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     let daemon = Daemon::start();
     let listed = daemon.get("/api/v1/packs/").json();
     assert_eq!(listed, json!({"success": true, "packs": []}));
-    let rejected = packs(&daemon, &["show", "tabletop", "scenes"]);
-    assert_eq!(rejected.status.code(), Some(1));
-    assert_contains!(stderr(&rejected), "not_found");
+    let error = failure(&packs(&daemon, &["show", "tabletop", "scenes"]), 1);
+    assert_contains!(error, "not_found");
 }

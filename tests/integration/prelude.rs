@@ -19,8 +19,8 @@ pub use crate::assertions::{ExpectExecution, ExpectJson};
 pub use crate::http::{self, Rest};
 pub use crate::mcp_server::{McpServer, Mood, detected_entry, fixed, server_entry};
 pub use crate::program::{
-    self, Daemon, eventually, failure, pillion, run, run_with_input, stderr, stdout, stdout_json,
-    success,
+    self, Daemon, eventually, eventually_some, failure, pillion, run, run_with_input, stderr,
+    stdout, stdout_json, success,
 };
 pub use crate::reload::reload;
 pub use crate::routes::mcp::{Session, ask, call_request, cancellation, hello, stateless};

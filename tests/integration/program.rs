@@ -111,6 +111,16 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until there is a value, like [`eventually`].
+pub fn eventually_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    eventually(what, || {
+        found = find();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 /// A running `pillion serve`, killed at the end of the test if it still runs.
 pub struct Daemon {
     child: Child,
@@ -319,12 +329,7 @@ impl Daemon {
 
     /// Waits for the exit.
     pub fn wait(&mut self) -> ExitStatus {
-        let mut status = None;
-        eventually("the sidecar has ended", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
+        eventually_some("the sidecar has ended", || self.child.try_wait().unwrap())
     }
 
     /// Kills the daemon, without a shutdown.

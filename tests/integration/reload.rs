@@ -299,8 +299,7 @@ fn h2_a_changed_models_file_is_read_again() {
     let warning = "warning: models[0].provider: there is no [[providers]] entry named 'q'";
     assert!(stderr(&output).contains(warning), "{output:?}");
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
-    let output = check();
-    assert_eq!(output.status.code(), Some(2));
-    assert_contains!(stderr(&output), "models.toml:2: models[0].id: ");
+    let error = failure(&check(), 2);
+    assert_contains!(error, "models.toml:2: models[0].id: ");
     assert_eq!(list()["models"][0]["id"], "two");
 }

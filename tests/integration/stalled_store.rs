@@ -28,6 +28,15 @@ fn config(server: &McpServer, more: &str) -> String {
     )
 }
 
+/// Starts a server that answers no more calls, and a daemon that knows the tools of the server.
+fn asleep() -> (McpServer, Daemon) {
+    let server = McpServer::echo();
+    let daemon = Daemon::with_config(&config(&server, ""));
+    daemon.get("/api/v1/tools/");
+    server.set_mood(Mood::Asleep);
+    (server, daemon)
+}
+
 /// A request whose response is due by its deadline.
 struct Case {
     name: &'static str,
@@ -115,15 +124,12 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
             assert_eq!(successes, calls - calls_before, "{what}: {reply:?}");
         }
         if case.is_keyed {
-            let mut again = None;
-            eventually("the key has a response", || {
-                let reply = request();
-                let is_settled = !matches!(reply.status, 409 | 503)
-                    && (has_run || results(&reply).iter().all(|it| it["success"] == true));
-                again = Some(reply);
-                is_settled
+            let again = eventually_some("the key has a response", || {
+                Some(request()).filter(|reply| {
+                    !matches!(reply.status, 409 | 503)
+                        && (has_run || results(reply).iter().all(|it| it["success"] == true))
+                })
             });
-            let again = again.unwrap();
             if has_run {
                 assert_eq!(again.json(), reply.json(), "{what}");
                 assert_eq!(server.count("tools/call"), calls, "{what}: ran twice");
@@ -176,10 +182,7 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
 
 #[test]
 fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
-    let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, ""));
-    daemon.get("/api/v1/tools/");
-    server.set_mood(Mood::Asleep);
+    let (server, daemon) = asleep();
     let key = "idempotency-key: k\r\n";
     let request = || daemon.post_with(ECHO, key, b"{}");
     let (first, held) = thread::scope(|scope| {
@@ -203,23 +206,16 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
         thread::sleep(Duration::from_secs(1));
     }
     drop(held);
-    let mut again = None;
-    eventually("the response is stored", || {
-        let reply = request();
-        let is_stored = reply.status == 200;
-        again = Some(reply);
-        is_stored
+    let again = eventually_some("the response is stored", || {
+        Some(request()).filter(|reply| reply.status == 200)
     });
-    assert_eq!(again.unwrap().json(), first);
+    assert_eq!(again.json(), first);
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[test]
 fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, ""));
-    daemon.get("/api/v1/tools/");
-    server.set_mood(Mood::Asleep);
+    let (server, mut daemon) = asleep();
     let key = "idempotency-key: k\r\n";
     let socket = daemon.socket.clone();
     let first = thread::spawn(move || socket.post_with(ECHO, key, b"{}"));

@@ -59,12 +59,9 @@ impl Collector {
 
     /// Waits for the span of that name.
     fn span(&self, name: &str) -> Span {
-        let mut found = None;
-        eventually(&format!("there is a span `{name}`"), || {
-            found = self.spans().into_iter().find(|span| span.name == name);
-            found.is_some()
-        });
-        found.unwrap()
+        eventually_some(&format!("there is a span `{name}`"), || {
+            self.spans().into_iter().find(|span| span.name == name)
+        })
     }
 }
 

@@ -42,9 +42,7 @@ impl Host {
     }
 
     fn tools(&self, arguments: &[&str]) -> Output {
-        let arguments = [&["tools"], arguments].concat();
-        let socket = self.daemon.socket.to_str().unwrap();
-        run(&arguments, &[("PILLION_SOCKET", socket)])
+        self.daemon.run(&[&["tools"], arguments].concat())
     }
 
     fn lists(&self, name: &str) -> bool {
@@ -53,9 +51,7 @@ impl Host {
     }
 
     fn execute(&self, tool: &str, arguments: &Value) -> Value {
-        let target = format!("/api/v1/tools/execute/{tool}");
-        let reply = self.daemon.post(&target, arguments.to_string());
-        reply.json()["result"].clone()
+        self.daemon.execute(tool, arguments)["result"].clone()
     }
 
     /// Returns the faults of the folder from the list of tools.
@@ -109,10 +105,11 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
         "category    text\n"
     );
 
-    let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"]
+    let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"].clone();
+    let tool = listed
         .items()
-        .clone();
-    let tool = listed.iter().find(|tool| tool["name"] == "text_facts");
+        .iter()
+        .find(|tool| tool["name"] == "text_facts");
     assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
     let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
     let response = ask(&host.daemon.socket, "tools/call", arguments);
@@ -173,31 +170,20 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     assert!(!host.lists("text_facts"));
     host.put("text_facts.wasm", &component);
     patiently("it is there", || host.lists("text_facts"));
-    assert_eq!(
-        host.execute("text_facts", &json!({"text": "a"}))["data"]["words"],
-        1
-    );
+    let words =
+        |text: &str| host.execute("text_facts", &json!({"text": text}))["data"]["words"].clone();
+    assert_eq!(words("a"), 1);
 
     // A broken file removes the tool, and the list reports the error.
     host.put("text_facts.wasm", &component[..component.len() / 2]);
     patiently("it is broken", || {
         host.faults()[0]["previous_version_offered"] == true
     });
-    assert_eq!(
-        host.execute("text_facts", &json!({"text": "a b"}))["data"]["words"],
-        2
-    );
+    assert_eq!(words("a b"), 2);
     let reported = stderr(&host.tools(&["list"]));
-    assert_contains!(reported, "Sandboxed tool 'text_facts': ");
-    assert_contains!(
-        reported,
-        "(invalid_component); the previous version stays available"
-    );
-    let status = run(
-        &["status"],
-        &[("PILLION_SOCKET", host.daemon.socket.to_str().unwrap())],
-    );
-    assert_contains!(stdout(&status), "(invalid_component)");
+    let kept = "(invalid_component); the previous version stays available";
+    assert_contains!(reported, "Sandboxed tool 'text_facts': ", kept);
+    assert_contains!(stdout(&host.daemon.run(&["status"])), "(invalid_component)");
     assert_contains!(host.daemon.log(), "invalid_component");
 
     // Names in use are kept.

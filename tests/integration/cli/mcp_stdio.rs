@@ -239,12 +239,8 @@ fn it_ends_at_a_signal() {
     client.initialize(&json!({}));
     let id = Pid::from_raw(client.child.id().cast_signed());
     kill(id, Signal::SIGTERM).unwrap();
-    let mut status = None;
-    eventually("it has ended", || {
-        status = client.child.try_wait().unwrap();
-        status.is_some()
-    });
-    assert!(status.unwrap().success());
+    let status = eventually_some("it has ended", || client.child.try_wait().unwrap());
+    assert!(status.success());
 }
 
 #[test]

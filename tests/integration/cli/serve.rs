@@ -41,9 +41,8 @@ fn l1_check_reports_a_vault_that_serve_would_reject() {
     std::fs::write(&key, [7; 32]).unwrap();
     std::fs::set_permissions(&key, Permissions::from_mode(0o755)).unwrap();
     let key = key.to_str().unwrap();
-    let output = run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_contains!(stderr(&output), "is accessible to other users (mode 755)");
+    let error = failure(&run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]), 2);
+    assert_contains!(error, "is accessible to other users (mode 755)");
 }
 
 #[test]
@@ -145,12 +144,11 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
     let expected = "pillion: environment variable PILLION__HTTP__MAX_BODY_BYTES: http.max_body_bytes: invalid type: string \"many\", expected a whole number from 1\n";
     assert_eq!(stderr(&output), expected);
 
-    let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_starts_with!(
-        stderr(&output),
-        "pillion: cannot read /nowhere/pillion.toml: "
+    let error = failure(
+        &run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]),
+        2,
     );
+    assert_starts_with!(error, "pillion: cannot read /nowhere/pillion.toml: ");
 }
 
 #[test]

@@ -60,9 +60,8 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
     );
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
-    let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_ends_with!(stderr(&output), " (timeout)\n");
+    let error = failure(&with_fake(&["probe", "--timeout", "2"], &["silent"]), 1);
+    assert_ends_with!(error, " (timeout)\n");
 }
 
 #[test]
