@@ -1,7 +1,5 @@
 //! The built-in tools that use network services, as the sidecar offers them.
 
-use pillion_client::wire::ExecuteResponse;
-
 use crate::prelude::*;
 
 const KEY: &str = "k3y-0f-th3-t3st";

@@ -149,7 +149,6 @@ fn settings_that_need_a_restart_are_reported() {
 fn a_changed_file_is_loaded_without_a_signal() {
     let server = McpServer::echo();
     let daemon = Daemon::with_config("");
-    let client = daemon.client();
     assert!(!daemon.offers("far_echo"));
     std::fs::write(daemon.config_path(), servers(&[("far", &server)])).unwrap();
     eventually("the server is there", || daemon.offers("far_echo"));
@@ -244,7 +243,6 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
         document.display()
     );
     reload(&daemon, &toml);
-    let client = daemon.client();
     let is_there = || daemon.offers("far_a");
     assert!(!is_there());
     std::fs::write(&document, good).unwrap();

@@ -1,6 +1,5 @@
 //! The call log (F4): recorded calls survive every fault of the sidecar.
 
-use pillion_client::wire::{ExecuteResponse, route};
 use pillion_testkit::{Postgres, PostgresRelay};
 
 use crate::prelude::*;

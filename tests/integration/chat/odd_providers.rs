@@ -1,6 +1,6 @@
 //! What models and providers are known to send in place of what their APIs document.
 
-use pillion_testkit::{LlmDialect, Reply};
+use pillion_testkit::LlmDialect;
 
 use super::*;
 

@@ -1,4 +1,4 @@
-use pillion_testkit::{Endpoint, Reply};
+use pillion_testkit::Endpoint;
 
 use super::*;
 

@@ -1,6 +1,5 @@
 //! `pillion auth`: authorizes a sidecar, which cannot prompt a user.
 
-use pillion_client::Client;
 use pillion_testkit::OAuthRules;
 
 use super::*;
