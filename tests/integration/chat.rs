@@ -424,7 +424,7 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
-    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
+    let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let path = daemon.socket.clone();
     let waiting =
         thread::spawn(move || path.post("/api/v1/chat?wait_ms=20000", r#"{"message": "Go"}"#));
@@ -496,7 +496,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     // This line is too long.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmResponse::call("calculator", &json!({"expression": expression}));
-    let (llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
+    let (_llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
     let message = failure(&daemon.run(&["chat", "Go"]), 1);
     let word_after = |words: &str| {
         let rest = message

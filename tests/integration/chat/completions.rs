@@ -123,7 +123,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_contains_how_to_continue() {
-    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
+    let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 403, "{reply:?}");
     assert_contains!(reply.head, "x-should-retry: false");
@@ -145,7 +145,7 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
 async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     let words =
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
-    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42."), words]).await;
+    let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42."), words]).await;
     let streamed = json!({"stream": true});
     let waits = complete(&daemon, "", &streamed);
     assert_eq!(waits.status, 403, "{waits:?}");

@@ -76,7 +76,7 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let arguments = json!({"expression": "6 * 7"});
     let twice = json!(arguments.to_string()).to_string();
     let call = LlmResponse::default().and_call("calculator", &twice);
-    let (llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
+    let (_llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
     let socket = &daemon.socket;
     let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
     assert_json!(waiting["approvals"][0]["arguments"], arguments);

@@ -6,7 +6,7 @@ use super::*;
 async fn e7_every_transport_works_pinned_and_detected() {
     for (dialect, pinned) in dialects() {
         for transport in [pinned, TransportKind::Auto] {
-            let (server, client) = start(dialect.clone(), transport);
+            let (_server, client) = start(dialect.clone(), transport);
             let case = format!("{dialect:?} as {transport:?}");
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
             let tools = client.list_tools().await.unwrap();
