@@ -176,8 +176,7 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
         let response = daemon.send("PUT", &path, "", b"{\"key\": \"x\"}");
-        assert_eq!(response.status, 404);
-        assert_eq!(response.json()["error"], expected);
+        assert_eq!(response.expect(404)["error"], expected);
     }
 }
 

@@ -62,8 +62,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
 
     // Another request, user or key is a separate claim.
     let other = post(&daemon.socket, ECHO, key, &json!({"a": 2}));
-    assert_eq!(other.status, 422);
-    assert_eq!(other.json()["error_code"], "invalid_input");
+    assert_eq!(other.expect(422)["error_code"], "invalid_input");
     let other = post(&daemon.socket, CALCULATOR, key, &arguments);
     assert_eq!(other.status, 422);
     let bobs = format!("{key}x-pillion-user: bob\r\n");
@@ -127,8 +126,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
         std::thread::spawn(move || post(&socket, ECHO, "idempotency-key: k\r\n", &json!({})));
     eventually("the call runs", || server.count("tools/call") == 1);
     let second = post(&daemon.socket, ECHO, "idempotency-key: k\r\n", &json!({}));
-    assert_eq!(second.status, 409);
-    assert_eq!(second.json()["error_code"], "unavailable");
+    assert_eq!(second.expect(409)["error_code"], "unavailable");
     assert_contains!(second.head, "retry-after: 1");
     let first = first.join().unwrap().json();
     assert_eq!(first["result"]["error_code"], "timeout");

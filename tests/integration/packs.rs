@@ -397,8 +397,10 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     let remove = |path: &str| daemon.send("DELETE", path, "", b"");
     let uri = "H%C3%B6hle%207%2Fb%3F%2541";
     let removed = remove(&format!("{scenes}/{uri}"));
-    assert_eq!(removed.status, 200);
-    assert_eq!(removed.json(), json!({"success": true, "removed": odd}));
+    assert_eq!(
+        removed.expect(200),
+        json!({"success": true, "removed": odd})
+    );
     for gone in [
         &format!("{scenes}/{uri}"),
         "/api/v1/packs/tabletop/characters/cave",

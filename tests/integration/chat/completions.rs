@@ -631,10 +631,11 @@ async fn a_model_can_be_retrieved_by_its_name() {
     assert_json!(model["id"], "bare");
     assert_json!(model["owned_by"], "fake");
     let gone = daemon.get("/v1/models/gone");
-    assert_eq!(gone.status, 404);
-    assert_eq!(gone.json()["error"]["code"], "model_not_found");
+    assert_eq!(gone.expect(404)["error"]["code"], "model_not_found");
     // A missing item is reported in OpenAI's format, too.
     let nothing = daemon.get("/v1/embeddings");
-    assert_eq!(nothing.status, 404);
-    assert_eq!(nothing.json()["error"]["type"], "invalid_request_error");
+    assert_eq!(
+        nothing.expect(404)["error"]["type"],
+        "invalid_request_error"
+    );
 }

@@ -258,7 +258,6 @@ async fn errors_of_the_messages_api_have_anthropics_format() {
         assert_contains!(error["error"]["message"].text(), words);
     }
     let count = daemon.post("/v1/messages/count_tokens", "{}");
-    assert_eq!(count.status, 404);
-    assert_eq!(count.json()["error"]["type"], "not_found_error");
+    assert_eq!(count.expect(404)["error"]["type"], "not_found_error");
     assert!(llm.bodies().is_empty());
 }

@@ -62,8 +62,7 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
     let toml = detected_entry("far", &server.url, "");
     let sidecar = Sidecar::with_config(&toml);
     let first = ready(&sidecar);
-    assert_eq!(first.status, 503);
-    assert_eq!(first.json()["status"], "starting");
+    assert_eq!(first.expect(503)["status"], "starting");
     eventually("it is ready", || ready(&sidecar).status == 200);
     let response = ready(&sidecar).json();
     assert_eq!(response["unavailable_servers"][0]["label"], "far");

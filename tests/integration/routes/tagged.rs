@@ -48,7 +48,6 @@ fn i4_a_changed_list_is_sent_again() {
     let reply = daemon.post("/api/v1/tools/execute/get_time", "{}");
     assert_eq!(reply.json()["result"]["error_code"], "approval_required");
     let after = again(&daemon, list, &before);
-    assert_eq!(after.status, 200);
-    assert_eq!(after.json()["approvals"][0]["tool"], "get_time");
+    assert_eq!(after.expect(200)["approvals"][0]["tool"], "get_time");
     assert_ne!(tag_of(&after), before);
 }

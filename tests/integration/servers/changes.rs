@@ -157,9 +157,7 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
         true
     );
     far.set_mood(Mood::Ill);
-    let reply = ask(&daemon, "POST", "/far/test", &Value::Null);
-    assert_eq!(reply.status, 200);
-    let trial = reply.json();
+    let trial = ask(&daemon, "POST", "/far/test", &Value::Null).expect(200);
     assert_eq!(trial["reachable"], false);
     assert_contains!(trial["error"].text(), "500");
 }

@@ -67,9 +67,9 @@ fn i2_each_result_equals_the_result_of_a_single_call() {
         {"id": "a", "type": "function", "index": 0, "name": "both", "arguments": {}},
         {"id": "b", "name": "nope"},
     ]});
-    let reply = sidecar.post("/api/v1/tools/batch-execute/", body.to_string());
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar
+        .post("/api/v1/tools/batch-execute/", body.to_string())
+        .expect(200);
     assert_eq!(body["success"], true);
     assert_eq!(body["total"], 2);
     assert_eq!(body["results"][0]["id"], "a");

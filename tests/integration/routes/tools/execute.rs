@@ -14,9 +14,9 @@ fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
 fn i1_a_call_has_all_keys_of_the_envelope() {
     let sidecar = Sidecar::start();
     let target = "/api/v1/tools/execute/calculator";
-    let reply = sidecar.post(target, r#"{"expression": "2 + 2"}"#);
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar
+        .post(target, r#"{"expression": "2 + 2"}"#)
+        .expect(200);
     assert_eq!(body["success"], true);
     assert_eq!(body["tool"], "calculator");
     assert_eq!(body["result"]["success"], true);
@@ -52,9 +52,9 @@ fn i1_all_data_of_a_tools_result_is_returned() {
 #[test]
 fn i2_a_failing_tool_gives_status_200_with_an_error_in_the_body() {
     let sidecar = Sidecar::start();
-    let reply = sidecar.post("/api/v1/tools/execute/refuse", "{}");
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar
+        .post("/api/v1/tools/execute/refuse", "{}")
+        .expect(200);
     assert_eq!(body["success"], true);
     assert_eq!(body["result"]["success"], false);
     assert_eq!(body["result"]["error"], "No, thank you");
@@ -82,9 +82,7 @@ fn i2_c3_invalid_arguments_give_a_failed_result() {
 #[test]
 fn b5_an_unknown_tool_is_rejected_with_the_available_tools() {
     let sidecar = Sidecar::start();
-    let reply = sidecar.post("/api/v1/tools/execute/nope", "{}");
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar.post("/api/v1/tools/execute/nope", "{}").expect(200);
     assert_eq!(body["success"], false);
     assert_eq!(body["tool"], "nope");
     assert_eq!(body["error"], "Tool 'nope' not found");

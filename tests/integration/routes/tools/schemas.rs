@@ -4,9 +4,7 @@ use crate::prelude::*;
 fn i1_the_schemas_have_the_documented_shape() {
     let sidecar = Sidecar::start();
     for path in ["/api/v1/tools/schemas", "/api/v1/tools/schemas/"] {
-        let reply = sidecar.get(path);
-        assert_eq!(reply.status, 200);
-        let body = reply.json();
+        let body = sidecar.get(path).expect(200);
         assert_eq!(body["success"], true);
         assert_eq!(body["total"], body["schemas"].items().len());
         let calculator = &body["schemas"][0];
