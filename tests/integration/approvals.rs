@@ -56,10 +56,9 @@ fn show(socket: &Path, id: &str) -> Value {
 
 /// Returns the statuses of the recorded calls, newest first.
 fn logged(socket: &Path) -> Vec<String> {
-    let response = socket.get("/api/v1/tool-calls/").json();
-    let calls = response["calls"].items().iter();
+    let calls = socket.recorded("");
     let status = |call: &Value| call["status"].text().to_owned();
-    calls.map(status).collect()
+    calls.iter().map(status).collect()
 }
 
 #[test]
@@ -86,12 +85,9 @@ fn g3_a_pending_call_survives_crashes_and_runs_once_when_approved() {
     let result = calculate(&daemon.socket, "alice", "6 * 7", "");
     assert_json!(result["text"], "42");
     // The log has one call from the request for approval to the end.
-    let calls = daemon.get("/api/v1/tool-calls/?status=success").json();
-    assert_eq!(calls["calls"][0]["id"], result["metadata"]["record_id"]);
-    assert_eq!(
-        calls["calls"][0]["id"],
-        show(&daemon.socket, &id)["call_id"]
-    );
+    let call = daemon.recorded("?status=success")[0]["id"].clone();
+    assert_eq!(call, result["metadata"]["record_id"]);
+    assert_eq!(call, show(&daemon.socket, &id)["call_id"]);
     assert_eq!(show(&daemon.socket, &id)["status"], "used");
     assert_ne!(request_approval(&daemon.socket, "alice", "6 * 7"), id);
     assert_eq!(
@@ -341,8 +337,8 @@ fn g3_the_command_line_shows_hidden_characters() {
     let daemon = Daemon::with_config(ALWAYS);
     let hidden = "2\u{202e} *\u{200b} 3\u{9b}2J\u{7f}\u{e0061}";
     let id = request_approval(&daemon.socket, "alice", hidden);
-    let log = daemon.get("/api/v1/tool-calls/").json();
-    let call = log["calls"][0]["id"].text();
+    let log = daemon.recorded("");
+    let call = log[0]["id"].text();
     let printed = |arguments: &[&str]| {
         let text = stdout(&daemon.run(arguments));
         let is_hidden = |c: char| hidden.contains(c) && !c.is_ascii_graphic() && c != ' ';
@@ -460,11 +456,9 @@ fn f4_a_record_does_not_stay_pending_when_another_call_used_its_approval() {
     let reply = daemon.post_with(target, headers, body.as_bytes());
     assert_eq!(reply.json()["result"]["success"], true, "{reply:?}");
     assert_eq!(logged(&daemon.socket), ["success", "cancelled"]);
-    let calls = daemon.get("/api/v1/tool-calls/?status=cancelled").json();
-    assert_contains!(
-        calls["calls"][0]["error"].text(),
-        &format!("used approval {id}")
-    );
+    let cancelled = daemon.recorded("?status=cancelled").remove(0);
+    let reason = format!("used approval {id}");
+    assert_contains!(cancelled["error"].text(), &reason);
     // A call answered from the cache continues the record of the call that needed approval.
     let id = request_approval(&daemon.socket, "alice", "6 * 7");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
@@ -533,14 +527,13 @@ fn f4_of_calls_that_wait_for_one_approval_the_one_that_runs_is_recorded() {
         let mut succeeded = 0;
         for result in &results {
             assert_json!(result["metadata"]["recorded"], Value::Null);
-            let id = result["metadata"]["record_id"].text();
-            let call = socket.get(&format!("/api/v1/tool-calls/{id}")).json();
+            let call = socket.record(&result["metadata"]["record_id"]);
             let expected = match result["error_code"].as_str() {
                 None => "success",
                 Some("denied") => "denied",
                 Some(_) => "error",
             };
-            assert_eq!(call["call"]["status"], expected, "{result}, {call}");
+            assert_eq!(call["status"], expected, "{result}, {call}");
             succeeded += usize::from(expected == "success");
         }
         assert_eq!(succeeded, 1, "{results:?}");

@@ -35,12 +35,10 @@ fn f4_a_result_is_cached_for_its_user_in_every_interface_and_marked_in_the_call_
     assert_eq!(is_cached("bob"), Value::Null);
     assert_eq!(server.count("tools/call"), 2);
 
-    let record = again["record_id"].text();
-    let record = daemon.get(&format!("/api/v1/tool-calls/{record}")).json();
-    assert_eq!(record["call"]["cached"], true);
-    assert_eq!(record["call"]["status"], "success");
-    let others = daemon.get("/api/v1/tool-calls?user=bob").json();
-    assert_eq!(others["calls"][0]["cached"], false);
+    let record = daemon.record(&again["record_id"]);
+    assert_eq!(record["cached"], true);
+    assert_eq!(record["status"], "success");
+    assert_eq!(daemon.recorded("?user=bob")[0]["cached"], false);
     let line = "pillion_result_cache_lookups_total{outcome=\"hit\"} 1";
     assert_contains!(daemon.get("/metrics").text(), line);
 }

@@ -79,9 +79,7 @@ fn outcome(reply: &http::Reply) -> ToolOutcome {
 
 fn record(socket: &Path, reply: &http::Reply) -> Value {
     let outcome = outcome(reply);
-    let id = outcome.metadata["record_id"].text();
-    let target = format!("/api/v1/tool-calls/{id}");
-    socket.get(&target).json()["call"].clone()
+    socket.record(&outcome.metadata["record_id"])
 }
 
 /// Returns this text member of a record.
@@ -262,9 +260,7 @@ fn f4_a_start_with_a_wrong_clock_removes_no_call() {
         // Old calls are removed right after the start.
         std::thread::sleep(Duration::from_millis(300));
         assert!(!daemon.log().contains("Removed old calls"), "{offset}");
-        let listed = daemon.get("/api/v1/tool-calls?limit=100").json()["calls"]
-            .items()
-            .len();
-        assert_eq!(listed, recorded, "{offset}");
+        let listed = daemon.recorded("?limit=100");
+        assert_eq!(listed.len(), recorded, "{offset}");
     }
 }

@@ -30,11 +30,6 @@ fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value
     reply.json()
 }
 
-fn calls(socket: &Path, query: &str) -> Vec<Value> {
-    let response = socket.get(&format!("/api/v1/tool-calls/{query}")).json();
-    response["calls"].items().clone()
-}
-
 #[test]
 fn p_a_run_is_one_tree_in_the_call_log() {
     let daemon = Daemon::with_config(PYTHAGORAS);
@@ -44,9 +39,9 @@ fn p_a_run_is_one_tree_in_the_call_log() {
     assert_json!(response["result"]["text"], "25");
     let outer = response["result"]["metadata"]["record_id"].text();
 
-    let all = calls(socket, "");
+    let all = socket.recorded("");
     assert_eq!(all.len(), 4);
-    let inner = calls(socket, &format!("?parent={outer}"));
+    let inner = socket.recorded(&format!("?parent={outer}"));
     let arguments = |call: &Value| call["arguments"]["expression"].text().to_owned();
     assert_eq!(arguments(&inner[0]), "9+16");
     let mut squares = [arguments(&inner[1]), arguments(&inner[2])];
@@ -108,7 +103,7 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     let daemon = daemon.restart();
     let socket = &daemon.socket;
     // The outer call has ended; the step that needs approval is still pending.
-    let status = |query: &str| calls(socket, query)[0]["status"].clone();
+    let status = |query: &str| socket.recorded(query)[0]["status"].clone();
     assert_eq!(status("?tool=gamble"), "error");
     assert_eq!(status("?tool=roll_dice"), "pending");
     assert_eq!(decide(socket, approval, "approve").status, 200);
@@ -116,13 +111,13 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     assert_json!(done["result"]["success"], true);
     let resumed = &done["result"]["metadata"]["resumed"];
     assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
-    assert_eq!(calls(socket, "?tool=calculator").len(), 1);
+    assert_eq!(socket.recorded("?tool=calculator").len(), 1);
     // The second run has the roll in its own tree, and no call is pending.
     let outer = done["result"]["metadata"]["record_id"].text();
-    let below = calls(socket, &format!("?parent={outer}"));
+    let below = socket.recorded(&format!("?parent={outer}"));
     assert_eq!(below.len(), 1);
     assert_eq!(below[0]["toolName"], "roll_dice");
-    assert!(calls(socket, "?status=pending").is_empty());
+    assert!(socket.recorded("?status=pending").is_empty());
     // The tool of the approved step has run.
     let replayed = execute(socket, "gamble", &json!({"n": 3}), headers);
     assert_eq!(replayed, done);
@@ -187,7 +182,7 @@ fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
     assert_json!(response["result"]["error_code"], "timeout");
     let outer = response["result"]["metadata"]["record_id"].text();
     eventually("the step is cancelled", || {
-        let below = calls(&daemon.socket, &format!("?parent={outer}"));
+        let below = daemon.recorded(&format!("?parent={outer}"));
         below.len() == 1 && below[0]["status"] == "cancelled"
     });
 }

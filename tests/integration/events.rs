@@ -91,10 +91,8 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
     assert_eq!(ended["call_id"], begun["call_id"]);
     assert_eq!(ended["tool"], "far_echo");
     assert_eq!(ended["error_code"], "cancelled");
-    let id = ended["record_id"].text();
     eventually("the call log has the outcome", || {
-        let call = daemon.get(&format!("/api/v1/tool-calls/{id}")).json();
-        call["call"]["status"] == "cancelled"
+        daemon.record(&ended["record_id"])["status"] == "cancelled"
     });
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::assertions::ExpectJson;
 use crate::program::Daemon;
 use crate::sidecar::Sidecar;
 
@@ -93,6 +94,18 @@ pub trait Rest {
     fn execute(&self, tool: &str, arguments: &Value) -> Value {
         let target = format!("/api/v1/tools/execute/{tool}");
         self.post(&target, arguments.to_string()).json()
+    }
+
+    /// Returns the recorded calls that a query such as `?user=ada` selects, newest first.
+    fn recorded(&self, query: &str) -> Vec<Value> {
+        let response = self.get(&format!("/api/v1/tool-calls{query}")).expect(200);
+        response["calls"].items().clone()
+    }
+
+    /// Returns the recorded call with this ID.
+    fn record(&self, id: &Value) -> Value {
+        let target = format!("/api/v1/tool-calls/{}", id.text());
+        self.get(&target).json()["call"].clone()
     }
 
     /// Connects to the socket, with a maximum wait for the next bytes.

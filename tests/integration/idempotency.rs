@@ -176,10 +176,8 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     assert_eq!(metadata["interrupted"], true, "{}", after.json());
     assert_eq!(server.count("tools/call"), 1);
     let id = after.json()["result"]["metadata"]["record_id"].clone();
-    let target = format!("/api/v1/tool-calls/{}", id.text());
     eventually("the call log has the outcome", || {
-        let call = next.get(&target).json();
-        call["call"]["status"] == "interrupted"
+        next.record(&id)["status"] == "interrupted"
     });
 }
 
@@ -215,9 +213,8 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
             );
         }
         let count = |status: &str| {
-            let target = format!("/api/v1/tool-calls/?status={status}");
-            let calls = last.get(&target).json();
-            calls["calls"].items().len()
+            let query = format!("?status={status}");
+            last.recorded(&query).len()
         };
         assert_eq!([count("running"), count("interrupted")], [1, 0]);
         drop(daemon);
@@ -302,17 +299,15 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         let result = &last.json()["result"];
         assert_json!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["response_stored"], false);
-        let record = result["metadata"]["record_id"].text();
-        let call = daemon.get(&format!("/api/v1/tool-calls/{record}"));
-        assert_eq!(call.json()["call"]["status"], "success");
+        let call = daemon.record(&result["metadata"]["record_id"]);
+        assert_json!(call["status"], "success");
         // Stored responses count after a restart, too.
         daemon.kill();
         daemon = daemon.again();
         assert_eq!(send(&daemon, "d").status, 200);
         last = send(&daemon, "d");
     }
-    let calls = daemon.get("/api/v1/tool-calls").json();
-    assert_eq!(calls["calls"].items().len(), 4, "{calls}");
+    assert_eq!(daemon.recorded("").len(), 4);
 }
 
 #[test]
@@ -345,9 +340,8 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["interrupted"], true);
         // The record has the same outcome.
-        let record = result["metadata"]["record_id"].text();
-        let record = daemon.get(&format!("/api/v1/tool-calls/{record}"));
-        assert_eq!(record.json()["call"]["status"], "interrupted");
+        let record = daemon.record(&result["metadata"]["record_id"]);
+        assert_json!(record["status"], "interrupted");
     }
     assert_eq!(server.count("tools/call"), 1);
 }
@@ -431,9 +425,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     assert_eq!(server.count("tools/call"), 1);
     // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
-    let target = format!("/api/v1/tool-calls/{}", id.text());
-    let call = daemon.get(&target).json();
-    assert_json!(call["call"]["status"], "success");
+    assert_eq!(daemon.record(&id)["status"], "success");
     assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
 }
 
@@ -479,10 +471,8 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
             assert_eq!(of_call["id"], (index + 1).to_string());
             let result = &of_call["result"];
             assert_eq!(result["error_code"], "unavailable", "{response}");
-            let record = result["metadata"]["record_id"]
-                .as_str()
-                .map(|id| daemon.get(&format!("/api/v1/tool-calls/{id}")));
-            let known = record.map(|record| record.json()["call"]["status"].clone());
+            let id = &result["metadata"]["record_id"];
+            let known = id.is_string().then(|| daemon.record(id)["status"].clone());
             assert_eq!(known, status.map(Value::from), "{response}");
             let is_interrupted = result["metadata"].get("interrupted").is_some();
             assert_eq!(is_interrupted, status.is_some(), "{response}");

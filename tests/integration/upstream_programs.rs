@@ -164,10 +164,7 @@ fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     for client in clients.iter().step_by(2) {
         writeln!(client.stdin.as_ref().unwrap(), "{silent}").unwrap();
     }
-    let in_flight = || {
-        let running = daemon.get("/api/v1/tool-calls?status=running").json();
-        running["calls"].items().len()
-    };
+    let in_flight = || daemon.recorded("?status=running").len();
     eventually("their calls run", || in_flight() == CLIENTS / 2);
     for client in &mut clients {
         client.kill().unwrap();

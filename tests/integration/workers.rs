@@ -114,8 +114,7 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
     // The record contains it, too (F4).
-    let calls = daemon.get("/api/v1/tool-calls?tool=greet").json();
-    assert_eq!(calls["calls"].items().len(), 2, "{calls}");
+    assert_eq!(daemon.recorded("?tool=greet").len(), 2);
 }
 
 #[test]

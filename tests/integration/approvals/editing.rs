@@ -7,11 +7,6 @@ fn approve(daemon: &Daemon, id: &str, body: &Value) -> Reply {
     daemon.post(&path, body.to_string())
 }
 
-fn call_of(daemon: &Daemon, record: &Value) -> Value {
-    let path = format!("/api/v1/tool-calls/{}", record.text());
-    daemon.get(&path).json()["call"].clone()
-}
-
 #[test]
 fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let mut daemon = Daemon::with_config(ALWAYS);
@@ -38,7 +33,7 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let text = result["text"].text();
     assert_starts_with!(text, "42\n\nNote: the person who approved");
     assert_ends_with!(text, r#"It ran with: {"expression":"6 * 7"}"#);
-    let call = call_of(&daemon, &result["metadata"]["record_id"]);
+    let call = daemon.record(&result["metadata"]["record_id"]);
     assert_eq!(call["arguments"], json!({"expression": "6 * 8"}));
     assert_eq!(call["approvedArguments"], edited);
     assert_eq!(call["status"], "success");
@@ -103,7 +98,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     assert_json!(result["success"], true);
     let sent = json!({"to": "carol", "password": "hunter2"});
     assert_eq!(result["metadata"]["approved_arguments"], sent);
-    let recorded = call_of(&daemon, &result["metadata"]["record_id"]);
+    let recorded = daemon.record(&result["metadata"]["record_id"]);
     let expected = json!({"to": "carol", "password": "[redacted]"});
     assert_eq!(recorded["approvedArguments"], expected);
 }

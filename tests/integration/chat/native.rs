@@ -78,9 +78,9 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     assert!(input.contains(&allowed), "{input:?}");
     // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
-    let log = socket.get("/api/v1/tool-calls/").json();
-    assert_json!(log["calls"][0]["toolName"], "dice_roll");
-    assert_json!(log["calls"][0]["status"], "success");
+    let logged = socket.recorded("").remove(0);
+    assert_json!(logged["toolName"], "dice_roll");
+    assert_json!(logged["status"], "success");
     assert_contains!(shown(&daemon), "yes, called by the provider");
     assert!(!daemon.log().contains(TOKEN));
 }

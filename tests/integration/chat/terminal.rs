@@ -25,9 +25,8 @@ const QUESTION: &str = r#"Run calculator {"expression":"6 * 7"}? [y/N] "#;
 const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
 
 fn runs(daemon: &Daemon, tool: &str) -> usize {
-    let log = daemon.get("/api/v1/tool-calls/?status=success").json();
-    let calls = log["calls"].items().iter();
-    calls.filter(|call| call["toolName"] == tool).count()
+    let calls = daemon.recorded("?status=success");
+    calls.iter().filter(|call| call["toolName"] == tool).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -28,9 +28,8 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert_eq!(names(&daemon), ["afar"]);
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {
-        let target = format!("/api/v1/tool-calls?server={server}");
-        let response = daemon.get(&target).json();
-        response["calls"].items().len()
+        let query = format!("?server={server}");
+        daemon.recorded(&query).len()
     };
     // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));

@@ -28,11 +28,6 @@ fn add_memos(daemon: &Daemon, server: &McpServer) {
     assert_eq!(daemon.post("/api/v1/servers", body).status, 201);
 }
 
-fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
-    let list = daemon.get(&format!("/api/v1/tool-calls?{query}")).json();
-    list["calls"].items().clone()
-}
-
 fn stateless(params: &Value) -> Value {
     let mut params = params.clone();
     params["_meta"] = json!({
@@ -66,7 +61,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
     let called = modern.request("tools/call", &stateless(&params));
     assert_json!(called["result"]["resultType"], "complete");
-    let recorded = calls(&daemon, "");
+    let recorded = daemon.recorded("");
     assert_eq!(recorded.len(), 3, "{recorded:?}");
     for call in &recorded {
         assert_json!(call["status"], "success");
@@ -150,9 +145,9 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     assert!(listed["result"]["tools"].is_array(), "{listed}");
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
-    let recorded = calls(&daemon, "tool=greet");
+    let recorded = daemon.recorded("?tool=greet");
     assert_eq!(recorded[0]["status"], "interrupted", "{recorded:?}");
-    let recorded = calls(&daemon, "tool=calculator");
+    let recorded = daemon.recorded("?tool=calculator");
     assert_eq!(recorded[0]["status"], "success", "{recorded:?}");
     client.end();
 }
@@ -194,7 +189,7 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     assert!(daemon.wait().success());
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
-    let recorded = calls(&next, "tool=greet");
+    let recorded = next.recorded("?tool=greet");
     assert_eq!(recorded[0]["status"], "success", "{recorded:?}");
     client.end();
 }
@@ -224,7 +219,7 @@ fn a_disconnected_client_leaves_nothing_behind() {
         }
     }
     eventually("both calls are recorded", || {
-        let ended = calls(&daemon, "tool=greet");
+        let ended = daemon.recorded("?tool=greet");
         let mut statuses: Vec<_> = ended.iter().map(|call| call["status"].as_str()).collect();
         statuses.sort_unstable();
         statuses == [Some("cancelled"), Some("success")]

@@ -61,9 +61,8 @@ fn a_named_sidecar_that_does_not_run_is_an_error() {
 }
 
 fn statuses(sidecar: &Daemon) -> Vec<Value> {
-    let list = sidecar.get("/api/v1/tool-calls?tool=memos_echo").json();
-    let calls = list["calls"].items().iter();
-    calls.map(|call| call["status"].clone()).collect()
+    let calls = sidecar.recorded("?tool=memos_echo");
+    calls.iter().map(|call| call["status"].clone()).collect()
 }
 
 #[test]
@@ -131,6 +130,5 @@ fn standalone_uses_no_running_sidecar() {
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
     client.end();
-    let list = sidecar.get("/api/v1/tool-calls").json();
-    assert_eq!(list["calls"], json!([]));
+    assert!(sidecar.recorded("").is_empty());
 }
