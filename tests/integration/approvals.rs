@@ -15,9 +15,9 @@ pub fn calculate(socket: &Path, user: &str, expression: &str, query: &str) -> Va
     let body = json!({"expression": expression}).to_string();
     let target = format!("/api/v1/tools/execute/calculator{query}");
     let headers = format!("x-pillion-user: {user}\r\n");
-    let reply = socket.post_with(&target, &headers, body.as_bytes());
-    assert_eq!(reply.status, 200, "{reply:?}");
-    let response = reply.json();
+    let response = socket
+        .post_with(&target, &headers, body.as_bytes())
+        .expect(200);
     assert_json!(response["success"], true);
     response["result"].clone()
 }
@@ -49,9 +49,7 @@ pub fn decide(socket: &Path, id: &str, verdict: &str) -> Reply {
 }
 
 fn show(socket: &Path, id: &str) -> Value {
-    let reply = socket.get(&format!("/api/v1/approvals/{id}"));
-    assert_eq!(reply.status, 200, "{reply:?}");
-    reply.json()["approval"].clone()
+    socket.get(&format!("/api/v1/approvals/{id}")).expect(200)["approval"].clone()
 }
 
 /// Returns the statuses of the recorded calls, newest first.

@@ -147,8 +147,7 @@ async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42."), words]).await;
     let streamed = json!({"stream": true});
     let waits = complete(&daemon, "", &streamed);
-    assert_eq!(waits.status, 403, "{waits:?}");
-    assert_eq!(waits.json()["error"]["code"], "approval_required");
+    assert_eq!(waits.expect(403)["error"]["code"], "approval_required");
     let header = going_on(&waits);
     approve_all(&daemon.socket);
     let (chunks_sent, is_done) = chunks(&complete(&daemon, &header, &streamed));
@@ -189,8 +188,7 @@ async fn failures_are_errors_in_openais_format() {
     ])
     .await;
     let busy = complete(&daemon, "", &json!({}));
-    assert_eq!(busy.status, 429, "{busy:?}");
-    assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
+    assert_eq!(busy.expect(429)["error"]["type"], "rate_limit_error");
     assert_contains!(busy.head, "retry-after: 9");
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
     // A retry by the client would run the tool again.

@@ -92,8 +92,7 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     // A program has to send what the API documents.
     let body = json!(twice).to_string();
     let reply = socket.post("/api/v1/tools/execute/calculator", body);
-    assert_eq!(reply.status, 400, "{reply:?}");
-    assert_eq!(reply.json()["error_code"], "invalid_input", "{reply:?}");
+    assert_eq!(reply.expect(400)["error_code"], "invalid_input");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -29,8 +29,7 @@ async fn h7_a_chat_that_runs_in_another_sidecar_is_busy_and_intact() {
     let named = format!("x-pillion-chat: {id}\r\n");
     let body = json!({"messages": [{"role": "user", "content": "Two"}]}).to_string();
     let completion = other.post_with("/v1/chat/completions", &named, body.as_bytes());
-    assert_eq!(completion.status, 409, "{completion:?}");
-    assert_eq!(completion.json()["error"]["code"], "chat_busy");
+    assert_eq!(completion.expect(409)["error"]["code"], "chat_busy");
     let forgotten = other.send("DELETE", &target, "", b"");
     assert_eq!(forgotten.status, 409, "{forgotten:?}");
 
