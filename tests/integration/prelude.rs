@@ -16,12 +16,13 @@ pub use pillion_wire::{ExecuteResponse, route};
 pub use serde_json::{Value, json};
 
 pub use crate::assertions::{ExpectExecution, ExpectJson};
-pub use crate::http::{self, Rest};
+pub use crate::http::Rest;
 pub use crate::mcp_server::{McpServer, Mood, detected_entry, fixed, server_entry};
 pub use crate::program::{
-    self, Daemon, eventually, eventually_some, failure, pillion, run, run_with_input, stderr,
-    stdout, stdout_json, success,
+    Daemon, eventually, eventually_some, failure, pillion, run, run_with_input, stderr, stdout,
+    stdout_json, success,
 };
 pub use crate::reload::reload;
 pub use crate::routes::mcp::{Session, ask, call_request, cancellation, hello, stateless};
 pub use crate::sidecar::Sidecar;
+pub(crate) use crate::{http, program};
