@@ -38,7 +38,9 @@ async fn start(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Da
 
 /// Like [`start`], with a calculator that needs approval.
 async fn start_asking(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Daemon) {
-    let (llm, daemon) = start_asking(responses).await;
+    let llm = FakeLlm::start(responses).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more));
     (llm, daemon)
 }
 
@@ -130,13 +132,8 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
         bodies[0]["messages"][0],
         json!({"role": "system", "content": "Be short."})
     );
-    let roles: Vec<_> = bodies[2]["messages"]
-        .items()
-        .iter()
-        .map(|message| message["role"].text())
-        .collect();
     let expected = ["system", "user", "assistant", "tool", "assistant", "user"];
-    assert_eq!(roles, expected);
+    assert_eq!(bodies[2]["messages"].texts("role"), expected);
     let shown = as_ada("GET", b"").json();
     assert_eq!(shown["messages"].items().len(), 7, "{shown}");
     assert_eq!(as_ada("DELETE", b"").json()["removed"], id);
