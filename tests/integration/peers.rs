@@ -1,6 +1,5 @@
 use std::os::unix::fs::PermissionsExt;
 
-use IO::Socket::UNIX;
 use pillion_testkit::root_or_skip;
 
 use crate::prelude::*;
@@ -64,6 +63,7 @@ fn l3_a_process_of_a_user_without_a_rule_is_refused() {
 /// Opens 60 connections to the socket, sends nothing, prints the number of connections, and after a
 /// line of input the number of closed connections.
 const SILENT: &str = r#"
+use IO::Socket::UNIX;
 alarm 30;
 $| = 1;
 my @connections = map { IO::Socket::UNIX->new(Peer => $ARGV[0]) or die } 1..60;

@@ -436,7 +436,7 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         (
             tool("calculator", &object),
             "409",
-            "'calculator' is already",
+            "'calculator' is already used",
         ),
         (tool("not a name", &object), "400", "tools[0]"),
         (tool("t", &json!({"type": "string"})), "400", "type object"),
