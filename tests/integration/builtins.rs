@@ -147,12 +147,11 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
 #[test]
 fn d7_a_provider_without_its_key_is_an_error_at_start() {
     let directory = std::env::temp_dir();
-    let mut command = pillion(&["serve", "--socket"]);
-    command.arg(directory.join("never.sock"));
-    let output = command
-        .env("PILLION__TOOLS__WEB_SEARCH__PROVIDER", "brave")
-        .output();
-    let output = output.unwrap();
+    let socket = directory.join("never.sock");
+    let output = run(
+        &["serve", "--socket", socket.to_str().unwrap()],
+        &[("PILLION__TOOLS__WEB_SEARCH__PROVIDER", "brave")],
+    );
     assert!(!output.status.success());
     let error = stderr(&output);
     assert_contains!(

@@ -23,8 +23,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     let rejected = calculate(&daemon);
     assert_eq!(rejected["success"], false);
     assert_json!(rejected["error_code"], "unavailable");
-    let ready = daemon.get("/readyz");
-    let ready = ready.expect(503);
+    let ready = daemon.get("/readyz").expect(503);
     assert_eq!(ready["status"], "store_gone");
     assert_contains!(
         ready["store_error"].text(),

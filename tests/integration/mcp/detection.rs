@@ -88,8 +88,8 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         let case = format!("{:?}", faults.first());
         let server = older_server(faults).await;
         let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(4));
-        let result = roll(&client).await;
-        let result = result.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let called = roll(&client).await;
+        let result = called.unwrap_or_else(|error| panic!("{case}: {error}"));
         assert_eq!(result.get(), ROLLED);
         let info = client.connection().await.unwrap();
         let expected = Some(ProtocolVersion::V2025_11_25);

@@ -129,8 +129,7 @@ async fn a_server_request_during_a_call_is_answered() {
         counter.fetch_add(1, Ordering::SeqCst);
     });
     let called = client.call_tool_with("roll", &json!({}), &options).await;
-    let called = called.unwrap();
-    assert_eq!(called.result.get(), ROLLED);
+    assert_eq!(called.unwrap().result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
     let initialize = server.requests.first("initialize");
     assert_eq!(
