@@ -72,7 +72,7 @@ fn greet_ann(socket: &Path) -> Value {
     call(socket, r#"{"name": "Ann"}"#)
 }
 
-fn spawn_greeting(daemon: &Daemon) -> JoinHandle<Value> {
+fn begin_call(daemon: &Daemon) -> JoinHandle<Value> {
     let socket = daemon.socket.clone();
     thread::spawn(move || greet_ann(&socket))
 }
@@ -190,7 +190,7 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     assert_json!(response["result"]["error_code"], "unavailable");
     assert!(started.elapsed() < Duration::from_secs(20));
     // The tool stays for a while: a call waits for the next worker.
-    let caller = spawn_greeting(&daemon);
+    let caller = begin_call(&daemon);
     eventually("no worker is connected", || {
         workers(&daemon.socket).is_empty()
     });
@@ -343,7 +343,7 @@ fn a_newer_definition_replaces_the_older_one() {
     let mut newer = greet();
     newer[0]["description"] = json!("Greets a person warmly");
     let mut new = Worker::connect(&daemon.socket, &newer);
-    let caller = spawn_greeting(&daemon);
+    let caller = begin_call(&daemon);
     let reassigned = new.read().unwrap();
     new.respond_text(&reassigned, "new");
     assert_eq!(caller.join().unwrap()["result"]["text"], "new");
@@ -357,7 +357,7 @@ fn a_newer_definition_replaces_the_older_one() {
 fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let daemon = Daemon::start();
     let mut busy = Worker::connect(&daemon.socket, &greet());
-    let callers = [1, 2].map(|_| spawn_greeting(&daemon));
+    let callers = [1, 2].map(|_| begin_call(&daemon));
     let first = busy.read().unwrap();
     eventually("the second waits", || {
         let status = daemon.get("/api/v1/status").json();
@@ -382,7 +382,7 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let mut newer = greet();
     newer[0]["description"] = json!("Greets a person warmly");
     let mut newer = Worker::connect(&daemon.socket, &newer);
-    let callers = [1, 2].map(|_| spawn_greeting(&daemon));
+    let callers = [1, 2].map(|_| begin_call(&daemon));
     newer.read().unwrap();
     eventually("the second waits", || {
         let status = daemon.get("/api/v1/status").json();
@@ -485,7 +485,7 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     ];
     for line in nonsense {
         let mut worker = Worker::connect(&daemon.socket, &greet());
-        let caller = spawn_greeting(&daemon);
+        let caller = begin_call(&daemon);
         worker.read().unwrap();
         // The connection may be closed before everything is written.
         drop(writeln!(worker.0.writer, "{line}"));
