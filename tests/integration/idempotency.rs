@@ -184,26 +184,14 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
 #[test]
 fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
     for options in [&[][..], &["--take-over"]] {
-        let server = McpServer::echo();
-        let daemon = Daemon::with_variables(
-            &config(&server, 60_000),
-            &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
-        );
-        daemon.tools();
-        server.set_mood(Mood::Asleep);
-        let _running = begin(&daemon, ECHO, "ran", &json!({}));
-        eventually("the first runs", || server.count("tools/call") == 1);
-        let sum = sum();
-        let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
-        let status = || daemon.get("/api/v1/status").json();
-        eventually("the second waits", || status()["calls"]["queued"] == 1);
+        let (server, daemon, _callers) = one_runs_and_one_waits(60_000);
         let mut next = daemon.successor();
-        let call = post(&next.socket, CALCULATOR, "", &sum);
+        let call = post(&next.socket, CALCULATOR, "", &sum());
         assert_eq!(call.json()["result"]["data"]["result"], 42);
         next.kill();
 
         let last = next.again_with_options(options);
-        for (target, key, body) in [(ECHO, "ran", json!({})), (CALCULATOR, "waits", sum)] {
+        for (target, key, body) in [(ECHO, "ran", json!({})), (CALCULATOR, "waits", sum())] {
             let key = format!("idempotency-key: {key}\r\n");
             let reply = post(&last.socket, target, &key, &body);
             assert_eq!(
@@ -312,23 +300,12 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
 
 #[test]
 fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_variables(
-        &config(&server, 30_000),
-        &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
-    );
-    daemon.tools();
-    server.set_mood(Mood::Asleep);
-    let _running = begin(&daemon, ECHO, "ran", &json!({}));
-    eventually("the first runs", || server.count("tools/call") == 1);
-    let _waiting = begin(&daemon, CALCULATOR, "waited", &sum());
-    let status = || daemon.get("/api/v1/status").json();
-    eventually("the second waits", || status()["calls"]["queued"] == 1);
+    let (server, mut daemon, _callers) = one_runs_and_one_waits(30_000);
     daemon.kill();
     server.set_mood(Mood::Well);
 
     let daemon = daemon.again();
-    let waited = "idempotency-key: waited\r\n";
+    let waited = "idempotency-key: waits\r\n";
     let reply = post(&daemon.socket, CALCULATOR, waited, &sum());
     assert!(!is_replayed(&reply));
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
@@ -384,6 +361,25 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
 fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
     let key = format!("idempotency-key: {key}\r\n");
     daemon.begin("POST", target, &key, body.to_string())
+}
+
+/// Starts a sidecar that runs one call at a time. The call with the key `ran` runs, and the call
+/// with the key `waits` waits.
+fn one_runs_and_one_waits(timeout_ms: u32) -> (McpServer, Daemon, [UnixStream; 2]) {
+    let server = McpServer::echo();
+    let daemon = Daemon::with_variables(
+        &config(&server, timeout_ms),
+        &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
+    );
+    daemon.tools();
+    server.set_mood(Mood::Asleep);
+    let running = begin(&daemon, ECHO, "ran", &json!({}));
+    eventually("the first runs", || server.count("tools/call") == 1);
+    let waiting = begin(&daemon, CALCULATOR, "waits", &sum());
+    eventually("the second waits", || {
+        daemon.get("/api/v1/status").json()["calls"]["queued"] == 1
+    });
+    (server, daemon, [running, waiting])
 }
 
 #[test]
