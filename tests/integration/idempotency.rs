@@ -184,7 +184,7 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
 #[test]
 fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
     for options in [&[][..], &["--take-over"]] {
-        let (server, daemon, _callers) = one_runs_and_one_waits(60_000);
+        let (_server, daemon, _callers) = one_runs_and_one_waits(60_000);
         let mut next = daemon.successor();
         let call = post(&next.socket, CALCULATOR, "", &sum());
         assert_eq!(call.json()["result"]["data"]["result"], 42);
