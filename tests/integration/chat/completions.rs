@@ -373,6 +373,7 @@ fn api_of(dialect: LlmDialect) -> &'static str {
         LlmDialect::OpenAiResponses => "openai-responses",
         LlmDialect::Anthropic => "anthropic",
         LlmDialect::Google => "google",
+        other => panic!("no name: {other:?}"),
     }
 }
 
