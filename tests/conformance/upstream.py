@@ -8,7 +8,6 @@ Python SDK (MIT license, Copyright (c) 2024 Anthropic, PBC).
 import asyncio
 import base64
 import json
-import logging
 import sys
 from typing import Annotated, Any
 
@@ -46,15 +45,9 @@ from mcp.types import (
 )
 from pydantic import BaseModel, Field
 
-logger = logging.getLogger(__name__)
-
 # Test data
 TEST_IMAGE_BASE64 = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 TEST_AUDIO_BASE64 = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
-
-# Server state
-resource_subscriptions: set[str] = set()
-watched_resource_content = "Watched resource content"
 
 # Fixed fixture key (RequestStateSecurity requires at least 32 bytes); a real deployment would load a shared secret.
 _REQUEST_STATE_KEY = b"everything-server-fixture-request-state-key"
@@ -71,15 +64,47 @@ def is_stateless(ctx: Context) -> bool:
     return ctx.session.protocol_version >= "2026-07-28"
 
 
-def form(ctx: Context, message: str, schema: type[BaseModel], says: str) -> str | InputRequiredResult:
-    """Returns the user's input, or the input-required result."""
-    if answer := (ctx.input_responses or {}).get("form"):
-        content = json.dumps(answer.content) if answer.action == "accept" else "{}"
-        return f"{says}: action={answer.action}, content={content}"
-    fields = schema.model_json_schema()
-    fields.pop("title", None)
-    params = ElicitRequestFormParams(message=message, requested_schema=fields)
-    return InputRequiredResult(input_requests={"form": ElicitRequest(params=params)})
+async def ask(ctx: Context, message: str, schema: type[BaseModel], says: str) -> str | InputRequiredResult:
+    """Asks the user, by a request or, since 2026-07-28, by a result that wants input"""
+    if is_stateless(ctx):
+        if answer := (ctx.input_responses or {}).get("form"):
+            content = json.dumps(answer.content) if answer.action == "accept" else "{}"
+            return f"{says}: action={answer.action}, content={content}"
+        fields = schema.model_json_schema()
+        fields.pop("title", None)
+        params = ElicitRequestFormParams(message=message, requested_schema=fields)
+        return InputRequiredResult(input_requests={"form": ElicitRequest(params=params)})
+    try:
+        result = await ctx.elicit(message=message, schema=schema)
+        content = result.data.model_dump_json() if result.action == "accept" else "{}"
+        return f"{says}: action={result.action}, content={content}"
+    except Exception as error:
+        return f"Elicitation not supported or error: {error}"
+
+
+def user(text: str) -> UserMessage:
+    return UserMessage(role="user", content=TextContent(type="text", text=text))
+
+
+def embedded(uri: str, mime_type: str, text: str) -> EmbeddedResource:
+    return EmbeddedResource(
+        type="resource", resource=TextResourceContents(uri=uri, mime_type=mime_type, text=text)
+    )
+
+
+def sampling(text: str, max_tokens: int = 100) -> CreateMessageRequest:
+    message = SamplingMessage(role="user", content=TextContent(type="text", text=text))
+    return CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=max_tokens))
+
+
+def elicitation(message: str, member: str, member_type: str = "string") -> ElicitRequest:
+    """Asks for an object with this one member."""
+    schema = {"type": "object", "properties": {member: {"type": member_type}}, "required": [member]}
+    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+def name_elicitation(message: str = "What is your name?") -> ElicitRequest:
+    return elicitation(message, "name")
 
 
 # Tools
@@ -104,16 +129,8 @@ def test_audio_content() -> list[AudioContent]:
 @mcp.tool()
 def test_embedded_resource() -> list[EmbeddedResource]:
     """Tests embedded resource content response"""
-    return [
-        EmbeddedResource(
-            type="resource",
-            resource=TextResourceContents(
-                uri="test://embedded-resource",
-                mime_type="text/plain",
-                text="This is an embedded resource content.",
-            ),
-        )
-    ]
+    text = "This is an embedded resource content."
+    return [embedded("test://embedded-resource", "text/plain", text)]
 
 
 @mcp.tool()
@@ -122,14 +139,7 @@ def test_multiple_content_types() -> list[TextContent | ImageContent | EmbeddedR
     return [
         TextContent(type="text", text="Multiple content types test:"),
         ImageContent(type="image", data=TEST_IMAGE_BASE64, mime_type="image/png"),
-        EmbeddedResource(
-            type="resource",
-            resource=TextResourceContents(
-                uri="test://mixed-content-resource",
-                mime_type="application/json",
-                text='{"test": "data", "value": 123}',
-            ),
-        ),
+        embedded("test://mixed-content-resource", "application/json", '{"test": "data", "value": 123}'),
     ]
 
 
@@ -170,9 +180,7 @@ async def test_sampling(prompt: str, ctx: Context) -> str | InputRequiredResult:
     if is_stateless(ctx):
         if answer := (ctx.input_responses or {}).get("sample"):
             return f"LLM response: {answer.content.text}"
-        message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-        params = CreateMessageRequestParams(messages=[message], max_tokens=100)
-        return InputRequiredResult(input_requests={"sample": CreateMessageRequest(params=params)})
+        return InputRequiredResult(input_requests={"sample": sampling(prompt)})
     try:
         # Request sampling from client. Without related_request_id the request goes
         # to the standalone GET stream and is silently dropped if it is not open yet.
@@ -199,22 +207,8 @@ class UserResponse(BaseModel):
 
 @mcp.tool()
 async def test_elicitation(message: str, ctx: Context) -> str | InputRequiredResult:
-    """Asks the user, likewise"""
-    if is_stateless(ctx):
-        return form(ctx, message, UserResponse, "User response")
-    try:
-        # Request user input from client
-        result = await ctx.elicit(message=message, schema=UserResponse)
-
-        # Type-safe discriminated union narrowing using action field
-        if result.action == "accept":
-            content = result.data.model_dump_json()
-        else:  # decline or cancel
-            content = "{}"
-
-        return f"User response: action={result.action}, content={content}"
-    except Exception as e:
-        return f"Elicitation not supported or error: {str(e)}"
+    """Asks the user for a text"""
+    return await ask(ctx, message, UserResponse, "User response")
 
 
 class SEP1034DefaultsSchema(BaseModel):
@@ -234,21 +228,7 @@ class SEP1034DefaultsSchema(BaseModel):
 @mcp.tool()
 async def test_elicitation_sep1034_defaults(ctx: Context) -> str | InputRequiredResult:
     """Tests elicitation with default values for all primitive types (SEP-1034)"""
-    if is_stateless(ctx):
-        return form(ctx, "Please provide user information", SEP1034DefaultsSchema, "Elicitation result")
-    try:
-        # Request user input with defaults for all primitive types
-        result = await ctx.elicit(message="Please provide user information", schema=SEP1034DefaultsSchema)
-
-        # Type-safe discriminated union narrowing using action field
-        if result.action == "accept":
-            content = result.data.model_dump_json()
-        else:  # decline or cancel
-            content = "{}"
-
-        return f"Elicitation result: action={result.action}, content={content}"
-    except Exception as e:
-        return f"Elicitation not supported or error: {str(e)}"
+    return await ask(ctx, "Please provide user information", SEP1034DefaultsSchema, "Elicitation result")
 
 
 class EnumSchemasTestSchema(BaseModel):
@@ -295,22 +275,8 @@ class EnumSchemasTestSchema(BaseModel):
 @mcp.tool()
 async def test_elicitation_sep1330_enums(ctx: Context) -> str | InputRequiredResult:
     """Tests elicitation with enum schema variations per SEP-1330"""
-    if is_stateless(ctx):
-        message = "Please select values using different enum schema types"
-        return form(ctx, message, EnumSchemasTestSchema, "Elicitation completed")
-    try:
-        result = await ctx.elicit(
-            message="Please select values using different enum schema types", schema=EnumSchemasTestSchema
-        )
-
-        if result.action == "accept":
-            content = result.data.model_dump_json()
-        else:
-            content = "{}"
-
-        return f"Elicitation completed: action={result.action}, content={content}"
-    except Exception as e:
-        return f"Elicitation not supported or error: {str(e)}"
+    message = "Please select values using different enum schema types"
+    return await ask(ctx, message, EnumSchemasTestSchema, "Elicitation completed")
 
 
 @mcp.tool()
@@ -359,13 +325,6 @@ async def test_missing_capability(ctx: Context) -> str:
 
 # SEP-2322 InputRequiredResult fixtures (multi-round-trip / ephemeral workflow)
 
-NAME_SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-
-
-def _name_elicitation(message: str = "What is your name?") -> ElicitRequest:
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=NAME_SCHEMA))
-
-
 @mcp.tool()
 async def test_input_required_result_elicitation(ctx: Context) -> str | InputRequiredResult:
     """Tests InputRequiredResult with a single elicitation request"""
@@ -374,7 +333,7 @@ async def test_input_required_result_elicitation(ctx: Context) -> str | InputReq
         answer = responses["user_name"]
         name = answer.content.get("name", "stranger") if isinstance(answer, ElicitResult) and answer.content else "?"
         return f"Hello, {name}!"
-    return InputRequiredResult(input_requests={"user_name": _name_elicitation()})
+    return InputRequiredResult(input_requests={"user_name": name_elicitation()})
 
 
 @mcp.tool()
@@ -385,20 +344,8 @@ async def test_input_required_result_sampling(ctx: Context) -> str | InputRequir
         answer = responses["capital_question"]
         text = answer.content.text if isinstance(answer, CreateMessageResult) and answer.content.type == "text" else "?"
         return f"Model said: {text}"
-    return InputRequiredResult(
-        input_requests={
-            "capital_question": CreateMessageRequest(
-                params=CreateMessageRequestParams(
-                    messages=[
-                        SamplingMessage(
-                            role="user", content=TextContent(type="text", text="What is the capital of France?")
-                        )
-                    ],
-                    max_tokens=100,
-                )
-            )
-        }
-    )
+    question = sampling("What is the capital of France?")
+    return InputRequiredResult(input_requests={"capital_question": question})
 
 
 @mcp.tool()
@@ -418,12 +365,7 @@ async def test_input_required_result_request_state(ctx: Context) -> str | InputR
     responses = ctx.input_responses
     if responses and "confirm" in responses and ctx.request_state == "request-state-nonce":
         return "state-ok: confirmation received"
-    confirm = ElicitRequest(
-        params=ElicitRequestFormParams(
-            message="Please confirm",
-            requested_schema={"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
-        )
-    )
+    confirm = elicitation("Please confirm", "ok", "boolean")
     return InputRequiredResult(input_requests={"confirm": confirm}, request_state="request-state-nonce")
 
 
@@ -435,15 +377,8 @@ async def test_input_required_result_multiple_inputs(ctx: Context) -> str | Inpu
         return "All inputs received."
     return InputRequiredResult(
         input_requests={
-            "user_name": _name_elicitation(),
-            "greeting": CreateMessageRequest(
-                params=CreateMessageRequestParams(
-                    messages=[
-                        SamplingMessage(role="user", content=TextContent(type="text", text="Generate a greeting"))
-                    ],
-                    max_tokens=50,
-                )
-            ),
+            "user_name": name_elicitation(),
+            "greeting": sampling("Generate a greeting", 50),
             "client_roots": ListRootsRequest(),
         },
         request_state="multiple-inputs",
@@ -458,22 +393,15 @@ async def test_input_required_result_multi_round(ctx: Context) -> str | InputReq
 
     if state["round"] == 0:
         return InputRequiredResult(
-            input_requests={"step1": _name_elicitation("Step 1: What is your name?")},
+            input_requests={"step1": name_elicitation("Step 1: What is your name?")},
             request_state=json.dumps({"round": 1}),
         )
 
     if state["round"] == 1 and "step1" in responses:
         step1 = responses["step1"]
         name = step1.content.get("name") if isinstance(step1, ElicitResult) and step1.content else None
-        color_schema = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
         return InputRequiredResult(
-            input_requests={
-                "step2": ElicitRequest(
-                    params=ElicitRequestFormParams(
-                        message="Step 2: What is your favorite color?", requested_schema=color_schema
-                    )
-                )
-            },
+            input_requests={"step2": elicitation("Step 2: What is your favorite color?", "color")},
             request_state=json.dumps({"round": 2, "name": name}),
         )
 
@@ -484,7 +412,7 @@ async def test_input_required_result_multi_round(ctx: Context) -> str | InputReq
 
     # Missing or out-of-order response: re-request from the start.
     return InputRequiredResult(
-        input_requests={"step1": _name_elicitation("Step 1: What is your name?")},
+        input_requests={"step1": name_elicitation("Step 1: What is your name?")},
         request_state=json.dumps({"round": 1}),
     )
 
@@ -496,12 +424,7 @@ async def test_input_required_result_tampered_state(ctx: Context) -> str | Input
     The handler stays plaintext; tamper rejection happens in the SDK's request-state boundary.
     """
     if ctx.request_state is None:
-        confirm = ElicitRequest(
-            params=ElicitRequestFormParams(
-                message="Please confirm",
-                requested_schema={"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
-            )
-        )
+        confirm = elicitation("Please confirm", "ok", "boolean")
         return InputRequiredResult(input_requests={"confirm": confirm}, request_state="round-1")
     return f"state-ok: {ctx.request_state}"
 
@@ -512,14 +435,9 @@ async def test_input_required_result_capabilities(ctx: Context) -> InputRequired
     caps = ctx.client_capabilities
     requests: dict[str, InputRequest] = {}
     if caps is None or caps.sampling is not None:
-        requests["sample"] = CreateMessageRequest(
-            params=CreateMessageRequestParams(
-                messages=[SamplingMessage(role="user", content=TextContent(type="text", text="Say hello"))],
-                max_tokens=50,
-            )
-        )
+        requests["sample"] = sampling("Say hello", 50)
     if caps is None or caps.elicitation is not None:
-        requests["ask"] = _name_elicitation()
+        requests["ask"] = name_elicitation()
     return InputRequiredResult(input_requests=requests, request_state="capability-gated")
 
 
@@ -568,7 +486,7 @@ async def test_streaming_elicitation(ctx: Context) -> str | InputRequiredResult:
     await ctx.report_progress(progress=1, total=2)
     if ctx.input_responses and "user_name" in ctx.input_responses:
         return "Thank you."
-    return InputRequiredResult(input_requests={"user_name": _name_elicitation()})
+    return InputRequiredResult(input_requests={"user_name": name_elicitation()})
 
 
 @mcp.tool()
@@ -628,42 +546,28 @@ def template_resource(id: str) -> str:
 @mcp.resource("test://watched-resource")
 def watched_resource() -> str:
     """A resource that can be subscribed to for updates"""
-    return watched_resource_content
+    return "Watched resource content"
 
 
 # Prompts
 @mcp.prompt()
 def test_simple_prompt() -> list[UserMessage]:
     """A simple prompt without arguments"""
-    return [UserMessage(role="user", content=TextContent(type="text", text="This is a simple prompt for testing."))]
+    return [user("This is a simple prompt for testing.")]
 
 
 @mcp.prompt()
 def test_prompt_with_arguments(arg1: str, arg2: str) -> list[UserMessage]:
     """A prompt with required arguments"""
-    return [
-        UserMessage(
-            role="user", content=TextContent(type="text", text=f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'")
-        )
-    ]
+    return [user(f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'")]
 
 
 @mcp.prompt()
 def test_prompt_with_embedded_resource(resourceUri: str) -> list[UserMessage]:
     """A prompt that includes an embedded resource"""
     return [
-        UserMessage(
-            role="user",
-            content=EmbeddedResource(
-                type="resource",
-                resource=TextResourceContents(
-                    uri=resourceUri,
-                    mime_type="text/plain",
-                    text="Embedded resource content for testing.",
-                ),
-            ),
-        ),
-        UserMessage(role="user", content=TextContent(type="text", text="Please process the embedded resource above.")),
+        UserMessage(role="user", content=embedded(resourceUri, "text/plain", "Embedded resource content for testing.")),
+        user("Please process the embedded resource above."),
     ]
 
 
@@ -672,7 +576,7 @@ def test_prompt_with_image() -> list[UserMessage]:
     """A prompt that includes image content"""
     return [
         UserMessage(role="user", content=ImageContent(type="image", data=TEST_IMAGE_BASE64, mime_type="image/png")),
-        UserMessage(role="user", content=TextContent(type="text", text="Please analyze the image above.")),
+        user("Please analyze the image above."),
     ]
 
 
@@ -683,53 +587,22 @@ async def test_input_required_result_prompt(ctx: Context) -> list[UserMessage] |
     if responses and "user_context" in responses:
         answer = responses["user_context"]
         text = answer.content.get("context", "?") if isinstance(answer, ElicitResult) and answer.content else "?"
-        return [UserMessage(role="user", content=TextContent(type="text", text=f"Use the following context: {text}"))]
-    return InputRequiredResult(
-        input_requests={
-            "user_context": ElicitRequest(
-                params=ElicitRequestFormParams(
-                    message="What context should the prompt use?",
-                    requested_schema={
-                        "type": "object",
-                        "properties": {"context": {"type": "string"}},
-                        "required": ["context"],
-                    },
-                )
-            )
-        }
-    )
+        return [user(f"Use the following context: {text}")]
+    question = elicitation("What context should the prompt use?", "context")
+    return InputRequiredResult(input_requests={"user_context": question})
 
 
 # Custom request handlers
-async def handle_set_logging_level(ctx: ServerRequestContext, params: SetLevelRequestParams) -> EmptyResult:
-    """Handle logging level changes"""
-    logger.info(f"Log level set to: {params.level}")
+async def accept(ctx: ServerRequestContext, params: BaseModel) -> EmptyResult:
     return EmptyResult()
 
 
-async def handle_subscribe(ctx: ServerRequestContext, params: SubscribeRequestParams) -> EmptyResult:
-    """Handle resource subscription"""
-    resource_subscriptions.add(str(params.uri))
-    logger.info(f"Subscribed to resource: {params.uri}")
-    return EmptyResult()
-
-
-async def handle_unsubscribe(ctx: ServerRequestContext, params: UnsubscribeRequestParams) -> EmptyResult:
-    """Handle resource unsubscription"""
-    resource_subscriptions.discard(str(params.uri))
-    logger.info(f"Unsubscribed from resource: {params.uri}")
-    return EmptyResult()
-
-
-mcp._lowlevel_server.add_request_handler(
-    "logging/setLevel", SetLevelRequestParams, handle_set_logging_level
-)
-mcp._lowlevel_server.add_request_handler(
-    "resources/subscribe", SubscribeRequestParams, handle_subscribe
-)
-mcp._lowlevel_server.add_request_handler(
-    "resources/unsubscribe", UnsubscribeRequestParams, handle_unsubscribe
-)
+for method, params in [
+    ("logging/setLevel", SetLevelRequestParams),
+    ("resources/subscribe", SubscribeRequestParams),
+    ("resources/unsubscribe", UnsubscribeRequestParams),
+]:
+    mcp._lowlevel_server.add_request_handler(method, params, accept)
 
 
 @mcp.completion()

@@ -1,5 +1,59 @@
 //! Assertions that print the whole text or value when they fail.
 
+use pillion_client::{Caller, Client};
+use pillion_wire::{ExecuteResponse, Failure, ToolOutcome};
+use serde_json::{Value, json};
+
+/// What a JSON value has to be.
+pub trait ExpectJson {
+    fn text(&self) -> &str;
+
+    fn items(&self) -> &Vec<Value>;
+
+    /// Returns this text member of each item.
+    fn texts(&self, member: &str) -> Vec<&str> {
+        let items = self.items().iter();
+        items.map(|item| item[member].text()).collect()
+    }
+}
+
+impl ExpectJson for Value {
+    fn text(&self) -> &str {
+        self.as_str().unwrap_or_else(|| panic!("no text: {self}"))
+    }
+
+    fn items(&self) -> &Vec<Value> {
+        self.as_array()
+            .unwrap_or_else(|| panic!("no array: {self}"))
+    }
+}
+
+/// Calls of tools whose response has to be of one kind.
+pub trait ExpectExecution {
+    /// Calls a tool that exists.
+    fn run_tool(&self, tool: &str, arguments: &Value, caller: &Caller) -> ToolOutcome;
+
+    /// Calls a tool that does not exist, or whose server is unavailable.
+    fn run_missing_tool(&self, tool: &str) -> Failure;
+}
+
+impl ExpectExecution for Client {
+    fn run_tool(&self, tool: &str, arguments: &Value, caller: &Caller) -> ToolOutcome {
+        match self.execute(tool, arguments, caller).unwrap() {
+            ExecuteResponse::Executed(execution) => execution.result,
+            ExecuteResponse::NotFound(failure) => panic!("{failure:?}"),
+        }
+    }
+
+    fn run_missing_tool(&self, tool: &str) -> Failure {
+        let response = self.execute(tool, &json!({}), &Caller::default());
+        match response.unwrap() {
+            ExecuteResponse::Executed(execution) => panic!("{execution:?}"),
+            ExecuteResponse::NotFound(failure) => failure,
+        }
+    }
+}
+
 /// Asserts that a text contains each of the parts.
 macro_rules! assert_contains {
     ($text:expr, $($part:expr),+ $(,)?) => {

@@ -3,23 +3,15 @@
 //! in which Pillion reads one.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, geteuid, mkfifo};
-use serde_json::json;
 use tempfile::TempDir;
 
 use crate::approvals::request_approval;
-use crate::http;
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually, pillion, stderr};
+use crate::prelude::*;
 
 /// A configuration under which every call needs approval.
 const CLOSED: &str = "\
@@ -390,7 +382,7 @@ struct ClosedSidecar {
 
 impl ClosedSidecar {
     fn start() -> Self {
-        let daemon = Daemon::with_config(CLOSED, &[]);
+        let daemon = Daemon::with_config(CLOSED);
         let config = daemon.config_path();
         Self { daemon, config }
     }
@@ -573,9 +565,9 @@ fn a_variable_restricts_a_tool_whose_name_has_capital_letters() {
         "PILLION__TOOLS__CRM_DELETEUSERBYID__REQUIRE_APPROVAL",
         "always",
     );
-    let daemon = Daemon::with_config(&toml, &[variable]);
+    let daemon = Daemon::with_variables(&toml, &[variable]);
     let target = "/api/v1/tools/execute/crm_deleteUserById";
-    let response = http::post(&daemon.socket, target, "{}").json();
+    let response = daemon.post(target, "{}").json();
     assert_json!(response["result"]["error_code"], "approval_required");
     eventually("the misspelt sections are reported", || {
         let log = daemon.log();

@@ -1,35 +1,31 @@
 //! The built-in tools that use network services, as the sidecar offers them.
 
-use pillion_client::wire::ExecuteResponse;
-use pillion_client::{Caller, Client};
-use pillion_testkit::{Fault, FaultServer};
-use serde_json::{Value, json};
-
-use crate::http::{self, get};
-use crate::program::{Daemon, pillion, run, run_with_input, stderr, stdout, success};
-use crate::reload::reload;
+use crate::prelude::*;
 
 const KEY: &str = "k3y-0f-th3-t3st";
 
 fn names(daemon: &Daemon) -> Vec<String> {
-    let list = get(&daemon.socket, "/api/v1/tools/").json();
-    let tools = list["tools"].as_array().unwrap().iter();
-    let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+    let mut names = daemon.tool_names();
     // The memory tools are always offered.
-    let memory = ["search_memory", "remember", "forget"];
+    names.retain(|name| !["search_memory", "remember", "forget"].contains(&name.as_str()));
     names
-        .filter(|name| !memory.contains(&name.as_str()))
-        .collect()
 }
 
 fn call(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
-    http::execute(&daemon.socket, tool, arguments)
+    daemon.execute(tool, arguments)
 }
 
 /// Starts a service that answers every request with this body.
 async fn service(body: Value) -> FaultServer {
     let body = body.to_string();
     FaultServer::start(move |_| vec![Fault::json(&body)]).await
+}
+
+/// Starts a search service that finds one page.
+async fn brave() -> FaultServer {
+    let page =
+        json!({"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"});
+    service(json!({"web": {"results": [page]}})).await
 }
 
 fn base(server: &FaultServer) -> String {
@@ -40,7 +36,7 @@ fn base(server: &FaultServer) -> String {
 fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     let daemon = Daemon::start();
     assert_eq!(names(&daemon), ["calculator", "get_time", "roll_dice"]);
-    let status = get(&daemon.socket, "/api/v1/tools/schemas").json();
+    let status = daemon.get("/api/v1/tools/schemas").json();
     assert_lacks!(status.to_string(), "web_search");
     let listed = crate::routes::mcp::ask(&daemon.socket, "tools/list", json!({}));
     for name in ["get_weather", "web_search"] {
@@ -49,32 +45,26 @@ fn tools_of_services_are_not_offered_without_a_provider_and_name_the_setting() {
     for name in ["get_weather", "weather_tool"] {
         let response = call(&daemon, name, &json!({"location": "Oslo"}));
         assert_json!(response["result"]["error_code"], "unavailable");
-        assert_contains!(
-            response["result"]["error"].as_str().unwrap(),
-            "[tools.get_weather]"
-        );
+        assert_contains!(response["result"]["error"].text(), "[tools.get_weather]");
     }
     for name in ["web_search", "search_tool"] {
-        let shown = get(&daemon.socket, &format!("/api/v1/tools/{name}"));
+        let shown = daemon.get(&format!("/api/v1/tools/{name}"));
         assert_eq!(shown.status, 404, "{shown:?}");
         let response = call(&daemon, name, &json!({"query": "rust"}));
         assert_json!(response["result"]["error_code"], "unavailable");
-        assert_contains!(
-            response["result"]["error"].as_str().unwrap(),
-            "GOOGLE_SEARCH_API_KEY"
-        );
+        assert_contains!(response["result"]["error"].text(), "GOOGLE_SEARCH_API_KEY");
     }
-    let socket = daemon.socket.to_str().unwrap();
-    let command = ["tools", "call", "web_search", "{\"query\": \"rust\"}"];
-    let output = run(&command, &[("PILLION_SOCKET", socket)]);
-    assert_eq!(output.status.code(), Some(1));
+    failure(
+        &daemon.run(&["tools", "call", "web_search", "{\"query\": \"rust\"}"]),
+        1,
+    );
 }
 
 #[test]
 fn h3_mocks_can_be_called_by_their_aliases() {
     let toml = "[tools.get_weather]\nprovider = \"mock\"\nunits = \"fahrenheit\"\n\
                 [tools.web_search]\nprovider = \"mock\"\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     assert!(names(&daemon).ends_with(&["get_weather".into(), "web_search".into()]));
     for name in ["get_weather", "weather_tool", "weather"] {
         let response = call(&daemon, name, &json!({"location": "Tokyo"}));
@@ -87,9 +77,7 @@ fn h3_mocks_can_be_called_by_their_aliases() {
         let results = response["result"]["data"]["results"].as_array();
         assert_eq!(results.map(Vec::len), Some(10), "{response}");
     }
-    let socket = daemon.socket.to_str().unwrap();
-    let command = ["tools", "call", "get_weather", "{\"location\": \"London\"}"];
-    let output = run(&command, &[("PILLION_SOCKET", socket)]);
+    let output = daemon.run(&["tools", "call", "get_weather", "{\"location\": \"London\"}"]);
     assert_eq!(
         stdout(&output),
         "London: 59.0 °F, Partly Cloudy, humidity 65 %, wind 12 km/h\n"
@@ -98,23 +86,18 @@ fn h3_mocks_can_be_called_by_their_aliases() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_key() {
-    let found = json!({"web": {"results": [
-        {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
-    let server = service(found).await;
+    let server = brave().await;
     let toml = format!(
         "[tools.web_search]\nprovider = \"brave\"\nbase_url = \"{}\"\napi_key_env = \"MY_KEY\"\n\
          [log]\nfilter = \"trace\"\n",
         base(&server)
     );
-    let daemon = Daemon::with_config(&toml, &[("MY_KEY", KEY)]);
-    let client = Client::new(&daemon.socket);
+    let daemon = Daemon::with_variables(&toml, &[("MY_KEY", KEY)]);
+    let client = daemon.client();
     for (user, request_count) in [("alice", 1), ("bob", 1)] {
         let caller = Caller::default().user(user);
-        let response = client.execute("web_search", &json!({"query": "rust"}), &caller);
-        let ExecuteResponse::Executed(execution) = response.unwrap() else {
-            panic!("{user}")
-        };
-        assert!(execution.result.success, "{execution:?}");
+        let outcome = client.run_tool("web_search", &json!({"query": "rust"}), &caller);
+        assert!(outcome.success, "{outcome:?}");
         assert_eq!(server.requests.all().len(), request_count);
     }
     assert_eq!(server.requests.all()[0].header("x-subscription-token"), KEY);
@@ -125,11 +108,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
         "/api/v1/tool-calls",
         "/metrics",
     ] {
-        let reply = get(&daemon.socket, path);
-        assert!(
-            !String::from_utf8_lossy(&reply.body).contains(KEY),
-            "{path}"
-        );
+        assert!(!daemon.get(path).text().contains(KEY), "{path}");
     }
     assert!(!daemon.log().contains(KEY));
 }
@@ -138,7 +117,7 @@ async fn n1_results_are_cached_for_all_users_and_only_the_service_receives_the_k
 async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
     let forecast = json!({"current": {"temperature_2m": -0.04, "weather_code": 0}});
     let server = service(forecast).await;
-    let daemon = Daemon::with_config("[tools.get_weather]\nprovider = \"mock\"\n", &[]);
+    let daemon = Daemon::with_config("[tools.get_weather]\nprovider = \"mock\"\n");
     let at = json!({"location": "52.52,13.41"});
     let response = call(&daemon, "get_weather", &at);
     assert_eq!(response["result"]["metadata"]["source"], "mock");
@@ -168,16 +147,13 @@ async fn d6_another_provider_takes_over_while_the_sidecar_runs() {
 #[test]
 fn d7_a_provider_without_its_key_is_an_error_at_start() {
     let directory = std::env::temp_dir();
+    let socket = directory.join("never.sock");
     let output = run(
-        &[
-            "serve",
-            "--socket",
-            directory.join("never.sock").to_str().unwrap(),
-        ],
+        &["serve", "--socket", socket.to_str().unwrap()],
         &[("PILLION__TOOLS__WEB_SEARCH__PROVIDER", "brave")],
     );
     assert!(!output.status.success());
-    let error = crate::program::stderr(&output);
+    let error = stderr(&output);
     assert_contains!(
         error,
         "set the environment variable BRAVE_SEARCH_API_KEY or api_key_env"
@@ -198,17 +174,14 @@ fn l1_a_key_for_a_tool_without_keyed_provider_is_rejected_with_a_list() {
         ),
     ] {
         let path = format!("/api/v1/tool-keys/{tool}");
-        let response = http::send(&daemon.socket, "PUT", &path, "", b"{\"key\": \"x\"}");
-        assert_eq!(response.status, 404);
-        assert_eq!(response.json()["error"], expected);
+        let response = daemon.send("PUT", &path, "", b"{\"key\": \"x\"}");
+        assert_eq!(response.expect(404)["error"], expected);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
-    let found = json!({"web": {"results": [
-        {"title": "Rust", "url": "https://www.rust-lang.org/", "description": "A language"}]}});
-    let server = service(found).await;
+    let server = brave().await;
     let config = |provider: &str| {
         format!(
             "[vault]\nkey_env = \"VAULT\"\n[log]\nfilter = \"trace\"\n\
@@ -218,12 +191,12 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
         )
     };
     let vault = ("VAULT", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=");
-    let daemon = Daemon::with_config(&config("brave"), &[vault]);
+    let daemon = Daemon::with_variables(&config("brave"), &[vault]);
     let query = json!({"query": "rust"});
     let without = |daemon: &Daemon| {
         let response = call(daemon, "web_search", &query);
         assert_json!(response["result"]["error_code"], "unavailable");
-        let error = response["result"]["error"].as_str().unwrap().to_owned();
+        let error = response["result"]["error"].text().to_owned();
         assert_contains!(error, "pillion tools set-key web_search");
     };
     without(&daemon);
@@ -252,18 +225,8 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_only_for_its_service() {
     reload(&daemon, &config("brave"));
     success(&daemon.run(&["tools", "remove-key", "web_search"]));
     without(&daemon);
-    assert_eq!(
-        daemon
-            .run(&["tools", "remove-key", "get_time"])
-            .status
-            .code(),
-        Some(1)
-    );
+    failure(&daemon.run(&["tools", "remove-key", "get_time"]), 1);
     assert!(!daemon.log().contains(KEY));
     let store = std::fs::read(daemon.store_path()).unwrap();
-    assert!(
-        !store
-            .windows(KEY.len())
-            .any(|window| window == KEY.as_bytes())
-    );
+    assert_lacks!(String::from_utf8_lossy(&store), KEY);
 }

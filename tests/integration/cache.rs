@@ -1,14 +1,6 @@
 //! Cached results, by configuration and by the TTL of a server.
 
-use pillion_client::{Caller, Client};
-use pillion_wire::ExecuteResponse;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use crate::http::get;
-use crate::mcp_server::{McpServer, server_entry};
-use crate::program::Daemon;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 fn server() -> McpServer {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
@@ -17,22 +9,17 @@ fn server() -> McpServer {
 
 fn start(server: &McpServer, more: &str) -> Daemon {
     let toml = server_entry("far", &server.url, more);
-    let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let daemon = Daemon::with_config(&toml);
+    daemon.tools();
     daemon
 }
 
 /// Makes a call that has to succeed. Returns its metadata.
 fn call(daemon: &Daemon, tool: &str, user: &str, arguments: &Value) -> Value {
     let caller = Caller::default().user(user);
-    let response = Client::new(&daemon.socket).execute(tool, arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
-    assert!(ran.result.success, "{ran:?}");
-    json!(ran.result.metadata)
+    let outcome = daemon.client().run_tool(tool, arguments, &caller);
+    assert!(outcome.success, "{outcome:?}");
+    json!(outcome.metadata)
 }
 
 #[test]
@@ -40,29 +27,20 @@ fn f4_a_result_is_cached_for_its_user_in_every_interface_and_marked_in_the_call_
     let server = server();
     let daemon = start(&server, "[tools.far_echo]\ncache_ttl_ms = 60000\n");
     let arguments = json!({"a": 1});
-    assert_eq!(
-        call(&daemon, "far_echo", "alice", &arguments)["cached"],
-        Value::Null
-    );
+    let is_cached = |user: &str| call(&daemon, "far_echo", user, &arguments)["cached"].clone();
+    assert_eq!(is_cached("alice"), Value::Null);
     let again = call(&daemon, "far_echo", "alice", &arguments);
     assert_eq!(again["cached"], true);
     assert_eq!(server.count("tools/call"), 1);
-    assert_eq!(
-        call(&daemon, "far_echo", "bob", &arguments)["cached"],
-        Value::Null
-    );
+    assert_eq!(is_cached("bob"), Value::Null);
     assert_eq!(server.count("tools/call"), 2);
 
-    let record = again["record_id"].as_str().unwrap();
-    let record = get(&daemon.socket, &format!("/api/v1/tool-calls/{record}")).json();
-    assert_eq!(record["call"]["cached"], true);
-    assert_eq!(record["call"]["status"], "success");
-    let others = get(&daemon.socket, "/api/v1/tool-calls?user=bob").json();
-    assert_eq!(others["calls"][0]["cached"], false);
-    let metrics = get(&daemon.socket, "/metrics");
-    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    let record = daemon.record(&again["record_id"]);
+    assert_eq!(record["cached"], true);
+    assert_eq!(record["status"], "success");
+    assert_eq!(daemon.recorded("?user=bob")[0]["cached"], false);
     let line = "pillion_result_cache_lookups_total{outcome=\"hit\"} 1";
-    assert_contains!(metrics, line);
+    assert_contains!(daemon.get("/metrics").text(), line);
 }
 
 #[test]
@@ -86,10 +64,8 @@ fn the_ttl_of_a_server_is_honored_unless_disabled() {
     let server = server();
     let daemon = start(&server, "");
     call(&daemon, "far_fresh", "alice", &json!({}));
-    assert_eq!(
-        call(&daemon, "far_fresh", "bob", &json!({}))["cached"],
-        true
-    );
+    let again = call(&daemon, "far_fresh", "bob", &json!({}));
+    assert_eq!(again["cached"], true);
     assert_eq!(server.count("tools/call"), 1);
     call(&daemon, "far_echo", "alice", &json!({}));
     call(&daemon, "far_echo", "alice", &json!({}));
@@ -97,8 +73,6 @@ fn the_ttl_of_a_server_is_honored_unless_disabled() {
 
     let daemon = start(&server, "[cache]\nhonor_servers = false\n");
     call(&daemon, "far_fresh", "alice", &json!({}));
-    assert_eq!(
-        call(&daemon, "far_fresh", "alice", &json!({}))["cached"],
-        Value::Null
-    );
+    let again = call(&daemon, "far_fresh", "alice", &json!({}));
+    assert_eq!(again["cached"], Value::Null);
 }

@@ -1,42 +1,23 @@
 //! Chats with language models (H4 to H7), in every interface that has chats.
 
-#[path = "chat/clients.rs"]
 mod clients;
-#[path = "chat/completions.rs"]
 mod completions;
-#[path = "chat/disconnects.rs"]
 mod disconnects;
-#[path = "chat/faults.rs"]
 mod faults;
-#[path = "chat/keys.rs"]
 mod keys;
-#[path = "chat/limits.rs"]
 mod limits;
-#[path = "chat/messages.rs"]
 mod messages;
-#[path = "chat/native.rs"]
 mod native;
-#[path = "chat/odd_providers.rs"]
 mod odd_providers;
-#[path = "chat/scripts.rs"]
 mod scripts;
-#[path = "chat/shared_store.rs"]
 mod shared_store;
-#[path = "chat/terminal.rs"]
 mod terminal;
 
-use std::path::Path;
-use std::thread;
-use std::time::Duration;
-
 use pillion_core::tool::ToolName;
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmFault;
 
-use crate::approvals::decide;
-use crate::http;
-use crate::mcp_server::{McpServer, server_entry};
-use crate::program::{Daemon, eventually, failure, run, stderr, stdout, success};
+use crate::approvals::{decide, wait_for_approval};
+use crate::prelude::*;
 
 /// Returns a configuration with this model as `demo`, and as `bare` without tools.
 pub fn config(llm: &FakeLlm, more: &str) -> String {
@@ -51,15 +32,34 @@ pub fn config(llm: &FakeLlm, more: &str) -> String {
 /// Starts a model that gives these responses, and a daemon that uses the model.
 async fn start(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Daemon) {
     let llm = FakeLlm::start(responses).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+    let daemon = Daemon::with_config(&config(&llm, ""));
     (llm, daemon)
+}
+
+/// Like [`start`], with a calculator that needs approval.
+async fn start_asking(responses: impl IntoIterator<Item = LlmResponse>) -> (FakeLlm, Daemon) {
+    let llm = FakeLlm::start(responses).await;
+    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
+    let daemon = Daemon::with_config(&config(&llm, more));
+    (llm, daemon)
+}
+
+/// Like [`config`], with a model that has this API.
+fn config_for(api: &str, llm: &FakeLlm) -> String {
+    config(llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"))
+}
+
+/// Returns a response of a provider that is busy for nine seconds.
+fn busy() -> LlmResponse {
+    LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down")
+        .with_header("Retry-After", "9")
 }
 
 /// Sends a chat request. Returns the response.
 fn chat(socket: &Path, id: &str, body: &Value) -> Value {
-    let reply = http::post(socket, &format!("/api/v1/chat/{id}"), body.to_string());
-    assert_eq!(reply.status, 200, "{reply:?}");
-    reply.json()
+    socket
+        .post(&format!("/api/v1/chat/{id}"), body.to_string())
+        .expect(200)
 }
 
 fn calculator() -> LlmResponse {
@@ -74,9 +74,9 @@ fn going_on(response: &http::Reply) -> String {
 
 /// Approves every pending call.
 fn approve_all(socket: &Path) {
-    let waiting = http::get(socket, "/api/v1/approvals/").json();
-    for approval in waiting["approvals"].as_array().unwrap() {
-        let id = approval["id"].as_str().unwrap();
+    let waiting = socket.get("/api/v1/approvals/").json();
+    for approval in waiting["approvals"].items() {
+        let id = approval["id"].text();
         assert_eq!(decide(socket, id, "approve").status, 200);
     }
 }
@@ -113,15 +113,14 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
     let cost = json!({"requests": 2, "input_tokens": 30, "output_tokens": 8, "cached_tokens": 0});
     assert_eq!(response["usage"], cost);
     // The call is logged on behalf of the user in the body.
-    let log = http::get(socket, "/api/v1/tool-calls/?user=ada").json();
-    assert_json!(log["calls"][0]["toolName"], "calculator");
+    assert_eq!(socket.recorded("?user=ada")[0]["toolName"], "calculator");
 
     // The chat belongs to ada, and no other user can read it.
-    let id = response["id"].as_str().unwrap();
+    let id = response["id"].text();
     let target = format!("/api/v1/chat/{id}");
-    assert_eq!(http::get(socket, &target).status, 404);
+    assert_eq!(socket.get(&target).status, 404);
     let as_ada =
-        |method, body: &[u8]| http::send(socket, method, &target, "x-pillion-user: ada\r\n", body);
+        |method, body: &[u8]| socket.send(method, &target, "x-pillion-user: ada\r\n", body);
     let again = as_ada("POST", b"{}").json();
     assert_eq!(again["content"], "It is 42.", "an answer is given again");
     let next = as_ada("POST", br#"{"message": "And before?"}"#).json();
@@ -133,16 +132,10 @@ async fn h7_a_message_is_answered_with_tools_and_the_chat_continues() {
         bodies[0]["messages"][0],
         json!({"role": "system", "content": "Be short."})
     );
-    let roles: Vec<_> = bodies[2]["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|message| message["role"].as_str().unwrap())
-        .collect();
     let expected = ["system", "user", "assistant", "tool", "assistant", "user"];
-    assert_eq!(roles, expected);
+    assert_eq!(bodies[2]["messages"].texts("role"), expected);
     let shown = as_ada("GET", b"").json();
-    assert_eq!(shown["messages"].as_array().unwrap().len(), 7, "{shown}");
+    assert_eq!(shown["messages"].items().len(), 7, "{shown}");
     assert_eq!(as_ada("DELETE", b"").json()["removed"], id);
     assert_eq!(as_ada("GET", b"").status, 404);
 }
@@ -155,7 +148,7 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
     ])
     .await;
     let body = json!({"message": "What is 6 * 7?", "stream": true}).to_string();
-    let reply = http::post(&daemon.socket, "/api/v1/chat", body);
+    let reply = daemon.post("/api/v1/chat", body);
     assert_contains!(reply.head, "content-type: text/event-stream");
     let decoded = unchunked(&reply.body);
     let events = events(&decoded);
@@ -187,7 +180,7 @@ async fn h6_a_stream_reports_events_and_ends_with_the_answer() {
     assert_eq!(of("tool_finished")[0]["content"], "42");
     let words: String = of("delta")
         .into_iter()
-        .map(|delta| delta["text"].as_str().unwrap())
+        .map(|delta| delta["text"].text())
         .collect();
     assert_eq!(words, "Let me see.It is 42.");
     assert_eq!(of("done")[0]["content"], "It is 42.");
@@ -200,7 +193,7 @@ async fn h7_a_call_that_did_not_run_has_the_arguments_of_the_model() {
         .and_call("calculator", r#"{"expression": "6 *"#);
     let (_llm, daemon) = start([calls, LlmResponse::text("Sorry.")]).await;
     let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
-    let mut calls = response["tool_calls"].as_array().unwrap().iter();
+    let mut calls = response["tool_calls"].items().iter();
     let arguments = |call: Option<&Value>| call.unwrap()["arguments"].clone();
     assert_eq!(arguments(calls.next()), json!({"why": "not"}), "{response}");
     assert_eq!(arguments(calls.next()), r#"{"expression": "6 *"#);
@@ -227,13 +220,11 @@ pub fn unchunked(body: &[u8]) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
-    let llm = FakeLlm::start([
+    let (llm, mut daemon) = start_asking([
         calculator().and_call("get_time", "{}"),
         LlmResponse::text("Done."),
     ])
     .await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
     let response = chat(&daemon.socket, "", &json!({"message": "Go"}));
     assert_eq!(response["success"], false);
     assert_json!(response["status"], "awaiting_approval");
@@ -242,20 +233,19 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
     assert_eq!(approval["arguments"], json!({"expression": "6 * 7"}));
     // The call that needs no approval has run.
     assert_eq!(response["tool_calls"][0]["name"], "get_time");
-    let id = response["id"].as_str().unwrap();
+    let id = response["id"].text();
     let daemon = daemon.restart();
     let socket = &daemon.socket;
     let waiting = chat(socket, id, &json!({}));
     assert_eq!(waiting["status"], "awaiting_approval");
     assert_eq!(waiting["approvals"], response["approvals"]);
-    let decided = decide(socket, approval["id"].as_str().unwrap(), "approve");
+    let decided = decide(socket, approval["id"].text(), "approve");
     assert_eq!(decided.status, 200);
     let response = chat(socket, id, &json!({}));
     assert_json!(response["content"], "Done.");
     assert_eq!(response["tool_calls"][0]["content"], "42");
     // No tool ran twice, and the model received the results in the order of its calls.
-    let log = http::get(socket, "/api/v1/tool-calls/?status=success").json();
-    assert_eq!(log["calls"].as_array().unwrap().len(), 2, "{log}");
+    assert_eq!(socket.recorded("?status=success").len(), 2);
     let messages = llm.bodies()[1]["messages"].clone();
     assert_json!(messages[2]["tool_call_id"], "call_1");
     assert_eq!(messages[2]["content"], "42");
@@ -264,18 +254,16 @@ async fn g3_a_chat_that_waits_for_an_approval_survives_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("As you wish.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (llm, daemon) = start_asking([calculator(), LlmResponse::text("As you wish.")]).await;
     let socket = &daemon.socket;
     let response = chat(socket, "", &json!({"message": "Go"}));
-    let approval = response["approvals"][0]["id"].as_str().unwrap();
+    let approval = response["approvals"][0]["id"].text();
     assert_eq!(decide(socket, approval, "deny").status, 200);
-    let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
+    let response = chat(socket, response["id"].text(), &json!({}));
     assert_json!(response["content"], "As you wish.");
     assert_eq!(response["tool_calls"][0]["error_code"], "denied");
     let reported = llm.bodies()[1]["messages"][2]["content"].clone();
-    assert_contains!(reported.as_str().unwrap(), "denied");
+    assert_contains!(reported.text(), "denied");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -291,15 +279,14 @@ async fn after_a_failure_of_the_provider_the_chat_continues_and_no_tool_runs_twi
     assert_json!(failed["status"], "failed");
     assert_eq!(failed["error_code"], "unavailable");
     assert_eq!(failed["tool_calls"][0]["content"], "42");
-    let id = failed["id"].as_str().unwrap();
+    let id = failed["id"].text();
     let busy = chat(socket, id, &json!({}));
     assert_json!(busy["status"], "failed");
     assert_eq!(busy["retry_after"], 7.0);
     let response = chat(socket, id, &json!({}));
     assert_json!(response["content"], "It is 42.");
     assert_eq!(response["tool_calls"], json!([]));
-    let log = http::get(socket, "/api/v1/tool-calls/").json();
-    assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+    assert_eq!(socket.recorded("").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -320,28 +307,15 @@ async fn h2_a_model_has_only_its_visible_tools() {
         .collect();
     assert_eq!(tools[..2], [Value::Null, Value::Null]);
     let names: Vec<_> = tools[2]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
         .map(|tool| &tool["function"]["name"])
         .collect();
     assert!(names.contains(&&json!("calculator")), "{names:?}");
 
-    let output = run(
-        &[
-            "models",
-            "show",
-            "bare",
-            "--socket",
-            socket.to_str().unwrap(),
-        ],
-        &[],
-    );
+    let output = daemon.run(&["models", "show", "bare"]);
     assert_contains!(stdout(&output), "no       model cannot call functions");
-    let output = run(
-        &["models", "list", "--socket", socket.to_str().unwrap()],
-        &[],
-    );
+    let output = daemon.run(&["models", "list"]);
     assert_contains!(stdout(&output), "yes, the default");
 }
 
@@ -361,15 +335,11 @@ async fn a_tool_with_a_long_name_is_called_by_its_short_name() {
     let servers = server_entry("far", &server.url, "");
     let sees_servers = "function_calling = true, mcp = true";
     let config = config(&llm, &servers).replace("function_calling = true", sees_servers);
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_config(&config);
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_json!(response["content"], "Done.");
     let tools = llm.bodies()[0]["tools"].clone();
-    let mut names = tools
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|tool| &tool["function"]["name"]);
+    let mut names = tools.items().iter().map(|tool| &tool["function"]["name"]);
     assert!(names.any(|name| *name == short), "{tools}");
     assert_eq!(server.last_tool(), own);
 }
@@ -384,7 +354,7 @@ async fn h2_the_command_explains_why_a_model_lacks_a_tool() {
          tools = {{ function_calling = true, mcp = true, enabled_tools = [\"get_time\", \"far_roll\"] }}\n",
         far.url
     );
-    let daemon = Daemon::with_config(&config(&llm, &more), &[]);
+    let daemon = Daemon::with_config(&config(&llm, &more));
     let line_of = |model: &str, tool: &str| {
         let output = daemon.run(&["models", "show", model]);
         let table = stdout(&output);
@@ -416,11 +386,11 @@ async fn two_requests_cannot_continue_one_chat_at_once() {
     let (llm, daemon) = start([LlmResponse::text("Hello."), slow]).await;
     let socket = daemon.socket.clone();
     let response = chat(&socket, "", &json!({"message": "Hi"}));
-    let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
+    let target = format!("/api/v1/chat/{}", response["id"].text());
     let (first, path) = (target.clone(), socket.clone());
-    let first = thread::spawn(move || http::post(&path, &first, r#"{"message": "One"}"#));
+    let first = thread::spawn(move || path.post(&first, r#"{"message": "One"}"#));
     eventually("the model receives a request", || llm.bodies().len() == 2);
-    let second = http::post(&socket, &target, r#"{"message": "Two"}"#);
+    let second = socket.post(&target, r#"{"message": "Two"}"#);
     assert_eq!(second.status, 409, "{second:?}");
     assert_eq!(first.join().unwrap().json()["content"], "Late.");
 }
@@ -431,17 +401,15 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
     let (llm, daemon) = start([LlmResponse::text("One."), slow, LlmResponse::text("Two.")]).await;
     let socket = &daemon.socket;
     let response = chat(socket, "", &json!({"message": "First"}));
-    let id = response["id"].as_str().unwrap();
+    let id = response["id"].text();
     let body = r#"{"message": "Second"}"#;
     let target = format!("/api/v1/chat/{id}");
-    let connection = http::begin(socket, "POST", &target, "", body);
+    let connection = socket.begin("POST", &target, "", body);
     eventually("the model receives a request", || llm.bodies().len() == 2);
     drop(connection);
-    let mut response = Value::Null;
-    eventually("the chat is free again", || {
-        let reply = http::post(socket, &target, "{}");
-        response = reply.json();
-        reply.status == 200
+    let response = eventually_some("the chat is free again", || {
+        let reply = socket.post(&target, "{}");
+        (reply.status == 200).then(|| reply.json())
     });
     assert_json!(response["content"], "Two.");
     let messages = llm.bodies()[2]["messages"].clone();
@@ -450,21 +418,15 @@ async fn a_chat_is_stored_after_its_client_disconnects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_chat_that_waits_for_a_decision_is_stored() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let path = daemon.socket.clone();
-    let waiting = thread::spawn(move || {
-        http::post(&path, "/api/v1/chat?wait_ms=20000", r#"{"message": "Go"}"#)
-    });
+    let waiting =
+        thread::spawn(move || path.post("/api/v1/chat?wait_ms=20000", r#"{"message": "Go"}"#));
     let socket = &daemon.socket;
-    let mut approval = String::new();
-    eventually("the call is pending, and the chat is stored", || {
-        let approvals = http::get(socket, "/api/v1/approvals/").json();
-        let chats = http::get(socket, "/api/v1/chat").json();
-        let id = approvals["approvals"][0]["id"].as_str();
-        approval = id.unwrap_or_default().to_owned();
-        chats["chats"][0]["status"] == "awaiting_approval" && !approval.is_empty()
+    let approval = wait_for_approval(socket);
+    eventually("the chat is stored", || {
+        let chats = socket.get("/api/v1/chat").json();
+        chats["chats"][0]["status"] == "awaiting_approval"
     });
     assert_eq!(decide(socket, &approval, "approve").status, 200);
     let response = waiting.join().unwrap().json();
@@ -496,17 +458,17 @@ async fn invalid_requests_are_rejected_with_a_message() {
             "'user' must be at most",
         ),
     ] {
-        let reply = http::post(&daemon.socket, "/api/v1/chat", body.to_string());
+        let reply = daemon.post("/api/v1/chat", body.to_string());
         assert_eq!(reply.status, status, "{body}: {reply:?}");
-        let error = reply.json()["error"].as_str().unwrap().to_owned();
+        let error = reply.json()["error"].text().to_owned();
         assert!(error.contains(words), "{body}: {error}");
     }
     assert!(llm.bodies().is_empty());
-    let none = Daemon::with_config("", &[]);
-    let reply = http::post(&none.socket, "/api/v1/chat", r#"{"message": "x"}"#);
+    let none = Daemon::with_config("");
+    let reply = none.post("/api/v1/chat", r#"{"message": "x"}"#);
     assert_eq!(reply.status, 503);
     assert_contains!(
-        reply.json()["error"].as_str().unwrap(),
+        reply.json()["error"].text(),
         "docs/how-to/providers-and-models.md"
     );
 }
@@ -528,9 +490,7 @@ async fn g3_pillion_chat_prints_how_to_continue_after_an_approval() {
     // This line is too long.
     let expression = format!("6 * 7{}", " + 0".repeat(100));
     let call = LlmResponse::call("calculator", &json!({"expression": expression}));
-    let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (_llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
     let message = failure(&daemon.run(&["chat", "Go"]), 1);
     let word_after = |words: &str| {
         let rest = message

@@ -2,15 +2,9 @@
 //! between restarts. libfaketime sets only the system clock of the process; the monotonic clock
 //! is unchanged.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use pillion_wire::ToolOutcome;
 
-use pillion_wire::{ExecuteResponse, ToolOutcome};
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
 
@@ -40,7 +34,7 @@ impl Clock {
     }
 
     fn daemon(&self, toml: &str) -> Daemon {
-        self.with(|variables| Daemon::with_config(toml, variables))
+        self.with(|variables| Daemon::with_variables(toml, variables))
     }
 
     /// Starts a sidecar again, with this clock.
@@ -73,7 +67,7 @@ fn library() -> PathBuf {
 
 fn run(socket: &Path, headers: &str) -> http::Reply {
     let body = br#"{"expression": "6 * 7"}"#;
-    http::post_with(socket, CALCULATOR, headers, body)
+    socket.post_with(CALCULATOR, headers, body)
 }
 
 fn outcome(reply: &http::Reply) -> ToolOutcome {
@@ -85,9 +79,7 @@ fn outcome(reply: &http::Reply) -> ToolOutcome {
 
 fn record(socket: &Path, reply: &http::Reply) -> Value {
     let outcome = outcome(reply);
-    let id = outcome.metadata["record_id"].as_str().unwrap();
-    let target = format!("/api/v1/tool-calls/{id}");
-    http::get(socket, &target).json()["call"].clone()
+    socket.record(&outcome.metadata["record_id"])
 }
 
 /// Returns this text member of a record.
@@ -119,8 +111,8 @@ fn f4_calls_have_the_time_of_the_clock_and_are_listed_once() {
     let (mut listed, mut after) = (Vec::new(), String::new());
     loop {
         let target = format!("/api/v1/tool-calls?limit=3{after}");
-        let page = http::get(&daemon.socket, &target).json();
-        let calls = page["calls"].as_array().unwrap().iter();
+        let page = daemon.get(&target).json();
+        let calls = page["calls"].items().iter();
         listed.extend(calls.map(|call| text(call, "startedAt").to_owned()));
         match page["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
@@ -142,7 +134,7 @@ fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
         server.url
     ));
-    http::get(&daemon.socket, "/api/v1/tools/");
+    daemon.get("/api/v1/tools/");
     assert!(outcome(&run(&daemon.socket, "")).success);
     assert!(outcome(&run(&daemon.socket, "")).success);
     for offset in ["-5h", "+5h", "+0"] {
@@ -158,8 +150,7 @@ fn c2_c7_deadlines_and_limits_use_the_monotonic_clock() {
         let socket = daemon.socket.clone();
         let begun = Instant::now();
         let seen = server.count("tools/call");
-        let call =
-            std::thread::spawn(move || http::post(&socket, "/api/v1/tools/execute/far_echo", "{}"));
+        let call = std::thread::spawn(move || socket.post("/api/v1/tools/execute/far_echo", "{}"));
         eventually("the call runs", || server.count("tools/call") > seen);
         clock.set(offset);
         let outcome = outcome(&call.join().unwrap());
@@ -173,13 +164,13 @@ fn g3_approvals_expire_by_the_system_clock() {
     let clock = Clock::new();
     let config = "[tools.get_time]\nrequire_approval = \"always\"\n";
     let daemon = clock.daemon(config);
-    let ask = || http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
+    let ask = || daemon.post("/api/v1/tools/execute/get_time", "{}");
     let first = outcome(&ask());
     assert_eq!(first.error_code.as_deref(), Some("approval_required"));
-    let id = first.metadata["approval_id"].as_str().unwrap().to_owned();
+    let id = first.metadata["approval_id"].text().to_owned();
     let status = |id: &str| {
-        let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
-        shown["approval"]["status"].as_str().unwrap().to_owned()
+        let shown = daemon.get(&format!("/api/v1/approvals/{id}")).json();
+        shown["approval"]["status"].text().to_owned()
     };
     // Set back: the approval is listed.
     clock.set("-5h");
@@ -188,11 +179,7 @@ fn g3_approvals_expire_by_the_system_clock() {
     // Set forward: the approval has expired, and a repeated call requests a new one.
     clock.set("+5h");
     assert_eq!(status(&id), "expired");
-    let late = http::post(
-        &daemon.socket,
-        &format!("/api/v1/approvals/{id}/approve"),
-        "{}",
-    );
+    let late = daemon.post(&format!("/api/v1/approvals/{id}/approve"), "{}");
     assert_eq!(late.status, 409);
     let second = outcome(&ask()).metadata["approval_id"].clone();
     assert_ne!(second, json!(id));
@@ -273,10 +260,7 @@ fn f4_a_start_with_a_wrong_clock_removes_no_call() {
         // Old calls are removed right after the start.
         std::thread::sleep(Duration::from_millis(300));
         assert!(!daemon.log().contains("Removed old calls"), "{offset}");
-        let listed = http::get(&daemon.socket, "/api/v1/tool-calls?limit=100").json()["calls"]
-            .as_array()
-            .unwrap()
-            .len();
-        assert_eq!(listed, recorded, "{offset}");
+        let listed = daemon.recorded("?limit=100");
+        assert_eq!(listed.len(), recorded, "{offset}");
     }
 }

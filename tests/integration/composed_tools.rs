@@ -1,18 +1,8 @@
 //! Tools that the configuration composes of other tools (P): in every interface, in the call log,
 //! and across approvals, restarts and reloads.
 
-use std::path::Path;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
 use crate::approvals::decide;
-use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually, run, stderr, stdout};
-use crate::reload::reload;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 /// Squares two numbers in parallel and adds the squares.
 const PYTHAGORAS: &str = r#"
@@ -35,36 +25,24 @@ arguments.expression = { "$text" = [{ "$from" = "/steps/a2/text" }, "+", { "$fro
 
 fn execute(socket: &Path, tool: &str, arguments: &Value, headers: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    let reply = http::post_with(socket, &target, headers, arguments.to_string());
-    assert_eq!(reply.status, 200, "{reply:?}");
-    reply.json()
-}
-
-fn calls(socket: &Path, query: &str) -> Vec<Value> {
-    let response = http::get(socket, &format!("/api/v1/tool-calls/{query}")).json();
-    response["calls"].as_array().unwrap().clone()
-}
-
-fn names(socket: &Path) -> Vec<String> {
-    let list = Client::new(socket).fetch(route::LIST_TOOLS).unwrap();
-    list.tools.into_iter().map(|tool| tool.name).collect()
+    socket
+        .post_with(&target, headers, arguments.to_string())
+        .expect(200)
 }
 
 #[test]
 fn p_a_run_is_one_tree_in_the_call_log() {
-    let daemon = Daemon::with_config(PYTHAGORAS, &[]);
+    let daemon = Daemon::with_config(PYTHAGORAS);
     let socket = &daemon.socket;
     let headers = "x-pillion-user: alice\r\n";
     let response = execute(socket, "sum_of_squares", &json!({"a": 3, "b": 4}), headers);
     assert_json!(response["result"]["text"], "25");
-    let outer = response["result"]["metadata"]["record_id"]
-        .as_str()
-        .unwrap();
+    let outer = response["result"]["metadata"]["record_id"].text();
 
-    let all = calls(socket, "");
+    let all = socket.recorded("");
     assert_eq!(all.len(), 4);
-    let inner = calls(socket, &format!("?parent={outer}"));
-    let arguments = |call: &Value| call["arguments"]["expression"].as_str().unwrap().to_owned();
+    let inner = socket.recorded(&format!("?parent={outer}"));
+    let arguments = |call: &Value| call["arguments"]["expression"].text().to_owned();
     assert_eq!(arguments(&inner[0]), "9+16");
     let mut squares = [arguments(&inner[1]), arguments(&inner[2])];
     squares.sort();
@@ -74,30 +52,17 @@ fn p_a_run_is_one_tree_in_the_call_log() {
         assert_eq!(call["user"], "alice");
         assert_eq!(call["status"], "success");
     }
-    let steps = response["result"]["metadata"]["steps"].as_array().unwrap();
+    let steps = response["result"]["metadata"]["steps"].items();
     assert_eq!(steps[2]["record_id"], inner[0]["id"]);
 
-    let socket = socket.to_str().unwrap();
-    let tree = run(&["calls", "--socket", socket, "list", "--tree"], &[]);
-    let tree = stdout(&tree);
-    let tools: Vec<_> = tree
-        .lines()
-        .skip(1)
-        .map(|line| {
-            (
-                line.contains("sum_of_squares"),
-                line.contains("└ calculator"),
-            )
-        })
-        .collect();
-    assert_eq!(tools[0], (true, false), "{tree}");
-    assert_eq!(tools[1..], [(false, true); 3], "{tree}");
-    let below = run(
-        &["calls", "--socket", socket, "list", "--parent", outer],
-        &[],
-    );
+    let tree = stdout(&daemon.run(&["calls", "list", "--tree"]));
+    let shows = |line: &str| ["sum_of_squares", "└ calculator"].map(|tool| line.contains(tool));
+    let tools: Vec<_> = tree.lines().skip(1).map(shows).collect();
+    assert_eq!(tools[0], [true, false], "{tree}");
+    assert_eq!(tools[1..], [[false, true]; 3], "{tree}");
+    let below = daemon.run(&["calls", "list", "--parent", outer]);
     assert_eq!(stdout(&below).lines().count(), 4);
-    let wrong = http::get(Path::new(socket), "/api/v1/tool-calls/?parent=x");
+    let wrong = socket.get("/api/v1/tool-calls/?parent=x");
     assert_eq!(wrong.status, 400);
 }
 
@@ -122,23 +87,23 @@ name = "dice"
 tool = "roll_dice"
 arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
 "#;
-    let mut daemon = Daemon::with_config(config, &[]);
+    let mut daemon = Daemon::with_config(config);
     let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
     let stopped = execute(&daemon.socket, "gamble", &json!({"n": 3}), headers);
     let result = &stopped["result"];
     assert_eq!(result["error_code"], "approval_required", "{stopped}");
-    assert_starts_with!(result["error"].as_str().unwrap(), "Step 'dice': ");
+    assert_starts_with!(result["error"].text(), "Step 'dice': ");
     assert_eq!(result["metadata"]["arguments"], json!({"notation": "6d2"}));
     assert_eq!(result["metadata"]["steps_kept"], true);
     let first = result["metadata"]["record_id"].clone();
-    let approval = result["metadata"]["approval_id"].as_str().unwrap();
-    let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{approval}")).json();
+    let approval = result["metadata"]["approval_id"].text();
+    let shown = daemon.get(&format!("/api/v1/approvals/{approval}")).json();
     assert_eq!(shown["approval"]["tool"], "roll_dice");
 
     let daemon = daemon.restart();
     let socket = &daemon.socket;
     // The outer call has ended; the step that needs approval is still pending.
-    let status = |query: &str| calls(socket, query)[0]["status"].clone();
+    let status = |query: &str| socket.recorded(query)[0]["status"].clone();
     assert_eq!(status("?tool=gamble"), "error");
     assert_eq!(status("?tool=roll_dice"), "pending");
     assert_eq!(decide(socket, approval, "approve").status, 200);
@@ -146,13 +111,13 @@ arguments.notation = { "$text" = [{ "$from" = "/steps/count/text" }, "d2"] }
     assert_json!(done["result"]["success"], true);
     let resumed = &done["result"]["metadata"]["resumed"];
     assert_eq!(*resumed, json!({"call": first, "steps": ["count"]}));
-    assert_eq!(calls(socket, "?tool=calculator").len(), 1);
+    assert_eq!(socket.recorded("?tool=calculator").len(), 1);
     // The second run has the roll in its own tree, and no call is pending.
-    let outer = done["result"]["metadata"]["record_id"].as_str().unwrap();
-    let below = calls(socket, &format!("?parent={outer}"));
+    let outer = done["result"]["metadata"]["record_id"].text();
+    let below = socket.recorded(&format!("?parent={outer}"));
     assert_eq!(below.len(), 1);
     assert_eq!(below[0]["toolName"], "roll_dice");
-    assert!(calls(socket, "?status=pending").is_empty());
+    assert!(socket.recorded("?status=pending").is_empty());
     // The tool of the approved step has run.
     let replayed = execute(socket, "gamble", &json!({"n": 3}), headers);
     assert_eq!(replayed, done);
@@ -169,7 +134,7 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
         server.url
     );
     // No interface has listed the server's tools yet.
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let params = json!({"name": "twice", "arguments": {}});
     let response = ask(&daemon.socket, "tools/call", params);
     assert_json!(
@@ -177,7 +142,7 @@ fn p_steps_may_use_tools_of_mcp_servers_and_their_results_are_not_returned() {
         true
     );
     assert_eq!(server.count("tools/call"), 2);
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let response = execute(&daemon.socket, "twice", &json!({}), "");
     assert_json!(response["result"]["success"], true);
     assert_eq!(response["result"]["data"]["twice"], true);
@@ -189,19 +154,15 @@ fn p_a_step_of_a_server_that_is_down_fails_clearly() {
          steps = [{ name = \"a\", tool = \"nowhere_echo\" }]\n\
          [[mcp_servers]]\nlabel = \"nowhere\"\nurl = \"http://127.0.0.1:9/mcp\"\n\
          transport = \"streamable_http\"\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     let text = "MCP server 'nowhere' is unavailable: ";
     let response = execute(&daemon.socket, "once", &json!({}), "");
     assert_json!(response["result"]["error_code"], "unavailable");
-    assert_contains!(response["result"]["error"].as_str().unwrap(), text);
+    assert_contains!(response["result"]["error"].text(), text);
     let params = json!({"name": "once", "arguments": {}});
     let result = ask(&daemon.socket, "tools/call", params)["result"].clone();
     assert_eq!(result["structuredContent"]["error"]["code"], "unavailable");
-    assert!(
-        !names(&daemon.socket)
-            .iter()
-            .any(|name| name == "nowhere_echo")
-    );
+    assert!(!daemon.offers("nowhere_echo"));
 }
 
 #[test]
@@ -214,16 +175,14 @@ fn p_steps_are_recorded_as_cancelled_when_the_outer_call_times_out() {
          steps = [{{ name = \"a\", tool = \"far_echo\" }}, {{ name = \"b\", tool = \"far_echo\" }}]\n",
         server.url
     );
-    let daemon = Daemon::with_config(&toml, &[]);
-    assert!(names(&daemon.socket).contains(&"far_echo".to_owned()));
+    let daemon = Daemon::with_config(&toml);
+    assert!(daemon.offers("far_echo"));
     server.set_mood(Mood::Asleep);
     let response = execute(&daemon.socket, "chain", &json!({}), "");
     assert_json!(response["result"]["error_code"], "timeout");
-    let outer = response["result"]["metadata"]["record_id"]
-        .as_str()
-        .unwrap();
+    let outer = response["result"]["metadata"]["record_id"].text();
     eventually("the step is cancelled", || {
-        let below = calls(&daemon.socket, &format!("?parent={outer}"));
+        let below = daemon.recorded(&format!("?parent={outer}"));
         below.len() == 1 && below[0]["status"] == "cancelled"
     });
 }
@@ -239,29 +198,27 @@ fn p_a_reload_updates_composed_tools_and_rejects_cycles() {
         let arguments = format!("{{ expression = \"{n}\" }}");
         format!("{{ name = \"a\", tool = \"calculator\", arguments = {arguments} }}")
     };
-    let daemon = Daemon::with_config(&(tool("one", &sum(1)) + &tool("two", &sum(2))), &[]);
+    let daemon = Daemon::with_config(&(tool("one", &sum(1)) + &tool("two", &sum(2))));
     let socket = &daemon.socket;
     let text = |name: &str| execute(socket, name, &json!({}), "")["result"]["text"].clone();
     assert_eq!((text("one"), text("two")), (json!("1"), json!("2")));
 
     reload(&daemon, &(tool("one", &sum(10)) + &tool("three", &sum(3))));
     assert_eq!((text("one"), text("three")), (json!("10"), json!("3")));
-    let now = names(socket);
-    assert!(!now.contains(&"two".to_owned()), "{now:?}");
+    assert!(!daemon.offers("two"));
 
     let call = |tool: &str| format!("{{ name = \"a\", tool = \"{tool}\" }}");
     reload(
         &daemon,
         &(tool("one", &call("three")) + &tool("three", &call("one"))),
     );
-    let response = http::get(socket, "/readyz").json();
-    let error = response["last_reload"]["error"].as_str().unwrap();
+    let response = socket.get("/readyz").json();
+    let error = response["last_reload"]["error"].text();
     assert_contains!(error, "in a cycle: one -> three -> one");
     assert_eq!(text("one"), json!("10"));
     reload(&daemon, "# No settings.\n");
-    let left = names(socket);
-    assert!(left.contains(&"calculator".to_owned()), "{left:?}");
-    assert!(!left.iter().any(|name| name == "one" || name == "three"));
+    let offered = ["calculator", "one", "three"].map(|tool| daemon.offers(tool));
+    assert_eq!(offered, [true, false, false]);
 }
 
 #[test]
@@ -270,17 +227,15 @@ fn p_errors_in_a_declaration_name_the_line() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
         std::fs::write(&file, toml).unwrap();
-        let socket = directory.path().join("pillion.sock");
-        let output = run(
-            &[
-                "serve",
-                "--config",
-                file.to_str().unwrap(),
-                "--socket",
-                socket.to_str().unwrap(),
-            ],
-            &[("PILLION__STORE__LOCATION", "memory")],
-        );
+        let mut command = pillion(&["serve", "--config"]);
+        command
+            .arg(&file)
+            .arg("--socket")
+            .arg(directory.path().join("pillion.sock"));
+        let output = command
+            .env("PILLION__STORE__LOCATION", "memory")
+            .output()
+            .unwrap();
         assert!(!output.status.success());
         stderr(&output)
     };
@@ -317,10 +272,9 @@ fn p_errors_in_a_declaration_name_the_line() {
 fn p_the_tool_of_a_step_may_be_registered_later() {
     let daemon = Daemon::with_config(
         "[[composed_tools]]\nname = \"x\"\ndescription = \"A test\"\nsteps = [{ name = \"a\", tool = \"not_yet\" }]",
-        &[],
     );
     let caller = Caller::default();
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client.execute("x", &json!({}), &caller).unwrap();
     let response = serde_json::to_value(response).unwrap();
     assert_json!(

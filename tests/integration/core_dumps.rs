@@ -4,15 +4,12 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::{Pid, geteuid};
 
-use pillion_wire::route;
-
-use crate::program::{Guarded, eventually, pillion_path};
+use crate::prelude::*;
+use crate::program::{Guarded, pillion_path};
 
 /// A user without privileges.
 const UNPRIVILEGED_UID: u32 = 65_534;

@@ -1,10 +1,6 @@
-use std::os::unix::net::UnixStream;
-use std::thread;
-
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::http;
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 const IDLE: usize = 1_000;
 const BUSY: usize = 200;
@@ -18,12 +14,12 @@ fn raise_limit() {
 #[test]
 fn a_thousand_idle_connections_do_not_affect_two_hundred_busy_ones() {
     raise_limit();
-    let daemon = Daemon::with_config("[http]\nmax_connections = 1500\n", &[]);
+    let daemon = Daemon::with_config("[http]\nmax_connections = 1500\n");
     let idle: Vec<_> = (0..IDLE)
         .map(|_| UnixStream::connect(&daemon.socket).unwrap())
         .collect();
     let open = || {
-        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        let status = daemon.get("/api/v1/status").json();
         status["connections"].as_u64().unwrap()
     };
     eventually("all of them are open", || open() > IDLE as u64);
@@ -33,20 +29,19 @@ fn a_thousand_idle_connections_do_not_affect_two_hundred_busy_ones() {
             scope.spawn(move || {
                 for _ in 0..5 {
                     let body = format!("{{\"expression\": \"{number} + 1\"}}");
-                    let response =
-                        http::post(socket, "/api/v1/tools/execute/calculator", body).json();
+                    let response = socket.post("/api/v1/tools/execute/calculator", body).json();
                     let sum = &response["result"]["data"]["result"];
                     assert_eq!(sum.as_u64(), Some(number as u64 + 1), "{response}");
                 }
             });
         }
     });
-    let status = http::get(&daemon.socket, "/api/v1/status").json();
+    let status = daemon.get("/api/v1/status").json();
     assert_eq!(status["calls"]["total"], BUSY * 5);
     assert_eq!(status["calls"]["failed"], 0);
     drop(idle);
     eventually("all connections are closed", || open() < 50);
-    let status = http::get(&daemon.socket, "/api/v1/status").json();
+    let status = daemon.get("/api/v1/status").json();
     let descriptors = status["process"]["open_descriptors"].as_u64().unwrap();
     assert!(
         descriptors < 100,

@@ -1,12 +1,6 @@
 //! Server-sent events of the sidecar, read as they arrive.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
-use serde_json::Value;
-
-use crate::http;
+use crate::prelude::*;
 
 /// An open stream of events.
 pub struct EventStream(BufReader<UnixStream>);
@@ -21,7 +15,7 @@ pub struct Event {
 impl EventStream {
     /// Opens the stream at `target`. The request is HTTP/1.0, so the body has no chunks.
     pub fn open(socket: &Path, target: &str, headers: &str) -> Self {
-        let mut stream = http::connect(socket);
+        let mut stream = socket.connect();
         write!(stream, "GET {target} HTTP/1.0\r\nhost: x\r\n{headers}\r\n").unwrap();
         let mut lines = BufReader::new(stream);
         let mut status = String::new();

@@ -1,16 +1,7 @@
 //! Server-sent events of the sidecar (F3 to F5).
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
 use crate::event_stream::EventStream;
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{Daemon, eventually, pillion};
+use crate::prelude::*;
 
 fn calculate(socket: &Path) {
     let caller = Caller::default().user("alice");
@@ -39,7 +30,7 @@ fn f4_start_and_end_of_calls_are_events() {
     assert_eq!(ended["success"], true);
     assert_eq!(ended["status"], "success");
     assert!(ended["record_id"].is_string(), "{ended}");
-    assert!(ended["at"].as_str().unwrap() >= begun["at"].as_str().unwrap());
+    assert!(ended["at"].text() >= begun["at"].text());
     // Events contain neither arguments nor results.
     assert_lacks!(format!("{begun}{ended}"), "expression");
 }
@@ -48,19 +39,14 @@ fn f4_start_and_end_of_calls_are_events() {
 fn f4_each_status_of_a_call_is_an_event() {
     let daemon = Daemon::with_config(
         "[tools.calculator]\nrequire_approval = \"always\"\n[tools.roll_dice]\nrate_limit = { per_minute = 1 }\n",
-        &[],
     );
     let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=call");
     let mut statuses = |tool: &str, body: &str| {
-        http::post(
-            &daemon.socket,
-            &format!("/api/v1/tools/execute/{tool}"),
-            body,
-        );
+        daemon.post(&format!("/api/v1/tools/execute/{tool}"), body);
         let mut statuses = Vec::new();
         loop {
             let event = listener.next().unwrap();
-            statuses.push(event.data["status"].as_str().unwrap().to_owned());
+            statuses.push(event.data["status"].text().to_owned());
             if event.kind == "call.ended" {
                 return statuses;
             }
@@ -75,13 +61,9 @@ fn f4_each_status_of_a_call_is_an_event() {
     assert_eq!(statuses("roll_dice", roll), ["pending", "error"]);
     assert_eq!(statuses("roll_dice", "{}"), ["pending", "error"]);
     assert_eq!(statuses("calculator", sum), ["pending", "pending"]);
-    let approvals = http::get(&daemon.socket, "/api/v1/approvals/").json();
-    let id = approvals["approvals"][0]["id"].as_str().unwrap().to_owned();
-    http::post(
-        &daemon.socket,
-        &format!("/api/v1/approvals/{id}/approve"),
-        "",
-    );
+    let approvals = daemon.get("/api/v1/approvals/").json();
+    let id = approvals["approvals"][0]["id"].text().to_owned();
+    daemon.post(&format!("/api/v1/approvals/{id}/approve"), "");
     assert_eq!(
         statuses("calculator", sum),
         ["pending", "running", "success"]
@@ -96,14 +78,12 @@ fn f4_each_status_of_a_call_is_an_event() {
 fn f4_the_event_of_a_cancelled_call_has_its_id() {
     let server = McpServer::echo();
     let config = detected_entry("far", &server.url, "");
-    let daemon = Daemon::with_config(&config, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let daemon = Daemon::with_config(&config);
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=call");
     let target = "/api/v1/tools/execute/far_echo";
-    let caller = http::begin(&daemon.socket, "POST", target, "", "{}");
+    let caller = daemon.begin("POST", target, "", "{}");
     let begun = listener.expect("call.pending").data;
     listener.expect("call.started");
     drop(caller);
@@ -111,10 +91,8 @@ fn f4_the_event_of_a_cancelled_call_has_its_id() {
     assert_eq!(ended["call_id"], begun["call_id"]);
     assert_eq!(ended["tool"], "far_echo");
     assert_eq!(ended["error_code"], "cancelled");
-    let id = ended["record_id"].as_str().unwrap();
     eventually("the call log has the outcome", || {
-        let call = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")).json();
-        call["call"]["status"] == "cancelled"
+        daemon.record(&ended["record_id"])["status"] == "cancelled"
     });
 }
 
@@ -126,8 +104,8 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
         "[mcp]\nretry_after_ms = 50\nrefresh_after_ms = 50\n[[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\n",
         server.url
     );
-    let daemon = Daemon::with_config(&config, &[]);
-    let client = Client::new(&daemon.socket);
+    let daemon = Daemon::with_config(&config);
+    let client = daemon.client();
     let (mut listener, _) = EventStream::from_now(&daemon.socket, "?types=server,tools");
     client.fetch(route::LIST_TOOLS).unwrap();
     for status in ["connecting", "connected"] {
@@ -160,27 +138,26 @@ fn f3_changes_of_servers_and_their_tools_are_events() {
     });
     let received = listener.expect("server.status").data;
     assert_eq!(received["status"], "error");
-    assert_contains!(received["error"].as_str().unwrap(), "500");
+    assert_contains!(received["error"].text(), "500");
 }
 
 #[test]
 fn g3_approvals_and_reloads_are_events() {
-    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n");
     let (mut listener, _) =
         EventStream::from_now(&daemon.socket, "?types=approval,configuration.reloaded");
     calculate(&daemon.socket);
     let approval = listener.expect("approval.requested").data;
     assert_eq!(approval["status"], "pending");
-    let id = approval["id"].as_str().unwrap();
-    http::post(
-        &daemon.socket,
+    let id = approval["id"].text();
+    daemon.post(
         &format!("/api/v1/approvals/{id}/deny"),
         "{\"reason\": \"no\"}",
     );
     let decided = listener.expect("approval.decided").data;
     assert_eq!(decided["id"], id);
     assert_eq!(decided["reason"], "no");
-    assert_starts_with!(decided["decided_by"].as_str().unwrap(), "uid:");
+    assert_starts_with!(decided["decided_by"].text(), "uid:");
     let file = daemon.config_path();
     std::fs::write(&file, "nonsense").unwrap();
     daemon.signal(nix::sys::signal::Signal::SIGHUP);
@@ -222,9 +199,9 @@ fn lost_events_are_reported() {
 
 #[test]
 fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
-    let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n", &[]);
-    let _silent = http::begin(&daemon.socket, "GET", "/api/v1/events", "", "");
-    let client = Client::new(&daemon.socket);
+    let daemon = Daemon::with_config("[http]\nwrite_timeout_ms = 300\n");
+    let _silent = daemon.begin("GET", "/api/v1/events", "", "");
+    let client = daemon.client();
     let caller = Caller::default().user("u".repeat(256));
     let call = || {
         client
@@ -248,10 +225,7 @@ fn f5_a_listener_that_never_reads_is_disconnected_and_delays_no_other() {
 fn unknown_types_are_rejected_and_streams_end_with_the_sidecar() {
     let mut daemon = Daemon::start();
     for query in ["?types=call,nonsense", "?types=call.begun"] {
-        assert_eq!(
-            http::get(&daemon.socket, &format!("/api/v1/events{query}")).status,
-            400
-        );
+        assert_eq!(daemon.get(&format!("/api/v1/events{query}")).status, 400);
     }
     let (mut listener, _) = EventStream::from_now(&daemon.socket, "");
     daemon.signal(nix::sys::signal::Signal::SIGTERM);

@@ -1,19 +1,11 @@
 //! Executors of PHP processes. This PHP process is minimal; the tests of PHP cover PHP's library.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::program::Daemon;
+use crate::json_lines::JsonLines;
+use crate::prelude::*;
 
 /// The PHP end of the connection.
 struct Php {
-    reader: BufReader<UnixStream>,
-    writer: UnixStream,
+    lines: JsonLines,
     /// Results that arrived and were not checked yet.
     early: Vec<Value>,
 }
@@ -21,55 +13,22 @@ struct Php {
 impl Php {
     /// Connects with these options. Returns head and body of a rejection.
     fn try_connect(socket: &Path, options: &Value) -> Result<Self, (String, Value)> {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let timeout = Some(Duration::from_secs(20));
-        stream.set_read_timeout(timeout).unwrap();
-        let body = json!({"options": options}).to_string();
-        write!(
-            stream,
-            "POST /api/v1/executors HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-executor\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
-        }
-        if head.starts_with("HTTP/1.1 101") {
-            return Ok(Self {
-                reader,
-                writer: stream,
-                early: Vec::new(),
-            });
-        }
-        let lower = head.to_lowercase();
-        let (_, rest) = lower.split_once("content-length: ").unwrap();
-        let length = rest.split("\r\n").next().unwrap().parse().unwrap();
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        Err((head, serde_json::from_slice(&body).unwrap()))
+        let body = json!({"options": options});
+        let lines = JsonLines::open(socket, "/api/v1/executors", "pillion-executor", &body)?;
+        Ok(Self {
+            lines,
+            early: Vec::new(),
+        })
     }
 
     fn connect(socket: &Path, options: &Value) -> Self {
         Self::try_connect(socket, options).unwrap_or_else(|rejection| panic!("{rejection:?}"))
     }
 
-    /// Returns the next message, or `None` if the sidecar closed the connection.
-    fn read(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
     /// Returns the next message other than notices about calls and results, which are kept.
     fn read_other(&mut self) -> Value {
         loop {
-            let message = self.read().unwrap();
+            let message = self.lines.read().unwrap();
             match message["method"].as_str() {
                 Some("notifications/call_started" | "notifications/call_finished") => {}
                 Some("notifications/result") => self.early.push(message),
@@ -78,12 +37,8 @@ impl Php {
         }
     }
 
-    fn write(&mut self, message: &Value) {
-        writeln!(self.writer, "{message}").unwrap();
-    }
-
     fn execute(&mut self, id: u64, params: &Value) {
-        self.write(
+        self.lines.write(
             &json!({"jsonrpc": "2.0", "id": id, "method": "tools/execute", "params": params}),
         );
     }
@@ -93,7 +48,8 @@ impl Php {
         let outcome =
             json!({"tool_call_id": "", "tool_name": "", "success": true, "result": result});
         let result = json!({"outcome": outcome});
-        self.write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+        self.lines
+            .write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
     }
 
     /// Returns the results of an execution that sends nothing else, in the order of the calls.
@@ -177,7 +133,7 @@ fn the_pipeline_runs_in_the_sidecar_and_the_tool_in_php() {
     let mut other = Php::connect(&daemon.socket, &json!({}));
     other.execute(1, &json!({"calls": [call("a", "greet", "{}")]}));
     assert_eq!(other.results(1, 1)[0]["error_code"], "not_found");
-    let tools = http::get(&daemon.socket, "/api/v1/tools").body;
+    let tools = daemon.get("/api/v1/tools").body;
     assert_lacks!(String::from_utf8(tools).unwrap(), "greet");
 }
 
@@ -194,13 +150,14 @@ fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
     php.execute(1, &params);
     let question = php.read_other();
     assert_eq!(question["method"], "approve");
-    assert_eq!(question["params"]["approvalId"].as_str().unwrap().len(), 64);
+    assert_eq!(question["params"]["approvalId"].text().len(), 64);
     php.execute(
         2,
         &json!({"nested": true, "calls": [call("n", "nothing", "")]}),
     );
     assert_eq!(php.results(2, 1)[0]["error_code"], "not_found");
-    php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": true}}));
+    php.lines
+        .write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": true}}));
     let before = php.read_other();
     assert_eq!(before["method"], "before");
     php.respond(&before, &json!("replaced"));
@@ -208,7 +165,8 @@ fn php_decides_on_approvals_and_may_make_calls_meanwhile() {
 
     php.execute(3, &params);
     let question = php.read_other();
-    php.write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": false}}));
+    php.lines
+        .write(&json!({"jsonrpc": "2.0", "id": question["id"], "result": {"decision": false}}));
     assert_eq!(php.results(3, 1)[0]["error_code"], "denied");
 }
 
@@ -247,20 +205,18 @@ fn invalid_options_definitions_and_messages_are_rejected() {
     ] {
         let (head, problem) = Php::try_connect(&daemon.socket, &options).err().unwrap();
         assert_starts_with!(head, "HTTP/1.1 400");
-        assert!(
-            problem["detail"].as_str().unwrap().starts_with(reason),
-            "{problem}"
-        );
+        assert!(problem["detail"].text().starts_with(reason), "{problem}");
     }
     let mut php = Php::connect(&daemon.socket, &json!([]));
     let mut broken = greet();
     broken["inputSchema"]["properties"]["name"]["type"] = json!("money");
     php.execute(1, &json!({"definitions": {"tools": [broken]}, "calls": []}));
     let error = php.read_other();
-    let message = error["error"]["message"].as_str().unwrap();
+    let message = error["error"]["message"].text();
     assert_starts_with!(message, "Tool 'greet': Invalid JSON Schema at '");
-    php.write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
-    assert_eq!(php.read(), None, "a response to an unknown request");
+    php.lines
+        .write(&json!({"jsonrpc": "2.0", "id": 9, "result": {}}));
+    assert_eq!(php.lines.read(), None, "a response to an unknown request");
 }
 
 #[test]
@@ -269,11 +225,11 @@ fn schemas_are_checked_without_a_registration() {
     let check = |kind: &str| {
         let schema = json!({"type": "object", "properties": {"a": {"type": kind}}});
         let body = json!({"tools": [{"name": "t", "inputSchema": schema}]}).to_string();
-        http::post(&daemon.socket, "/api/v1/schemas/check", &body)
+        daemon.post("/api/v1/schemas/check", &body)
     };
     assert_eq!(check("string").json()["success"], true);
     let problem = check("money").json();
-    let detail = problem["detail"].as_str().unwrap();
+    let detail = problem["detail"].text();
     assert_starts_with!(
         detail,
         "Tool 't': Invalid JSON Schema at '/properties/a/type"
@@ -284,13 +240,14 @@ fn schemas_are_checked_without_a_registration() {
 fn a_process_that_reads_nothing_fills_no_memory() {
     let daemon = Daemon::start();
     let mut php = Php::connect(&daemon.socket, &json!({}));
-    php.writer
+    php.lines
+        .writer
         .set_write_timeout(Some(Duration::from_secs(3)))
         .unwrap();
     let before = daemon.memory_bytes("VmRSS");
     let id = "x".repeat(200_000);
     let unknown = json!({"jsonrpc": "2.0", "id": id, "method": "unknown"}).to_string() + "\n";
-    let writes = (0..1_000).take_while(|_| php.writer.write_all(unknown.as_bytes()).is_ok());
+    let writes = (0..1_000).take_while(|_| php.lines.writer.write_all(unknown.as_bytes()).is_ok());
     // The sidecar reads no further while the process reads nothing.
     let sent = writes.count();
     assert!(sent < 100, "{sent} requests were read");
@@ -330,7 +287,7 @@ fn the_id_of_a_running_execution_is_rejected() {
 
 #[test]
 fn headers_calls_and_bytes_of_executions_are_limited() {
-    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 4000000\n", &[]);
+    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 4000000\n");
     let mut php = Php::connect(&daemon.socket, &json!({}));
     let calculator = json!({"number": 2, "name": "calculator", "description": "Calculates", "inputSchema": {},
         "category": "general", "sidecarName": "calculator"});
@@ -364,12 +321,12 @@ fn headers_calls_and_bytes_of_executions_are_limited() {
     let many: Vec<_> = (0..10_001).map(|_| none.clone()).collect();
     php.execute(2, &json!({"calls": many}));
     let error = php.read_other()["error"]["message"].clone();
-    assert_contains!(error.as_str().unwrap(), "at most 10000 calls");
+    assert_contains!(error.text(), "at most 10000 calls");
     // Each call has a copy of the context.
     let approved: Vec<_> = (0..1_000).map(|n| format!("{n:064}")).collect();
     php.execute(3, &json!({"calls": many[..200], "approved": approved}));
     let error = php.read_other()["error"]["message"].clone();
-    assert_contains!(error.as_str().unwrap(), "at most 8000000 bytes");
+    assert_contains!(error.text(), "at most 8000000 bytes");
     php.execute(4, &json!({"calls": [none], "approved": approved}));
     assert_eq!(php.results(4, 1)[0]["error_code"], "not_found");
 }

@@ -1,17 +1,9 @@
 //! Schemas of other parties that take long to compile. Other requests are answered meanwhile, the
 //! memory stays bounded, and the other tools of the same list can be called.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use serde_json::Map;
 
-use serde_json::{Map, Value, json};
-
-use crate::http;
-use crate::mcp_server::{McpServer, server_entry};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 use crate::workers::Worker;
 
 /// Maximum wait of a request meanwhile. Without other load, it takes some milliseconds.
@@ -51,8 +43,8 @@ pub fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Durat
                 while !is_over.load(Ordering::SeqCst) {
                     let began = Instant::now();
                     let response = match path.strip_prefix("POST ") {
-                        Some(path) => http::post(&socket, path, "{}"),
-                        None => http::get(&socket, &path),
+                        Some(path) => socket.post(path, "{}"),
+                        None => socket.get(&path),
                     };
                     assert_eq!(response.status, 200, "{path}");
                     max_time = max_time.max(began.elapsed());
@@ -69,18 +61,18 @@ pub fn longest_wait(socket: &Path, paths: &[&str], work: impl FnOnce()) -> Durat
 }
 
 pub fn resident(socket: &Path) -> u64 {
-    let status = http::get(socket, "/api/v1/status").json();
+    let status = socket.get("/api/v1/status").json();
     status["process"]["resident_bytes"].as_u64().unwrap()
 }
 
 fn call(socket: &Path, tool: &str, arguments: &Value) -> Value {
-    http::execute(socket, tool, arguments)["result"].clone()
+    socket.execute(tool, arguments)["result"].clone()
 }
 
 /// Sends a request that may take long in a debug build.
 fn send_slowly(socket: &Path, method: &str, path: &str, body: &str) -> Value {
     let timeout = Duration::from_secs(120);
-    let response = http::send_within(socket, method, path, "", body.as_bytes(), timeout);
+    let response = socket.send_within(method, path, "", body.as_bytes(), timeout);
     assert_eq!(response.status, 200, "{path}");
     response.json()
 }
@@ -90,7 +82,7 @@ fn daemon(servers: &[(&str, &McpServer)]) -> Daemon {
         .iter()
         .map(|(label, server)| server_entry(label, &server.url, ""));
     let settings = "[mcp]\ndiscovery_timeout_ms = 120000\n";
-    let daemon = Daemon::with_config(&(settings.to_owned() + &entries.collect::<String>()), &[]);
+    let daemon = Daemon::with_config(&(settings.to_owned() + &entries.collect::<String>()));
     eventually("the daemon is ready", || {
         std::os::unix::net::UnixStream::connect(&daemon.socket).is_ok()
     });

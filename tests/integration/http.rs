@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::assertions::ExpectJson;
+use crate::program::Daemon;
+use crate::sidecar::Sidecar;
+
 /// The maximum wait for the next bytes of a response.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Like [`TIMEOUT`], over TCP.
@@ -28,6 +32,12 @@ impl Reply {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
+    /// Returns the JSON body of a response that has to have this status.
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{self:?}");
+        self.json()
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&self.body)))
@@ -41,79 +51,111 @@ fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// Sends one request on a separate connection. The client crate is not used, so that requests can
-/// be malformed.
-pub fn send(socket: &Path, method: &str, target: &str, headers: &str, body: &[u8]) -> Reply {
-    send_within(socket, method, target, headers, body, TIMEOUT)
+/// A sidecar on a Unix socket. The client crate is not used, so that requests can be malformed.
+pub trait Rest {
+    fn socket(&self) -> &Path;
+
+    /// Sends one request on a separate connection.
+    fn send(&self, method: &str, target: &str, headers: &str, body: &[u8]) -> Reply {
+        self.send_within(method, target, headers, body, TIMEOUT)
+    }
+
+    /// Like [`send`](Self::send), with a maximum wait for the next bytes.
+    fn send_within(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &str,
+        body: &[u8],
+        timeout: Duration,
+    ) -> Reply {
+        let headers = format!("host: x\r\nconnection: close\r\n{headers}");
+        let request = request(&format!("{method} {target}"), &headers, body);
+        exchange_on(self.connect_within(timeout), &request)
+    }
+
+    fn get(&self, target: &str) -> Reply {
+        self.get_with(target, "")
+    }
+
+    fn get_with(&self, target: &str, headers: &str) -> Reply {
+        self.send("GET", target, headers, b"")
+    }
+
+    fn post(&self, target: &str, body: impl AsRef<[u8]>) -> Reply {
+        self.post_with(target, "", body)
+    }
+
+    fn post_with(&self, target: &str, headers: &str, body: impl AsRef<[u8]>) -> Reply {
+        self.send("POST", target, headers, body.as_ref())
+    }
+
+    /// Runs a tool. Returns the body of the response.
+    fn execute(&self, tool: &str, arguments: &Value) -> Value {
+        let target = format!("/api/v1/tools/execute/{tool}");
+        self.post(&target, arguments.to_string()).json()
+    }
+
+    /// Returns the recorded calls that a query such as `?user=ada` selects, newest first.
+    fn recorded(&self, query: &str) -> Vec<Value> {
+        let response = self.get(&format!("/api/v1/tool-calls{query}")).expect(200);
+        response["calls"].items().clone()
+    }
+
+    /// Returns the recorded call with this ID.
+    fn record(&self, id: &Value) -> Value {
+        let target = format!("/api/v1/tool-calls/{}", id.text());
+        self.get(&target).json()["call"].clone()
+    }
+
+    /// Connects to the socket, with a maximum wait for the next bytes.
+    fn connect(&self) -> UnixStream {
+        self.connect_within(TIMEOUT)
+    }
+
+    fn connect_within(&self, timeout: Duration) -> UnixStream {
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(timeout)).unwrap();
+        stream
+    }
+
+    /// Sends one request on a separate connection, which stays open. Does not wait for the response.
+    fn begin(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &str,
+        body: impl AsRef<[u8]>,
+    ) -> UnixStream {
+        let mut stream = self.connect();
+        let headers = format!("host: x\r\n{headers}");
+        let request = request(&format!("{method} {target}"), &headers, body.as_ref());
+        stream.write_all(&request).unwrap();
+        stream
+    }
+
+    /// Sends bytes and reads until the peer closes the connection.
+    fn exchange(&self, request: &[u8]) -> Reply {
+        exchange_on(self.connect(), request)
+    }
 }
 
-/// Like [`send`], with a maximum wait for the next bytes.
-pub fn send_within(
-    socket: &Path,
-    method: &str,
-    target: &str,
-    headers: &str,
-    body: &[u8],
-    timeout: Duration,
-) -> Reply {
-    let headers = format!("host: x\r\nconnection: close\r\n{headers}");
-    let request = request(&format!("{method} {target}"), &headers, body);
-    exchange_within(socket, &request, timeout)
+impl Rest for Path {
+    fn socket(&self) -> &Path {
+        self
+    }
 }
 
-pub fn get(socket: &Path, target: &str) -> Reply {
-    get_with(socket, target, "")
+impl Rest for Daemon {
+    fn socket(&self) -> &Path {
+        &self.socket
+    }
 }
 
-pub fn get_with(socket: &Path, target: &str, headers: &str) -> Reply {
-    send(socket, "GET", target, headers, b"")
-}
-
-pub fn post(socket: &Path, target: &str, body: impl AsRef<[u8]>) -> Reply {
-    post_with(socket, target, "", body)
-}
-
-pub fn post_with(socket: &Path, target: &str, headers: &str, body: impl AsRef<[u8]>) -> Reply {
-    send(socket, "POST", target, headers, body.as_ref())
-}
-
-/// Runs a tool over REST. Returns the body of the response.
-pub fn execute(socket: &Path, tool: &str, arguments: &Value) -> Value {
-    let target = format!("/api/v1/tools/execute/{tool}");
-    post(socket, &target, arguments.to_string()).json()
-}
-
-/// Connects to the socket, with a maximum wait for the next bytes.
-pub fn connect(socket: &Path) -> UnixStream {
-    let stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-    stream
-}
-
-/// Sends one request on a separate connection, which stays open. Does not wait for the response.
-pub fn begin(
-    socket: &Path,
-    method: &str,
-    target: &str,
-    headers: &str,
-    body: impl AsRef<[u8]>,
-) -> UnixStream {
-    let mut stream = connect(socket);
-    let headers = format!("host: x\r\n{headers}");
-    let request = request(&format!("{method} {target}"), &headers, body.as_ref());
-    stream.write_all(&request).unwrap();
-    stream
-}
-
-/// Sends bytes and reads until the peer closes the connection.
-pub fn exchange(socket: &Path, request: &[u8]) -> Reply {
-    exchange_within(socket, request, TIMEOUT)
-}
-
-fn exchange_within(socket: &Path, request: &[u8], timeout: Duration) -> Reply {
-    let stream = UnixStream::connect(socket).unwrap();
-    stream.set_read_timeout(Some(timeout)).unwrap();
-    exchange_on(stream, request)
+impl Rest for Sidecar {
+    fn socket(&self) -> &Path {
+        &self.socket
+    }
 }
 
 /// Accepts connections on a free port and handles each on a thread. Returns the address.

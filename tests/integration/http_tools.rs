@@ -3,12 +3,7 @@
 
 use std::net::SocketAddr;
 
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::program::Daemon;
-use crate::reload::reload;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 const TOKEN: &str = "operator-operator-operator-1";
 
@@ -20,16 +15,13 @@ struct Api {
 
 impl Api {
     fn start() -> Self {
-        let address = http::free_address();
-        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n");
-        let tokens = format!("other execute {TOKEN}");
-        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+        let (daemon, address) = Daemon::with_tokens(&format!("other execute {TOKEN}"), "");
         Self { daemon, address }
     }
 
     /// Returns the path of a file with the sidecar's document.
     fn document(&self) -> String {
-        let document = http::get(&self.daemon.socket, "/openapi.json");
+        let document = self.daemon.get("/openapi.json");
         let path = self.daemon.directory().join("openapi.json");
         std::fs::write(&path, document.body).unwrap();
         path.to_str().unwrap().to_owned()
@@ -38,9 +30,7 @@ impl Api {
 
 fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    let reply = http::post(&daemon.socket, &target, arguments.to_string());
-    assert_eq!(reply.status, 200, "{reply:?}");
-    reply.json()["result"].clone()
+    daemon.post(&target, arguments.to_string()).expect(200)["result"].clone()
 }
 
 #[test]
@@ -52,25 +42,15 @@ fn operations_of_pillions_openapi_document_call_a_real_sidecar() {
         api.document(),
         api.address
     );
-    let daemon = Daemon::with_config(&toml, &[("FAR_TOKEN", TOKEN)]);
-    let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"]
-        .as_array()
-        .unwrap()
-        .clone();
-    let tool = |name: &str| {
-        let found = listed.iter().find(|tool| tool["name"] == name);
-        found
-            .unwrap_or_else(|| panic!("no {name} in {listed:?}"))
-            .clone()
+    let daemon = Daemon::with_variables(&toml, &[("FAR_TOKEN", TOKEN)]);
+    let listed = ask(&daemon.socket, "tools/list", json!({}))["result"]["tools"].clone();
+    let is_read_only = |name: &str| {
+        let found = listed.items().iter().find(|tool| tool["name"] == name);
+        let tool = found.unwrap_or_else(|| panic!("no {name} in {listed}"));
+        tool["annotations"]["readOnlyHint"].clone()
     };
-    assert_eq!(
-        tool("far_tools_execute")["annotations"]["readOnlyHint"],
-        false
-    );
-    assert_eq!(
-        tool("far_tool_calls_list")["annotations"]["readOnlyHint"],
-        true
-    );
+    assert_eq!(is_read_only("far_tools_execute"), false);
+    assert_eq!(is_read_only("far_tool_calls_list"), true);
 
     let arguments = json!({"tool_name": "calculator", "body": {"expression": "6 * 7"}, "x-pillion-user": "alice"});
     let result = execute(&daemon, "far_tools_execute", &arguments);
@@ -117,7 +97,7 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
             api.address
         )
     };
-    let daemon = Daemon::with_config(
+    let daemon = Daemon::with_variables(
         &declared("result_at = \"/result/data/result\""),
         &[("FAR_TOKEN", TOKEN)],
     );
@@ -135,16 +115,12 @@ fn a_declared_endpoint_is_a_tool_in_every_interface() {
     reload(&daemon, &declared("result_at = \"/result/text\""));
     assert_eq!(execute(&daemon, "far_sum", &sum)["data"], "42");
     reload(&daemon, &declared("timeout_ms = 0"));
-    let ready = http::get(&daemon.socket, "/readyz").json();
+    let ready = daemon.get("/readyz").json();
     assert_contains!(
-        ready["last_reload"]["error"].as_str().unwrap(),
+        ready["last_reload"]["error"].text(),
         "http_tools[0].timeout_ms: "
     );
     reload(&daemon, "# No settings.\n");
-    let gone = http::post(
-        &daemon.socket,
-        "/api/v1/tools/execute/far_sum",
-        sum.to_string(),
-    );
+    let gone = daemon.post("/api/v1/tools/execute/far_sum", sum.to_string());
     assert_eq!(gone.json()["error_code"], "not_found");
 }

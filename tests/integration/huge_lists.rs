@@ -2,17 +2,10 @@
 //! that are compared with them. Other requests are answered meanwhile, the memory stays bounded, and
 //! small entries of the same list are offered.
 
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::routes::mcp::{Session, last};
+use crate::prelude::*;
+use crate::routes::mcp::last;
 
 /// A list: the method, the member, and the beginning of an entry with this number.
 type List = (&'static str, &'static str, fn(usize) -> String);
@@ -73,15 +66,15 @@ fn daemon(hostile: &str) -> Daemon {
     let well = hostile_server::start(HostileReply::well);
     let servers =
         [("evil", hostile), ("well", &well)].map(|(label, url)| server_entry(label, url, ""));
-    let daemon = Daemon::with_config(&servers.concat(), &[]);
-    let called = http::execute(&daemon.socket, "well_echo", &json!({}));
+    let daemon = Daemon::with_config(&servers.concat());
+    let called = daemon.execute("well_echo", &json!({}));
     assert_json!(called["result"]["success"], true);
     daemon
 }
 
 fn send(socket: &Path, verb: &str, path: &str, headers: &str, body: &str) -> http::Reply {
     let timeout = Duration::from_secs(120);
-    http::send_within(socket, verb, path, headers, body.as_bytes(), timeout)
+    socket.send_within(verb, path, headers, body.as_bytes(), timeout)
 }
 
 fn ask(socket: &Path, session: &Session<'_>, method: &str, params: &Value) -> Value {
@@ -151,7 +144,7 @@ fn a_huge_list_delays_no_other_request() {
                     }
                 }
                 let of_mcp = ask(socket, &session, method, &json!({}));
-                let offered = of_mcp["result"][member].as_array().unwrap();
+                let offered = of_mcp["result"][member].items();
                 assert!(offered.len() <= 10_010, "{}", offered.len());
                 let sibling: Value = serde_json::from_str(&sibling).unwrap();
                 let id = ["uri", "uriTemplate", "name"]

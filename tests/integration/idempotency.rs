@@ -1,23 +1,18 @@
 //! `Idempotency-Key`: a repeated request runs once, whatever happens in between.
 
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use crate::http::{self, Reply, post_with};
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
-use crate::sidecar::Sidecar;
+use crate::http::Reply;
+use crate::prelude::*;
 
 const CALCULATOR: &str = "/api/v1/tools/execute/calculator";
 const ECHO: &str = "/api/v1/tools/execute/far_echo";
 const BATCH: &str = "/api/v1/tools/batch-execute";
 
 fn post(socket: &Path, target: &str, headers: &str, body: &Value) -> Reply {
-    post_with(socket, target, headers, body.to_string())
+    socket.post_with(target, headers, body.to_string())
+}
+
+fn sum() -> Value {
+    json!({"expression": "6 * 7"})
 }
 
 fn is_replayed(reply: &Reply) -> bool {
@@ -32,18 +27,16 @@ fn config(server: &McpServer, timeout_ms: u32) -> String {
     )
 }
 
-/// Makes the sidecar list the server's tools.
-fn discover(daemon: &Daemon) {
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
-}
-
 /// Starts a server and a daemon that has listed the server's tools.
 fn start(timeout_ms: u32) -> (McpServer, Daemon) {
+    start_with("", timeout_ms)
+}
+
+/// Like [`start`], with further settings.
+fn start_with(more: &str, timeout_ms: u32) -> (McpServer, Daemon) {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, timeout_ms), &[]);
-    discover(&daemon);
+    let daemon = Daemon::with_config(&(more.to_owned() + &config(&server, timeout_ms)));
+    daemon.tools();
     (server, daemon)
 }
 
@@ -62,21 +55,20 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // A request without quotes around the key and with arguments in another order is the same
     // request.
     let key = "idempotency-key: k-1\r\n";
-    let second = post_with(&daemon.socket, ECHO, key, b"{\"b\": 2, \"a\": 1}");
+    let second = daemon.post_with(ECHO, key, b"{\"b\": 2, \"a\": 1}");
     assert!(is_replayed(&second), "{}", second.head);
     assert_eq!(second.json(), first.json());
     assert_eq!(server.count("tools/call"), 1);
 
     // Another request, user or key is a separate claim.
     let other = post(&daemon.socket, ECHO, key, &json!({"a": 2}));
-    assert_eq!(other.status, 422);
-    assert_eq!(other.json()["error_code"], "invalid_input");
+    assert_eq!(other.expect(422)["error_code"], "invalid_input");
     let other = post(&daemon.socket, CALCULATOR, key, &arguments);
     assert_eq!(other.status, 422);
     let bobs = format!("{key}x-pillion-user: bob\r\n");
     assert!(!is_replayed(&post(&daemon.socket, ECHO, &bobs, &arguments)));
     let caller = Caller::default().idempotency_key("k-2");
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     client.execute("far_echo", &arguments, &caller).unwrap();
     assert_eq!(server.count("tools/call"), 3);
 
@@ -89,7 +81,7 @@ fn a_request_with_a_key_runs_once_and_its_response_survives_a_restart() {
 
 #[test]
 fn a_request_that_did_not_run_may_be_repeated_with_its_key() {
-    let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n", &[]);
+    let daemon = Daemon::with_config("[tools.get_time]\nrate_limit = { per_minute = 1 }\n");
     let key = "idempotency-key: k\r\n";
     let wrong = json!({"expression": 7});
     for _ in 0..2 {
@@ -134,8 +126,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
         std::thread::spawn(move || post(&socket, ECHO, "idempotency-key: k\r\n", &json!({})));
     eventually("the call runs", || server.count("tools/call") == 1);
     let second = post(&daemon.socket, ECHO, "idempotency-key: k\r\n", &json!({}));
-    assert_eq!(second.status, 409);
-    assert_eq!(second.json()["error_code"], "unavailable");
+    assert_eq!(second.expect(409)["error_code"], "unavailable");
     assert_contains!(second.head, "retry-after: 1");
     let first = first.join().unwrap().json();
     assert_eq!(first["result"]["error_code"], "timeout");
@@ -148,13 +139,7 @@ fn a_running_request_is_a_conflict_and_its_failure_is_stored() {
 
 #[test]
 fn an_expired_key_does_not_run_twice_concurrently() {
-    let server = McpServer::echo();
-    let toml = format!(
-        "[http]\nidempotency_ttl_ms = 50\n{}",
-        config(&server, 2_000)
-    );
-    let daemon = Daemon::with_config(&toml, &[]);
-    discover(&daemon);
+    let (server, daemon) = start_with("[http]\nidempotency_ttl_ms = 50\n", 2_000);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
     let socket = daemon.socket.clone();
@@ -177,55 +162,36 @@ fn f4_after_a_takeover_a_running_key_is_interrupted_when_the_old_sidecar_exits()
     let (server, mut daemon) = start(60_000);
     server.set_mood(Mood::Asleep);
     let key = "idempotency-key: k\r\n";
-    let _caller = http::begin(&daemon.socket, "POST", ECHO, key, "{}");
+    let _caller = daemon.begin("POST", ECHO, key, "{}");
     eventually("the call runs", || server.count("tools/call") == 1);
     let next = daemon.successor();
     let during = post(&next.socket, ECHO, key, &json!({}));
     assert_eq!(during.status, 409, "it may still end well");
     daemon.kill();
-    let mut after = None;
-    eventually("the key is reported as interrupted", || {
-        let reply = post(&next.socket, ECHO, key, &json!({}));
-        let is_successful = reply.status == 200;
-        after = Some(reply);
-        is_successful
+    let after = eventually_some("the key is reported as interrupted", || {
+        Some(post(&next.socket, ECHO, key, &json!({}))).filter(|it| it.status == 200)
     });
-    let after = after.unwrap();
     assert!(is_replayed(&after));
     let metadata = &after.json()["result"]["metadata"];
     assert_eq!(metadata["interrupted"], true, "{}", after.json());
     assert_eq!(server.count("tools/call"), 1);
     let id = after.json()["result"]["metadata"]["record_id"].clone();
-    let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
     eventually("the call log has the outcome", || {
-        let call = http::get(&next.socket, &target).json();
-        call["call"]["status"] == "interrupted"
+        next.record(&id)["status"] == "interrupted"
     });
 }
 
 #[test]
 fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_twice() {
     for options in [&[][..], &["--take-over"]] {
-        let server = McpServer::echo();
-        let daemon = Daemon::with_config(
-            &config(&server, 60_000),
-            &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
-        );
-        discover(&daemon);
-        server.set_mood(Mood::Asleep);
-        let _running = begin(&daemon, ECHO, "ran", &json!({}));
-        eventually("the first runs", || server.count("tools/call") == 1);
-        let sum = json!({"expression": "6 * 7"});
-        let _waiting = begin(&daemon, CALCULATOR, "waits", &sum);
-        let status = || http::get(&daemon.socket, "/api/v1/status").json();
-        eventually("the second waits", || status()["calls"]["queued"] == 1);
+        let (_server, daemon, _callers) = one_runs_and_one_waits(60_000);
         let mut next = daemon.successor();
-        let call = post(&next.socket, CALCULATOR, "", &sum);
+        let call = post(&next.socket, CALCULATOR, "", &sum());
         assert_eq!(call.json()["result"]["data"]["result"], 42);
         next.kill();
 
         let last = next.again_with_options(options);
-        for (target, key, body) in [(ECHO, "ran", json!({})), (CALCULATOR, "waits", sum)] {
+        for (target, key, body) in [(ECHO, "ran", json!({})), (CALCULATOR, "waits", sum())] {
             let key = format!("idempotency-key: {key}\r\n");
             let reply = post(&last.socket, target, &key, &body);
             assert_eq!(
@@ -235,9 +201,8 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
             );
         }
         let count = |status: &str| {
-            let target = format!("/api/v1/tool-calls/?status={status}");
-            let calls = http::get(&last.socket, &target).json();
-            calls["calls"].as_array().unwrap().len()
+            let query = format!("?status={status}");
+            last.recorded(&query).len()
         };
         assert_eq!([count("running"), count("interrupted")], [1, 0]);
         drop(daemon);
@@ -252,30 +217,22 @@ fn after_a_takeover_a_sidecar_starts_though_the_new_one_died_and_runs_no_call_tw
 fn a_call_with_a_key_continues_after_its_caller_disconnects() {
     let server = McpServer::echo();
     let toml = format!("{}[tools.get_time]\n", config(&server, 3_000));
-    let daemon = Daemon::with_config(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
-    discover(&daemon);
+    let daemon = Daemon::with_variables(&toml, &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")]);
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let socket = daemon.socket.clone();
     let before = std::thread::spawn(move || post(&socket, ECHO, "", &json!({})));
     eventually("the place is taken", || server.count("tools/call") == 1);
     // The next call waits, and its caller disconnects.
-    let caller = begin(&daemon, CALCULATOR, "k", &json!({"expression": "6 * 7"}));
-    let queued = || http::get(&daemon.socket, "/api/v1/status").json()["calls"]["queued"].clone();
+    let caller = begin(&daemon, CALCULATOR, "k", &sum());
+    let queued = || daemon.get("/api/v1/status").json()["calls"]["queued"].clone();
     eventually("it waits", || queued() == 1);
     drop(caller);
     before.join().unwrap();
-    let mut reply = None;
-    eventually("it has ended", || {
-        let key = "idempotency-key: k\r\n";
-        reply = Some(post(
-            &daemon.socket,
-            CALCULATOR,
-            key,
-            &json!({"expression": "6 * 7"}),
-        ));
-        reply.as_ref().unwrap().status == 200
+    let key = "idempotency-key: k\r\n";
+    let reply = eventually_some("it has ended", || {
+        Some(post(&daemon.socket, CALCULATOR, key, &sum())).filter(|it| it.status == 200)
     });
-    let reply = reply.unwrap();
     assert!(is_replayed(&reply), "{}", reply.head);
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
 }
@@ -283,16 +240,13 @@ fn a_call_with_a_key_continues_after_its_caller_disconnects() {
 /// Sends a request with a key, and disconnects as soon as `is_sent` returns true.
 fn send_and_hang_up(socket: &Path, target: &str, key: &str, is_sent: impl FnMut() -> bool) {
     let key = format!("idempotency-key: {key}\r\n");
-    let _caller = http::begin(socket, "POST", target, &key, "{}");
+    let _caller = socket.begin("POST", target, &key, "{}");
     eventually("the request is there", is_sent);
 }
 
 #[test]
 fn requests_that_continue_after_a_disconnect_are_limited() {
-    let server = McpServer::echo();
-    let toml = format!("[http]\nmax_detached = 1\n{}", config(&server, 10_000));
-    let daemon = Daemon::with_config(&toml, &[]);
-    discover(&daemon);
+    let (server, daemon) = start_with("[http]\nmax_detached = 1\n", 10_000);
     server.set_mood(Mood::Asleep);
     send_and_hang_up(&daemon.socket, ECHO, "gone", || {
         server.count("tools/call") == 1
@@ -300,30 +254,15 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
     let mut keys = 0..;
     let mut response = || {
         let key = format!("idempotency-key: k-{}\r\n", keys.next().unwrap());
-        post(
-            &daemon.socket,
-            CALCULATOR,
-            &key,
-            &json!({"expression": "6 * 7"}),
-        )
+        post(&daemon.socket, CALCULATOR, &key, &sum())
     };
-    let mut rejected = None;
-    eventually("a further request is refused", || {
-        let reply = response();
-        let is_rejected = reply.status == 429;
-        rejected = is_rejected.then_some(reply);
-        is_rejected
+    let rejected = eventually_some("a further request is refused", || {
+        Some(response()).filter(|it| it.status == 429)
     });
-    let rejected = rejected.unwrap();
     assert_eq!(rejected.json()["error_code"], "rate_limited");
     assert_contains!(rejected.head, "retry-after: 1");
     // A request without a key is not limited: it ends with its connection.
-    let plain = post(
-        &daemon.socket,
-        CALCULATOR,
-        "",
-        &json!({"expression": "6 * 7"}),
-    );
+    let plain = post(&daemon.socket, CALCULATOR, "", &sum());
     assert_eq!(plain.status, 200);
     eventually("the first one has ended", || response().status == 200);
 }
@@ -331,11 +270,10 @@ fn requests_that_continue_after_a_disconnect_are_limited() {
 #[test]
 fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
     let toml = "[http]\nidempotency_max_bytes = 500\n";
-    let mut daemon = Daemon::with_config(toml, &[]);
+    let mut daemon = Daemon::with_config(toml);
     let send = |daemon: &Daemon, key: &str| {
         let key = format!("idempotency-key: {key}\r\n");
-        let body = json!({"expression": "6 * 7"});
-        post(&daemon.socket, CALCULATOR, &key, &body)
+        post(&daemon.socket, CALCULATOR, &key, &sum())
     };
     for key in ["a", "b", "c"] {
         let first = send(&daemon, key);
@@ -349,49 +287,26 @@ fn stored_responses_have_a_quota_and_requests_beyond_it_run_once() {
         let result = &last.json()["result"];
         assert_json!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["response_stored"], false);
-        let record = result["metadata"]["record_id"].as_str().unwrap();
-        let call = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
-        assert_eq!(call.json()["call"]["status"], "success");
+        let call = daemon.record(&result["metadata"]["record_id"]);
+        assert_json!(call["status"], "success");
         // Stored responses count after a restart, too.
         daemon.kill();
         daemon = daemon.again();
         assert_eq!(send(&daemon, "d").status, 200);
         last = send(&daemon, "d");
     }
-    let calls = http::get(&daemon.socket, "/api/v1/tool-calls").json();
-    assert_eq!(calls["calls"].as_array().unwrap().len(), 4, "{calls}");
+    assert_eq!(daemon.recorded("").len(), 4);
 }
 
 #[test]
 fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(
-        &config(&server, 30_000),
-        &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
-    );
-    discover(&daemon);
-    server.set_mood(Mood::Asleep);
-    let _running = begin(&daemon, ECHO, "ran", &json!({}));
-    eventually("the first runs", || server.count("tools/call") == 1);
-    let _waiting = begin(
-        &daemon,
-        CALCULATOR,
-        "waited",
-        &json!({"expression": "6 * 7"}),
-    );
-    let status = || http::get(&daemon.socket, "/api/v1/status").json();
-    eventually("the second waits", || status()["calls"]["queued"] == 1);
+    let (server, mut daemon, _callers) = one_runs_and_one_waits(30_000);
     daemon.kill();
     server.set_mood(Mood::Well);
 
     let daemon = daemon.again();
-    let waited = "idempotency-key: waited\r\n";
-    let reply = post(
-        &daemon.socket,
-        CALCULATOR,
-        waited,
-        &json!({"expression": "6 * 7"}),
-    );
+    let waited = "idempotency-key: waits\r\n";
+    let reply = post(&daemon.socket, CALCULATOR, waited, &sum());
     assert!(!is_replayed(&reply));
     assert_eq!(reply.json()["result"]["data"]["result"], 42);
     for _ in 0..2 {
@@ -402,9 +317,8 @@ fn f4_after_a_crash_only_calls_that_had_not_started_run_again() {
         assert_eq!(result["error_code"], "unavailable");
         assert_eq!(result["metadata"]["interrupted"], true);
         // The record has the same outcome.
-        let record = result["metadata"]["record_id"].as_str().unwrap();
-        let record = http::get(&daemon.socket, &format!("/api/v1/tool-calls/{record}"));
-        assert_eq!(record.json()["call"]["status"], "interrupted");
+        let record = daemon.record(&result["metadata"]["record_id"]);
+        assert_json!(record["status"], "interrupted");
     }
     assert_eq!(server.count("tools/call"), 1);
 }
@@ -418,10 +332,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         ("max_calls = 2", 4),
         ("max_calls = 2\nmax_bytes = 100", 4),
     ] {
-        let server = McpServer::echo();
-        let toml = format!("[call_log]\n{limit}\n{}", config(&server, 30_000));
-        let mut daemon = Daemon::with_config(&toml, &[]);
-        discover(&daemon);
+        let (server, mut daemon) = start_with(&format!("[call_log]\n{limit}\n"), 30_000);
         server.set_mood(Mood::Asleep);
         let _caller = begin(&daemon, ECHO, "ran", &json!({}));
         eventually("the call runs", || server.count("tools/call") == 1);
@@ -435,7 +346,7 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
         // The sidecar removes old calls when it starts.
         let daemon = daemon.restart();
         eventually("the record is removed", || {
-            let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=far_echo");
+            let calls = daemon.get("/api/v1/tool-calls?tool=far_echo");
             calls.json()["calls"].as_array().is_some_and(Vec::is_empty)
         });
         let reply = post(&daemon.socket, ECHO, "idempotency-key: ran\r\n", &json!({}));
@@ -449,7 +360,26 @@ fn an_interrupted_call_does_not_run_again_after_its_record_was_removed() {
 /// Sends a request with a key and does not wait for the response.
 fn begin(daemon: &Daemon, target: &str, key: &str, body: &Value) -> UnixStream {
     let key = format!("idempotency-key: {key}\r\n");
-    http::begin(&daemon.socket, "POST", target, &key, body.to_string())
+    daemon.begin("POST", target, &key, body.to_string())
+}
+
+/// Starts a sidecar that runs one call at a time. The call with the key `ran` runs, and the call
+/// with the key `waits` waits.
+fn one_runs_and_one_waits(timeout_ms: u32) -> (McpServer, Daemon, [UnixStream; 2]) {
+    let server = McpServer::echo();
+    let daemon = Daemon::with_variables(
+        &config(&server, timeout_ms),
+        &[("PILLION__EXECUTOR__MAX_CONCURRENT_TOTAL", "1")],
+    );
+    daemon.tools();
+    server.set_mood(Mood::Asleep);
+    let running = begin(&daemon, ECHO, "ran", &json!({}));
+    eventually("the first runs", || server.count("tools/call") == 1);
+    let waiting = begin(&daemon, CALCULATOR, "waits", &sum());
+    eventually("the second waits", || {
+        daemon.get("/api/v1/status").json()["calls"]["queued"] == 1
+    });
+    (server, daemon, [running, waiting])
 }
 
 #[test]
@@ -465,7 +395,7 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     // The call has not run, so the key is free.
     let none_runs = json!({"calls": [wrong]});
     let rejected = post(&daemon.socket, BATCH, key, &none_runs).json();
-    assert_eq!(
+    assert_json!(
         rejected["results"][0]["result"]["error_code"],
         "invalid_input"
     );
@@ -491,15 +421,13 @@ fn c1_a_batch_with_a_key_runs_once_and_its_response_survives_a_restart() {
     assert_eq!(server.count("tools/call"), 1);
     // Each call has a separate record.
     let id = results[0]["result"]["metadata"]["record_id"].clone();
-    let target = format!("/api/v1/tool-calls/{}", id.as_str().unwrap());
-    let call = http::get(&daemon.socket, &target).json();
-    assert_json!(call["call"]["status"], "success");
+    assert_eq!(daemon.record(&id)["status"], "success");
     assert_ne!(results[1]["result"]["metadata"]["record_id"], id);
 }
 
 #[test]
 fn an_empty_batch_with_a_key_has_an_empty_response() {
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let batch = json!({"calls": []});
     for _ in 0..2 {
         let reply = post(&daemon.socket, BATCH, "idempotency-key: none\r\n", &batch);
@@ -539,10 +467,8 @@ fn f4_no_call_of_a_batch_interrupted_by_a_crash_runs_again() {
             assert_eq!(of_call["id"], (index + 1).to_string());
             let result = &of_call["result"];
             assert_eq!(result["error_code"], "unavailable", "{response}");
-            let record = result["metadata"]["record_id"]
-                .as_str()
-                .map(|id| http::get(&daemon.socket, &format!("/api/v1/tool-calls/{id}")));
-            let known = record.map(|record| record.json()["call"]["status"].clone());
+            let id = &result["metadata"]["record_id"];
+            let known = id.is_string().then(|| daemon.record(id)["status"].clone());
             assert_eq!(known, status.map(Value::from), "{response}");
             let is_interrupted = result["metadata"].get("interrupted").is_some();
             assert_eq!(is_interrupted, status.is_some(), "{response}");
@@ -584,12 +510,7 @@ fn f4_no_call_with_a_key_runs_twice_while_the_sidecar_is_killed_repeatedly() {
                 let socket = &socket;
                 scope.spawn(move || {
                     let response = |key: usize| {
-                        let mut success = None;
-                        eventually("the call has an answer", || {
-                            success = try_once(socket, caller, key);
-                            success.is_some()
-                        });
-                        success.unwrap()
+                        eventually_some("the call has an answer", || try_once(socket, caller, key))
                     };
                     (0..KEYS).filter(|key| response(*key)).count()
                 })

@@ -3,19 +3,11 @@
 //! times of the kills depend on a random seed, which the test prints; `PILLION_KILL_SEED` sets it.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::program::{Daemon, run, stdout, success};
+use crate::prelude::*;
 
 /// Acknowledged changes by kind.
 #[derive(Default)]
@@ -67,9 +59,7 @@ fn call(socket: &Path, has_ended: &AtomicBool, first: usize) -> Acknowledged {
             continue;
         };
         assert_json!(response["result"]["text"], number.to_string());
-        let id = response["result"]["metadata"]["record_id"]
-            .as_str()
-            .unwrap();
+        let id = response["result"]["metadata"]["record_id"].text();
         let earlier = acknowledged.calls.insert(id.to_owned(), arguments);
         assert!(earlier.is_none(), "{id} is the record of two calls");
     }
@@ -89,8 +79,7 @@ fn decide(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowledged {
             continue;
         };
         let id = response["result"]["metadata"]["approval_id"]
-            .as_str()
-            .unwrap()
+            .text()
             .to_owned();
         acknowledged.approvals.insert(id.clone(), "pending");
         let (verdict, status) = if number % 2 == 0 {
@@ -117,7 +106,7 @@ fn add_servers(socket: &Path, has_ended: &AtomicBool, round: usize) -> Acknowled
         }
         let server = json!({"name": format!("s{round}-{number}"), "url": "http://127.0.0.1:9/mcp", "enabled": false});
         if let Some((201, response)) = post(socket, "/api/v1/servers", &server) {
-            let id = response["server"]["id"].as_str().unwrap();
+            let id = response["server"]["id"].text();
             acknowledged.servers.push(id.to_owned());
         }
     }
@@ -129,8 +118,8 @@ fn all(socket: &Path, path: &str, field: &str) -> Vec<Value> {
     let mut entries = Vec::new();
     let mut after = String::new();
     loop {
-        let page = http::get(socket, &format!("{path}?limit=1000{after}")).json();
-        entries.extend(page[field].as_array().unwrap().iter().cloned());
+        let page = socket.get(&format!("{path}?limit=1000{after}")).json();
+        entries.extend(page[field].items().iter().cloned());
         let Some(next) = page["next"].as_str() else {
             return entries;
         };
@@ -152,7 +141,7 @@ fn by_id(entries: Vec<Value>) -> HashMap<String, Value> {
     let count = entries.len();
     let entries: HashMap<_, _> = entries
         .into_iter()
-        .map(|entry| (entry["id"].as_str().unwrap().to_owned(), entry))
+        .map(|entry| (entry["id"].text().to_owned(), entry))
         .collect();
     assert_eq!(entries.len(), count, "something is there twice");
     entries
@@ -167,7 +156,7 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
     eprintln!("PILLION_KILL_SEED={seed} PILLION_KILL_ROUNDS={rounds}");
     let mut random = StdRng::seed_from_u64(seed);
     let toml = "[executor]\ntimeout_ms = 20000\n[tools.roll_dice]\nrequire_approval = \"always\"\n[approvals]\nmax_pending = 100000\n";
-    let mut daemon = Daemon::with_config(toml, &[]);
+    let mut daemon = Daemon::with_config(toml);
     let store = daemon.store_path();
     let mut acknowledged = Acknowledged::default();
     let mut tokens = Vec::new();
@@ -212,7 +201,7 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
     assert_distinct(of_the_calculator());
     let mut cut_off = 0;
     for call in of_the_calculator() {
-        let status = call["status"].as_str().unwrap();
+        let status = call["status"].text();
         assert!(["success", "interrupted"].contains(&status), "{call}");
         cut_off += usize::from(status == "interrupted");
     }
@@ -224,8 +213,8 @@ fn f4_g3_acknowledged_calls_and_decisions_survive_every_kill_under_load() {
         assert_json!(approval["status"], *status);
     }
     assert_distinct(approvals.values());
-    let servers = http::get(&daemon.socket, "/api/v1/servers").json();
-    let servers = by_id(servers["servers"].as_array().unwrap().clone());
+    let servers = daemon.get("/api/v1/servers").json();
+    let servers = by_id(servers["servers"].items().clone());
     let lost: Vec<_> = acknowledged
         .servers
         .iter()

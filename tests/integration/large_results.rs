@@ -1,12 +1,8 @@
 //! A result of 8 MiB of an MCP server passes through every interface byte for byte.
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::{Daemon, pillion, run_with_input, success};
-use crate::routes::mcp::{Session, ask};
+use crate::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 
@@ -41,9 +37,9 @@ async fn e10_eight_mebibytes_pass_byte_for_byte_in_every_interface() {
         .on("tools/call", move |_| Reply::raw_result(&response))
         .start();
     // Results are offloaded to files only if configured.
-    let daemon = Daemon::with_config(&server_entry("far", &server.url, ""), &[]);
+    let daemon = Daemon::with_config(&server_entry("far", &server.url, ""));
     // REST embeds the result in its own response, with the same values in the same order.
-    let rest = http::post(&daemon.socket, "/api/v1/tools/execute/far_roll", "{}");
+    let rest = daemon.post("/api/v1/tools/execute/far_roll", "{}");
     assert_eq!(rest.status, 200);
     let expected: Value = serde_json::from_str(&result).unwrap();
     let rest = String::from_utf8(rest.body).unwrap();

@@ -1,36 +1,28 @@
 //! Limits: counts survive the process, and calls of one source do not delay calls of others.
 
-use std::time::{Duration, Instant};
+use pillion_wire::ToolOutcome;
 
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use pillion_wire::{ExecuteResponse, ToolOutcome};
-use serde_json::{Value, json};
-
-use crate::http::{self, get};
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 fn call(socket: &std::path::Path, tool: &str, user: &str) -> ToolOutcome {
     let caller = Caller::default().user(user);
     let client = Client::builder(socket).build();
-    let response = client.execute(tool, &json!({"expression": "1"}), &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
-    ran.result
+    client.run_tool(tool, &json!({"expression": "1"}), &caller)
 }
 
 fn code(outcome: &ToolOutcome) -> Option<&str> {
     outcome.error_code.as_deref()
 }
 
+fn assert_limited(socket: &Path, tool: &str, user: &str) {
+    assert_eq!(code(&call(socket, tool, user)), Some("rate_limited"));
+}
+
 const LIMITED: &str = "[tools.calculator]\nrate_limit = { per_minute = 3, per_hour = 4 }\n";
 
 #[test]
 fn c7_limit_counts_survive_a_crash_and_a_stop() {
-    let mut daemon = Daemon::with_config(LIMITED, &[]);
+    let mut daemon = Daemon::with_config(LIMITED);
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "alice").success);
     }
@@ -47,18 +39,16 @@ fn c7_limit_counts_survive_a_crash_and_a_stop() {
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait().code(), Some(0));
     let daemon = daemon.again();
-    let rejected = call(&daemon.socket, "calculator", "alice");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&daemon.socket, "calculator", "alice");
     for _ in 0..2 {
         assert!(call(&daemon.socket, "calculator", "bob").success);
     }
-    let rejected = call(&daemon.socket, "calculator", "bob");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&daemon.socket, "calculator", "bob");
 }
 
 #[test]
 fn c7_limit_counts_survive_a_takeover() {
-    let mut daemon = Daemon::with_config(LIMITED, &[]);
+    let mut daemon = Daemon::with_config(LIMITED);
     let socket = daemon.socket.clone();
     // The connection stays open, so that its next call may still reach the old sidecar.
     let caller = Caller::default().user("alice");
@@ -70,26 +60,17 @@ fn c7_limit_counts_survive_a_takeover() {
     assert_eq!(daemon.wait().code(), Some(0));
     std::thread::sleep(std::time::Duration::from_secs(1));
     assert!(call(&socket, "calculator", "alice").success);
-    let rejected = call(&socket, "calculator", "alice");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    assert_limited(&socket, "calculator", "alice");
     drop(next);
 }
 
 #[test]
 fn c7_the_limit_of_a_server_survives_a_crash() {
-    let server = McpServer::echo();
-    let toml = server_entry("far", &server.url, "rate_limit = { per_day = 1 }");
-    let mut daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let (server, mut daemon) = echoing("rate_limit = { per_day = 1 }");
     assert!(call(&daemon.socket, "far_echo", "alice").success);
     let daemon = daemon.restart();
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
-    let rejected = call(&daemon.socket, "far_echo", "alice");
-    assert_eq!(code(&rejected), Some("rate_limited"));
+    daemon.tools();
+    assert_limited(&daemon.socket, "far_echo", "alice");
     assert_eq!(server.count("tools/call"), 1);
 }
 
@@ -98,13 +79,11 @@ fn c1_a_hanging_server_delays_neither_other_servers_nor_local_tools() {
     let (far, near) = (McpServer::echo(), McpServer::echo());
     let toml = server_entry("far", &far.url, "max_concurrent = 2")
         + &server_entry("near", &near.url, "[executor]\ntimeout_ms = 15000");
-    let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let daemon = Daemon::with_config(&toml);
+    daemon.tools();
     far.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
-    let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
+    let calls = |what: &str| socket.get("/api/v1/status").json()["calls"][what].clone();
     std::thread::scope(|scope| {
         let hang = || scope.spawn(move || call(socket, "far_echo", "alice"));
         let hanging: Vec<_> = (0..8).map(|_| hang()).collect();
@@ -139,10 +118,8 @@ fn endless() -> Value {
 fn c3_endless_argument_checks_delay_no_other_call() {
     let server = McpServer::start(json!([{"name": "hard", "inputSchema": endless()}]));
     let toml = server_entry("far", &server.url, "[executor]\ntimeout_ms = 8000");
-    let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let daemon = Daemon::with_config(&toml);
+    daemon.tools();
     let socket = &daemon.socket;
     std::thread::scope(|scope| {
         let hostile: Vec<_> = (0..40)
@@ -177,13 +154,11 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
          [[mcp_servers]]\nlabel = \"far\"\nurl = \"{}\"\ntransport = \"streamable_http\"\n",
         server.url
     );
-    let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let daemon = Daemon::with_config(&toml);
+    daemon.tools();
     server.set_mood(Mood::Asleep);
     let socket = &daemon.socket;
-    let calls = |what: &str| get(socket, "/api/v1/status").json()["calls"][what].clone();
+    let calls = |what: &str| socket.get("/api/v1/status").json()["calls"][what].clone();
     std::thread::scope(|scope| {
         let begin =
             |tool: &'static str, user: &'static str| scope.spawn(move || call(socket, tool, user));
@@ -197,8 +172,7 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
         let rejected = call(socket, "calculator", "greedy");
         assert_eq!(code(&rejected), Some("rate_limited"));
         assert_eq!(rejected.metadata["retry_after"], 1);
-        let metrics = get(socket, "/metrics");
-        let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+        let metrics = socket.get("/metrics").text();
         assert_contains!(metrics, "pillion_tool_calls_running 1\n");
         assert_contains!(metrics, "pillion_tool_calls_queued 2\n");
         // Another user has room, at the expense of the user with the most queued calls.
@@ -216,10 +190,8 @@ fn c1_a_full_queue_rejects_calls_and_the_status_shows_it() {
 fn echoing(settings: &str) -> (McpServer, Daemon) {
     let server = McpServer::echo();
     let toml = server_entry("far", &server.url, settings);
-    let daemon = Daemon::with_config(&toml, &[]);
-    Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
+    let daemon = Daemon::with_config(&toml);
+    daemon.tools();
     (server, daemon)
 }
 
@@ -227,48 +199,37 @@ fn echoing(settings: &str) -> (McpServer, Daemon) {
 fn c4_a_large_result_can_be_fetched_after_a_crash() {
     let (_server, mut daemon) = echoing("[tools.far_echo]\nmax_result_bytes = 1000\n");
     let caller = Caller::default().user("alice");
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     let arguments = json!({"long": "\u{e9}".repeat(50_000)});
-    let response = client.execute("far_echo", &arguments, &caller);
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
-    assert!(ran.result.success, "{ran:?}");
-    assert!(ran.result.text.len() < 1_500);
-    let stored_result = &ran.result.metadata["stored_result"];
-    let url = stored_result["url"].as_str().unwrap();
-    assert_contains!(ran.result.text, url);
+    let outcome = client.run_tool("far_echo", &arguments, &caller);
+    assert!(outcome.success, "{outcome:?}");
+    assert!(outcome.text.len() < 1_500);
+    let stored_result = &outcome.metadata["stored_result"];
+    let url = stored_result["url"].text();
+    assert_contains!(outcome.text, url);
 
     let daemon = daemon.restart();
-    let whole = get(&daemon.socket, url);
+    let whole = daemon.get(url);
     assert_eq!(whole.status, 200);
     assert_contains!(whole.head, "content-type: application/json");
     assert_eq!(whole.json()["structuredContent"]["echo"], arguments);
     assert_eq!(stored_result["bytes"], whole.body.len());
-    let part = http::get_with(&daemon.socket, url, "range: bytes=2-8\r\n");
+    let part = daemon.get_with(url, "range: bytes=2-8\r\n");
     assert_eq!((part.status, &part.body[..]), (206, &whole.body[2..9]));
     let range = format!("content-range: bytes 2-8/{}", whole.body.len());
     assert_contains!(part.head, &range);
     let beyond = "range: bytes=9999999-\r\n";
-    let beyond = http::get_with(&daemon.socket, url, beyond);
+    let beyond = daemon.get_with(url, beyond);
     assert_eq!(beyond.status, 416);
-    let unknown = get(
-        &daemon.socket,
-        "/api/v1/results/00000000000000000000000000000000",
-    );
+    let unknown = daemon.get("/api/v1/results/00000000000000000000000000000000");
     assert_eq!(
         (unknown.status, unknown.json()["error_code"].as_str()),
         (404, Some("not_found"))
     );
     // A result within the limit is unchanged.
-    let client = Client::builder(&daemon.socket).build();
-    client.fetch(route::LIST_TOOLS).unwrap();
-    assert!(
-        call(&daemon.socket, "far_echo", "alice")
-            .metadata
-            .get("stored_result")
-            .is_none()
-    );
+    daemon.tools();
+    let small = call(&daemon.socket, "far_echo", "alice");
+    assert!(small.metadata.get("stored_result").is_none());
 }
 
 #[test]
@@ -277,13 +238,13 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
     let ask = crate::routes::mcp::ask;
     let params = json!({"name": "echo", "arguments": {"long": "x".repeat(5_000)}});
     let response = ask(&daemon.socket, "tools/call", params);
-    let content = response["result"]["content"].as_array().unwrap();
+    let content = response["result"]["content"].items();
     assert_eq!(content.len(), 2, "{response}");
-    assert!(content[0]["text"].as_str().unwrap().len() < 1_500);
+    assert!(content[0]["text"].text().len() < 1_500);
     assert_eq!(content[1]["type"], "resource_link");
-    let uri = content[1]["uri"].as_str().unwrap();
+    let uri = content[1]["uri"].text();
     let read = ask(&daemon.socket, "resources/read", json!({"uri": uri}));
-    let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+    let text = read["result"]["contents"][0]["text"].text();
     assert_eq!(text.len(), content[1]["size"]);
     let whole: serde_json::Value = serde_json::from_str(text).unwrap();
     assert_eq!(
@@ -298,12 +259,7 @@ fn i3_an_mcp_client_receives_a_link_to_a_large_result_and_reads_it() {
 #[test]
 fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     let tokens = "one execute 0123456789abcdefghij;two execute abcdefghij0123456789;boss admin zyxwvutsrqponmlkjihg";
-    let address = http::free_address();
-    let toml = format!(
-        "[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n\
-         [executor]\nmax_result_bytes = 10\n"
-    );
-    let daemon = Daemon::with_config(&toml, &[("TOKENS", tokens)]);
+    let (_daemon, address) = Daemon::with_tokens(tokens, "[executor]\nmax_result_bytes = 10\n");
     let send = |line: &str, token: &str, user: &str, body: &str| {
         let headers = format!("x-pillion-user: {user}\r\n");
         http::send_with_token(address, token, line, &headers, body)
@@ -319,5 +275,4 @@ fn l3_over_tcp_only_the_caller_can_read_a_large_result() {
     assert_eq!(status(one, "bob"), 404);
     assert_eq!(status(two, "alice"), 404);
     assert_eq!(status("zyxwvutsrqponmlkjihg", "root"), 200);
-    drop(daemon);
 }

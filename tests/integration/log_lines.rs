@@ -2,17 +2,14 @@
 //! terminal that shows the log.
 
 use std::fs::Permissions;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
-use serde_json::{Value, json};
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
 use crate::hostile_server::{self, HostileReply};
-use crate::http;
-use crate::program::{Daemon, Guarded, eventually, pillion, run, stderr};
+use crate::prelude::*;
+use crate::program::Guarded;
 
 /// Texts that would break a line, or control a terminal, each before the word `FORGED`.
 const HOSTILE: [&str; 7] = [
@@ -40,22 +37,22 @@ fn l2_no_client_and_no_server_forges_a_log_line() {
         format!("[[mcp_servers]]\nlabel = \"far{number}\"\nurl = \"{url}\"\n")
     });
     let toml = servers.collect::<String>();
-    let daemon = Daemon::with_config(&toml, &[("PILLION__LOG__FORMAT", "text")]);
+    let daemon = Daemon::with_variables(&toml, &[("PILLION__LOG__FORMAT", "text")]);
     let socket = &daemon.socket;
-    http::get(socket, "/api/v1/tools/");
+    socket.get("/api/v1/tools/");
     for hostile in HOSTILE {
         let calls = json!({"calls": [
             {"id": hostile, "name": "calculator", "arguments": {"expression": "1"}},
             {"id": hostile, "name": "roll_dice", "arguments": {"notation": hostile}},
         ]});
-        let reply = http::post(socket, "/api/v1/tools/batch-execute", calls.to_string());
+        let reply = socket.post("/api/v1/tools/batch-execute", calls.to_string());
         assert_eq!(reply.status, 200, "{reply:?}");
         // The response has the id as it was sent.
         assert_eq!(reply.json()["results"][0]["id"], hostile);
         let user = hostile.replace(|c: char| c.is_ascii_control(), "");
         let headers = format!("x-pillion-user: {user}\r\nx-request-id: {user}\r\n");
         let body = br#"{"expression": "1"}"#;
-        http::post_with(socket, "/api/v1/tools/execute/calculator", &headers, body);
+        socket.post_with("/api/v1/tools/execute/calculator", &headers, body);
     }
     eventually("the failures are logged", || {
         daemon.count_logged("Failed to list MCP tools") >= HOSTILE.len()
@@ -93,7 +90,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         let id = "i".repeat(length);
         let call = json!({"id": id, "name": "calculator", "arguments": {"expression": "1"}});
         let body = json!({"calls": [call]}).to_string();
-        http::post(&daemon.socket, "/api/v1/tools/batch-execute", body)
+        daemon.post("/api/v1/tools/batch-execute", body)
     };
     assert_eq!(batch(256).status, 200);
     for length in [257, 900_000] {
@@ -112,7 +109,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         let headers = format!("{header}: {}\r\n", "h".repeat(length));
         let body = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        let rejected = http::post_with(&daemon.socket, target, &headers, body);
+        let rejected = daemon.post_with(target, &headers, body);
         assert_eq!(rejected.status, 400, "{header}: {rejected:?}");
     }
     let session = crate::routes::mcp::Session::open(&daemon.socket, "2025-11-25", json!({}));
@@ -122,7 +119,7 @@ fn l2_ids_of_clients_have_at_most_256_bytes() {
         session.id
     );
     let ping = json!({"jsonrpc": "2.0", "id": "m".repeat(257), "method": "ping"}).to_string();
-    let rejected = http::post_with(&daemon.socket, "/mcp", &headers, ping.as_bytes());
+    let rejected = daemon.post_with("/mcp", &headers, ping.as_bytes());
     let error = rejected.json();
     assert_json!(error["error"]["code"], -32600);
     assert_contains!(error["error"]["message"].to_string(), "at most 256 bytes");
@@ -150,7 +147,7 @@ fn a_reader_of_the_log_that_stands_still_stops_no_request_and_no_exit() {
     eventually("the sidecar listens", || socket.exists());
     // About 300 KiB of log, of which the pipe takes 64.
     for _ in 0..300 {
-        let response = http::post(&socket, "/api/v1/tools/execute/get_time", "{}");
+        let response = socket.post("/api/v1/tools/execute/get_time", "{}");
         assert_eq!(response.status, 200);
     }
     kill(

@@ -1,9 +1,10 @@
 //! Integration tests of all interfaces. Each module covers a route, a command or a part of the
 //! sidecar.
 //!
-//! What several modules need: `sidecar` runs a sidecar inside the test process, and `program` runs
-//! the real binary; `http` sends raw requests, and `event_stream` reads events; `mcp_server` and
-//! `hostile_server` are upstream servers; `reload` changes a configuration; `assertions` has macros.
+//! What several modules need, most of it in `prelude`: `sidecar` runs a sidecar inside the test
+//! process, and `program` runs the real binary; `http` sends raw requests, `json_lines` upgrades
+//! connections, and `event_stream` reads events; `mcp_server` and `hostile_server` are upstream
+//! servers; `reload` changes a configuration; `assertions` has macros and checks of values.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,6 +35,7 @@ mod http;
 mod http_tools;
 mod huge_lists;
 mod idempotency;
+mod json_lines;
 mod kills;
 mod large_results;
 mod limits;
@@ -45,6 +47,7 @@ mod name_owners;
 mod packs;
 mod peers;
 mod pins;
+mod prelude;
 mod processes;
 mod program;
 mod proxies;

@@ -1,16 +1,10 @@
 //! Results of MCP servers with many small JSON values, which need many times their size once they are
 //! parsed.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use crate::expensive_schemas::{MAX_GROWTH, MAX_WAIT, longest_wait, resident};
 use crate::hostile_server::{self, HostileReply};
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::routes::mcp::{Session, last};
+use crate::prelude::*;
+use crate::routes::mcp::last;
 
 /// The requests, and what their results begin with.
 const METHODS: [(&str, &str, &str); 4] = [
@@ -62,20 +56,13 @@ fn ask(daemon: &Daemon, method: &str, params: &str) -> Value {
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
     let (socket, headers) = (&daemon.socket, &session.headers);
     let timeout = Duration::from_secs(120);
-    last(&http::send_within(
-        socket,
-        "POST",
-        "/mcp",
-        headers,
-        body.as_bytes(),
-        timeout,
-    ))
+    last(&socket.send_within("POST", "/mcp", headers, body.as_bytes(), timeout))
 }
 
 fn daemon(kind: &'static str, values: usize, is_stream: bool) -> Daemon {
     let url = hostile_server::start(move |request| reply(request, kind, values, is_stream));
     let server = server_entry("evil", &url, "tool_prefix = \"\"");
-    Daemon::with_config(&server, &[])
+    Daemon::with_config(&server)
 }
 
 #[test]
@@ -96,7 +83,7 @@ fn a_result_with_too_many_values_is_an_error_before_it_is_parsed() {
         assert!(waited < MAX_WAIT, "{kind}: {waited:?}");
         let growth = resident(&daemon.socket).saturating_sub(before);
         assert!(growth < MAX_GROWTH, "{kind}: {growth} bytes");
-        let called = http::execute(&daemon.socket, "echo", &json!({}));
+        let called = daemon.execute("echo", &json!({}));
         assert_json!(called["result"]["error_code"], "internal_error");
     }
 }

@@ -29,14 +29,13 @@ mod tasks;
 mod transports;
 mod websocket;
 
-use std::time::Duration;
-
 use pillion_mcp_client::{
     ErrorClass, McpClient, McpError, McpErrorKind, ServerConfig, SubscriptionFilter, TransportKind,
 };
-use pillion_testkit::{Dialect, Endpoint, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
+use pillion_testkit::{Endpoint, Recorded, Recorder, Reply};
 use serde_json::value::RawValue;
+
+use crate::prelude::*;
 
 /// The servers' response to a good call.
 const ROLLED: &str = r#"{"total":15,"rolls":[15]}"#;
@@ -50,6 +49,14 @@ const LEGACY_SSE: Dialect = Dialect::LegacySse(Endpoint::Relative);
 fn tools_filter() -> SubscriptionFilter {
     SubscriptionFilter {
         tools_list_changed: true,
+        ..SubscriptionFilter::default()
+    }
+}
+
+/// Returns a filter for changes of the resource `file:///a`.
+fn file_filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        resources: vec!["file:///a".to_owned()],
         ..SubscriptionFilter::default()
     }
 }
@@ -85,8 +92,20 @@ fn client_within(url: &str, transport: TransportKind, timeout: Duration) -> McpC
     McpClient::new(config)
 }
 
+/// Starts a server, and a client with this transport.
+fn start(dialect: Dialect, transport: TransportKind) -> (FakeMcp, McpClient) {
+    let server = FakeMcp::start(dialect);
+    let client = client(&server.url, transport);
+    (server, client)
+}
+
 async fn roll(client: &McpClient) -> Result<Box<RawValue>, McpError> {
     client.call_tool("roll", &json!({"dice": "1d20"})).await
+}
+
+/// Makes a call with a new client, which has to fail.
+async fn roll_error(url: &str, transport: TransportKind) -> McpError {
+    roll(&client(url, transport)).await.unwrap_err()
 }
 
 /// Makes this many calls at once, all of which have to succeed.
@@ -171,6 +190,11 @@ async fn fails_then_works_with(
     let result = roll(&client).await;
     assert_eq!(result.unwrap().get(), ROLLED, "{case}: afterwards");
     assert_eq!(server.requests.count("tools/call"), 2, "{case}");
+}
+
+/// Waits until a server has received this number of requests with a method.
+async fn received(requests: &Recorder, method: &str, count: usize) {
+    eventually(method, || requests.count(method) == count).await;
 }
 
 /// Waits until a condition holds.

@@ -303,6 +303,11 @@ fn respond(writer: &mut TcpStream, status: &str, body: &str) -> Option<()> {
     .ok()
 }
 
+/// Returns a handler of a fake server that always returns this result.
+pub fn fixed(result: Value) -> impl Fn(&Value) -> pillion_testkit::Reply + Send + Sync + 'static {
+    move |_| pillion_testkit::Reply::result(&result)
+}
+
 /// Returns the configuration of a server that speaks Streamable HTTP. `more` has further settings of
 /// the server, and then other sections.
 pub fn server_entry(label: &str, url: &str, more: &str) -> String {

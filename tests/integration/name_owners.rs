@@ -2,14 +2,8 @@
 //! or to a tool of the sidecar, whichever servers are reachable.
 
 use pillion_client::wire::{ExecuteResponse, ToolList, route};
-use pillion_client::{Caller, Client};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::{ask, stateless};
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 const SETTINGS: &str =
     "[mcp]\ndiscovery_timeout_ms = 1000\nretry_after_ms = 1\nrefresh_after_ms = 1\n";
@@ -42,10 +36,8 @@ fn owner(client: &Client, name: &str) -> Option<String> {
 
 fn names_at_mcp(sidecar: &Sidecar) -> Vec<String> {
     let result = ask(&sidecar.socket, "tools/list", json!({}))["result"].clone();
-    let tools = result["tools"].as_array().unwrap().iter();
-    tools
-        .map(|tool| tool["name"].as_str().unwrap().to_owned())
-        .collect()
+    let tools = result["tools"].items().iter();
+    tools.map(|tool| tool["name"].text().to_owned()).collect()
 }
 
 fn call_at_mcp(sidecar: &Sidecar, name: &str) -> Value {
@@ -108,15 +100,15 @@ fn a_name_belongs_to_the_server_with_the_longest_prefix_whoever_is_up() {
 fn a_server_added_at_run_time_takes_the_names_with_its_prefix() {
     let other = server(&["admin_refund"]);
     let honest = server(&["refund"]);
-    let daemon = Daemon::with_config(SETTINGS, &[]);
-    let client = Client::new(&daemon.socket);
+    let daemon = Daemon::with_config(SETTINGS);
+    let client = daemon.client();
     let send = |method: &str, path: &str, body: &Value| {
         let path = format!("/api/v1/servers{path}");
         let body = match body {
             Value::Null => String::new(),
             body => body.to_string(),
         };
-        let reply = http::send(&daemon.socket, method, &path, "", body.as_bytes());
+        let reply = daemon.send(method, &path, "", body.as_bytes());
         assert!(reply.status < 300, "{}", reply.json());
     };
     let add = |name: &str, server: &McpServer| {
@@ -171,7 +163,7 @@ fn names_and_aliases_of_the_sidecars_tools_belong_to_them() {
             "{name}"
         );
         let path = format!("/api/v1/tools/execute/{name}");
-        http::post(&sidecar.socket, &path, "{}");
+        sidecar.post(&path, "{}");
         call_at_mcp(&sidecar, name);
     }
     for name in ["time_fine", "get_tool", "fine"] {
@@ -266,11 +258,11 @@ fn mcp_clients_never_see_a_name_of_another_server() {
 fn the_pins_of_a_server_tell_its_names_while_it_is_unreachable() {
     let (a, b) = (server(&["send"]), server(&["send", "receive"]));
     let toml = SETTINGS.to_owned() + &entry("a", &a, "") + &entry("b", &b, "");
-    let mut daemon = Daemon::with_config(&toml, &[]);
+    let mut daemon = Daemon::with_config(&toml);
     let names = |daemon: &Daemon| {
         let result = ask(&daemon.socket, "tools/list", json!({}))["result"].clone();
-        let tools = result["tools"].as_array().unwrap().iter();
-        let names = tools.map(|tool| tool["name"].as_str().unwrap().to_owned());
+        let tools = result["tools"].items().iter();
+        let names = tools.map(|tool| tool["name"].text().to_owned());
         names
             .filter(|name| name.ends_with("send") || name.ends_with("receive"))
             .collect::<Vec<_>>()
@@ -282,13 +274,13 @@ fn the_pins_of_a_server_tell_its_names_while_it_is_unreachable() {
     // Also after it has listed fewer tools.
     a.set_tools(json!([]));
     a.set_mood(Mood::Well);
-    let reply = http::post(&daemon.socket, "/api/v1/servers/a/reconnect", "");
+    let reply = daemon.post("/api/v1/servers/a/reconnect", "");
     assert_eq!(reply.status, 200);
     assert_eq!(names(&daemon), ["b_send", "receive"]);
     a.set_mood(Mood::Ill);
     // No client knows the names of a server that has never been reachable.
     let toml = SETTINGS.to_owned() + &entry("never", &a, "") + &entry("b", &b, "");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     assert_eq!(names(&daemon), ["send", "receive"]);
 }
 
@@ -303,7 +295,7 @@ fn a_servers_own_name_opens_no_tool_for_a_model() {
     let ask = |model: &str, method: &str, params: Value| {
         let (headers, body) = stateless(method, params, json!({}));
         let (target, body) = (format!("/mcp?model={model}"), body.to_string());
-        http::post_with(&sidecar.socket, &target, &headers, body.as_bytes()).json()
+        sidecar.post_with(&target, &headers, body.as_bytes()).json()
     };
     let list = |model| ask(model, "tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(list("own"), json!([]));

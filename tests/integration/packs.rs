@@ -6,25 +6,20 @@
     reason = "parameters are written where they are used"
 )]
 
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::{Value, json};
-
 use crate::chat;
 use crate::event_stream::EventStream;
-use crate::http::{get, post, send};
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json, success};
-use crate::reload::reload;
-use crate::routes::mcp::{Session, Stream, ask};
+use crate::prelude::*;
+use crate::routes::mcp::Stream;
 
 const ENABLED: &str = "[tabletop]\nenabled = true\n";
 
 fn enabled() -> Daemon {
-    Daemon::with_config(ENABLED, &[])
+    Daemon::with_config(ENABLED)
 }
 
 /// Makes a call over REST that has to succeed. Returns its data.
 fn execute(daemon: &Daemon, tool: &str, arguments: Value) -> Value {
-    let response = crate::http::execute(&daemon.socket, tool, &arguments);
+    let response = daemon.execute(tool, &arguments);
     assert_json!(response["result"]["success"], true);
     response["result"]["data"].clone()
 }
@@ -40,17 +35,17 @@ fn read(daemon: &Daemon, uri: &str) -> Value {
     let contents = &response["result"]["contents"][0];
     assert_eq!(contents["uri"], uri, "{response}");
     assert_eq!(contents["mimeType"], "application/json");
-    serde_json::from_str(contents["text"].as_str().unwrap()).unwrap()
+    serde_json::from_str(contents["text"].text()).unwrap()
 }
 
 #[test]
 fn n2_the_pack_is_off_by_default() {
     let daemon = Daemon::start();
-    let missing = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
+    let missing = daemon.get("/api/v1/tools/orchestrate_action");
     assert_eq!(missing.status, 404);
-    let streams = get(&daemon.socket, "/api/v1/streams").json();
+    let streams = daemon.get("/api/v1/streams").json();
     assert_eq!(streams, json!({"success": true, "streams": []}));
-    assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
+    assert_eq!(daemon.get("/api/v1/streams/app").status, 404);
     let resources = ask(&daemon.socket, "resources/list", json!({}));
     assert_eq!(resources["result"]["resources"], json!([]));
     let read = json!({"uri": "metrics://counters"});
@@ -105,10 +100,9 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
     let resources = &listed["result"]["resources"];
     assert_eq!(again["result"]["resources"], *resources);
     let uris: Vec<_> = resources
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
-        .map(|entry| entry["uri"].as_str().unwrap())
+        .map(|entry| entry["uri"].text())
         .collect();
     assert_eq!(
         uris,
@@ -120,10 +114,10 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
             "logs://app",
         ]
     );
-    let latest = resources[1]["description"].as_str().unwrap();
+    let latest = resources[1]["description"].text();
     assert_ends_with!(latest, ": Aria: line 20");
     let listed = ask(&daemon.socket, "resources/templates/list", json!({}));
-    let templates = listed["result"]["resourceTemplates"].as_array().unwrap();
+    let templates = listed["result"]["resourceTemplates"].items();
     assert_eq!(
         templates[0]["uriTemplate"],
         "transcript://scene/{id}{?limit}"
@@ -131,14 +125,12 @@ fn k1_resources_are_listed_and_read_in_both_protocol_eras_and_survive_restarts()
 
     let uri = "transcript://scene/cave";
     let transcript = read(&daemon, uri);
-    let messages = transcript["messages"].as_array().unwrap();
+    let messages = transcript["messages"].items();
     assert_eq!(messages.len(), 15);
     assert_eq!(messages[0]["message"], "line 6");
     assert_eq!(messages[14]["author"], "Aria");
     let in_session = session.ask("resources/read", json!({"uri": uri}));
-    let text = in_session["result"]["contents"][0]["text"]
-        .as_str()
-        .unwrap();
+    let text = in_session["result"]["contents"][0]["text"].text();
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), transcript);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 20);
     let nowhere = json!({"uri": "transcript://scene/nowhere"});
@@ -206,7 +198,7 @@ fn k1_updates_are_sent_in_both_protocol_eras() {
 #[test]
 fn k2_streams_resume_and_end_with_the_sidecar() {
     let mut daemon = enabled();
-    let streams = get(&daemon.socket, "/api/v1/streams").json();
+    let streams = daemon.get("/api/v1/streams").json();
     let named = |position: usize| {
         let stream = &streams["streams"][position];
         (stream["name"].clone(), stream["uri"].clone())
@@ -239,7 +231,7 @@ fn k2_streams_resume_and_end_with_the_sidecar() {
     lost.expect("reset");
     assert_eq!(lost.next().unwrap().id, first.id);
     let shown = read(&daemon, "events://orchestrator");
-    assert_eq!(shown["events"].as_array().unwrap().len(), 2);
+    assert_eq!(shown["events"].items().len(), 2);
     let logged = read(&daemon, "logs://app");
     let line = &logged["events"][0];
     assert_eq!(line["level"], "info");
@@ -268,7 +260,7 @@ fn m1_the_counters_of_the_pack_are_in_the_metrics() {
             "llm.response.received",
         ]
     );
-    let metrics = get(&daemon.socket, "/metrics").body;
+    let metrics = daemon.get("/metrics").body;
     let metrics = String::from_utf8(metrics).unwrap();
     for line in [
         "pillion_tabletop_llm_request_enqueued_total 0",
@@ -306,7 +298,7 @@ async fn d9_an_action_is_narrated_by_the_configured_model() {
     ))])
     .await;
     let more = format!("{ENABLED}model = \"demo\"\n[features]\nllm = true\n");
-    let daemon = Daemon::with_config(&chat::config(&llm, &more), &[]);
+    let daemon = Daemon::with_config(&chat::config(&llm, &more));
     let action = || json!({"scene_id": "s1", "player_msg": "I leap", "rng_seed": 7});
     let data = execute(&daemon, "orchestrate_action", action());
     assert_json!(data["gates"]["accepted"], true);
@@ -324,7 +316,7 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     });
     let responses = [LlmResponse::text(&response.to_string())];
     let llm = FakeLlm::start(responses).await;
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut pushed = session.listen();
     let models = chat::config(&llm, "");
@@ -354,9 +346,9 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
     assert_eq!(counters["orchestrator.action.accepted"], 1);
 
     reload(&daemon, "# No settings.\n");
-    let gone = get(&daemon.socket, "/api/v1/tools/orchestrate_action");
+    let gone = daemon.get("/api/v1/tools/orchestrate_action");
     assert_eq!(gone.status, 404);
-    assert_eq!(get(&daemon.socket, "/api/v1/streams/app").status, 404);
+    assert_eq!(daemon.get("/api/v1/streams/app").status, 404);
     assert_lacks!(daemon.log(), "restart the sidecar to apply the change");
     reload(&daemon, ENABLED);
     assert_eq!(read(&daemon, "scene://cave")["messages"], 1);
@@ -364,22 +356,21 @@ async fn n2_reloads_add_and_remove_the_pack_and_its_model() {
 
 /// Returns the output of `pillion packs`.
 fn packs(daemon: &Daemon, arguments: &[&str]) -> std::process::Output {
-    let socket = daemon.socket.to_str().unwrap();
-    run(&[&["packs", "--socket", socket], arguments].concat(), &[])
+    daemon.run(&[&["packs"], arguments].concat())
 }
 
 #[test]
 fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
-    let mut daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 3\n"), &[]);
+    let mut daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 3\n"));
     execute(&daemon, "save_character", json!({"name": "Aria"}));
     let odd = "H\u{f6}hle 7/b?%41";
     for scene in ["cave", "hall", odd, "cave"] {
         say(&daemon, scene, "Hello");
     }
-    let listed = get(&daemon.socket, "/api/v1/packs").json();
+    let listed = daemon.get("/api/v1/packs").json();
     let pack = &listed["packs"][0];
     assert_eq!(pack["name"], "tabletop", "{listed}");
-    assert_eq!(pack["tools"].as_array().unwrap().len(), 5);
+    assert_eq!(pack["tools"].items().len(), 5);
     assert_eq!(pack["resources"][1], "scene://{id}");
     assert_eq!(pack["streams"], json!(["orchestrator", "app"]));
     let stored = json!([
@@ -389,7 +380,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_eq!(pack["stored_items"], stored);
 
     let scenes = "/api/v1/packs/tabletop/scenes";
-    let page = get(&daemon.socket, &format!("{scenes}?limit=2")).json();
+    let page = daemon.get(&format!("{scenes}?limit=2")).json();
     assert_json!(page["items"][0]["name"], odd);
     assert_eq!(page["items"][1]["name"], "cave");
     assert_eq!(page["items"][1]["details"]["messages"], 2);
@@ -397,17 +388,19 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     let reported = &page["items"][1]["details"]["last_message_at"];
     assert_eq!(*reported, state["last_message_at"]);
     assert_eq!(page["next"], "cave");
-    let last = get(&daemon.socket, &format!("{scenes}?limit=2&after=cave")).json();
+    let last = daemon.get(&format!("{scenes}?limit=2&after=cave")).json();
     assert_json!(last["items"][0]["name"], "hall");
     assert_eq!(last.get("next"), None);
-    let whole = get(&daemon.socket, &format!("{scenes}?limit=3")).json();
+    let whole = daemon.get(&format!("{scenes}?limit=3")).json();
     assert_eq!(whole.get("next"), None, "{whole}");
 
-    let remove = |path: &str| send(&daemon.socket, "DELETE", path, "", b"");
+    let remove = |path: &str| daemon.send("DELETE", path, "", b"");
     let uri = "H%C3%B6hle%207%2Fb%3F%2541";
     let removed = remove(&format!("{scenes}/{uri}"));
-    assert_eq!(removed.status, 200);
-    assert_eq!(removed.json(), json!({"success": true, "removed": odd}));
+    assert_eq!(
+        removed.expect(200),
+        json!({"success": true, "removed": odd})
+    );
     for gone in [
         &format!("{scenes}/{uri}"),
         "/api/v1/packs/tabletop/characters/cave",
@@ -422,9 +415,9 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     assert_eq!(remove(scenes).status, 405);
     for nowhere in ["tabletop/dragons", "other/scenes"] {
         let path = format!("/api/v1/packs/{nowhere}");
-        assert_eq!(get(&daemon.socket, &path).status, 404);
+        assert_eq!(daemon.get(&path).status, 404);
     }
-    let bad = get(&daemon.socket, &format!("{scenes}?limit=0"));
+    let bad = daemon.get(&format!("{scenes}?limit=0"));
     assert_eq!(bad.status, 400);
     let unread = ask(
         &daemon.socket,
@@ -435,19 +428,18 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_over_rest() {
     // The removal frees space, and removed entries stay removed.
     say(&daemon, "attic", "Hello");
     let daemon = daemon.restart();
-    let page = get(&daemon.socket, scenes).json();
+    let page = daemon.get(scenes).json();
     let names: Vec<_> = page["items"]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
-        .map(|scene| scene["name"].as_str().unwrap())
+        .map(|scene| scene["name"].text())
         .collect();
     assert_eq!(names, ["attic", "cave", "hall"]);
 }
 
 #[test]
 fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
-    let daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 2\n"), &[]);
+    let daemon = Daemon::with_config(&format!("{ENABLED}max_scenes = 2\n"));
     let character = json!({"name": "Aria Stone", "description": "A thief"});
     execute(&daemon, "save_character", character);
     for scene in ["cave", "H\u{f6}hle 7/b"] {
@@ -455,7 +447,7 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
     }
     let one_more = json!({"scene_id": "attic", "author": "Aria", "message": "Hello"});
     let path = "/api/v1/tools/execute/append_transcript";
-    let rejected = post(&daemon.socket, path, one_more.to_string()).json();
+    let rejected = daemon.post(path, one_more.to_string()).json();
     assert_json!(rejected["result"]["success"], false);
 
     assert_contains!(
@@ -485,9 +477,8 @@ fn d10_d11_an_operator_lists_and_removes_stored_data_on_the_command_line() {
         stdout(&removed).trim(),
         "H\u{f6}hle 7/b: removed from tabletop scenes"
     );
-    let again = packs(&daemon, &scene);
-    assert_eq!(again.status.code(), Some(1));
-    assert_contains!(stderr(&again), "stores no entry with this name");
+    let error = failure(&packs(&daemon, &scene), 1);
+    assert_contains!(error, "stores no entry with this name");
     let character = ["remove", "tabletop", "characters", "Aria Stone", "--json"];
     let removed = stdout_json(&packs(&daemon, &character));
     assert_eq!(removed, json!({"success": true, "removed": "Aria Stone"}));
@@ -533,9 +524,8 @@ fn k1_subscribers_are_notified_of_a_removed_scene_in_both_protocol_eras() {
 #[test]
 fn n2_without_a_pack_there_is_no_stored_data_of_packs() {
     let daemon = Daemon::start();
-    let listed = get(&daemon.socket, "/api/v1/packs/").json();
+    let listed = daemon.get("/api/v1/packs/").json();
     assert_eq!(listed, json!({"success": true, "packs": []}));
-    let rejected = packs(&daemon, &["show", "tabletop", "scenes"]);
-    assert_eq!(rejected.status.code(), Some(1));
-    assert_contains!(stderr(&rejected), "not_found");
+    let error = failure(&packs(&daemon, &["show", "tabletop", "scenes"]), 1);
+    assert_contains!(error, "not_found");
 }

@@ -1,21 +1,14 @@
-use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-use crate::program::{Daemon, failure};
-use crate::{http, program};
 use pillion_testkit::root_or_skip;
+
+use crate::prelude::*;
 
 /// The id of a user that does not exist.
 const OTHER_USER: &str = "54321";
 
-/// Runs `curl` on the socket as another user. Without the rights of root, skips the rest of the test
-/// and returns `None`.
-fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
-    if !root_or_skip() {
-        return None;
-    }
+/// Returns a command to which the command of another user is added.
+fn other_user() -> Command {
     let mut command = Command::new("setpriv");
     command.args([
         "--reuid",
@@ -24,14 +17,17 @@ fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
         OTHER_USER,
         "--clear-groups",
     ]);
-    command.args([
-        "curl",
-        "--silent",
-        "--include",
-        "--max-time",
-        "20",
-        "--unix-socket",
-    ]);
+    command
+}
+
+/// Runs `curl` on the socket as another user. Without the rights of root, skips the rest of the test
+/// and returns `None`.
+fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
+    if !root_or_skip() {
+        return None;
+    }
+    let mut command = other_user();
+    command.args("curl --silent --include --max-time 20 --unix-socket".split(' '));
     command.arg(socket).arg(format!("http://pillion{target}"));
     Some(command.output().unwrap())
 }
@@ -39,7 +35,7 @@ fn as_other_user(socket: &Path, target: &str) -> Option<Output> {
 /// Starts a daemon whose socket directory every user may enter.
 fn daemon(rules: &str) -> Daemon {
     let toml = format!("[socket]\nmode = \"0666\"\n{rules}\n");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let directory = daemon.socket.parent().unwrap();
     for directory in [directory, directory.parent().unwrap()] {
         std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
@@ -50,11 +46,11 @@ fn daemon(rules: &str) -> Daemon {
 #[test]
 fn l3_a_process_of_a_user_without_a_rule_is_refused() {
     let daemon = daemon("allow_uids = [4711]");
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
     let Some(output) = as_other_user(&daemon.socket, "/healthz") else {
         return;
     };
-    let text = program::stdout(&output);
+    let text = stdout(&output);
     assert_starts_with!(text, "HTTP/1.1 403 ");
     assert_contains!(
         text,
@@ -83,14 +79,7 @@ fn l3_refused_processes_do_not_use_up_connections() {
     if !root_or_skip() {
         return;
     }
-    let mut client = Command::new("setpriv")
-        .args([
-            "--reuid",
-            OTHER_USER,
-            "--regid",
-            OTHER_USER,
-            "--clear-groups",
-        ])
+    let mut client = other_user()
         .args(["perl", "-e", SILENT])
         .arg(&daemon.socket)
         .stdin(Stdio::piped())
@@ -101,7 +90,7 @@ fn l3_refused_processes_do_not_use_up_connections() {
     let mut next_line = || output.next().unwrap().unwrap();
     assert_eq!(next_line(), "60");
     for _ in 0..8 {
-        assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+        assert_eq!(daemon.get("/healthz").status, 200);
     }
     writeln!(client.stdin.take().unwrap()).unwrap();
     assert_eq!(
@@ -118,7 +107,7 @@ fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
     let Some(output) = as_other_user(&daemon.socket, "/api/v1/tools/") else {
         return;
     };
-    assert_starts_with!(program::stdout(&output), "HTTP/1.1 200 ");
+    assert_starts_with!(stdout(&output), "HTTP/1.1 200 ");
     // The log line of the request contains the user.
     let log = daemon.log();
     let line = log.lines().find(|line| line.contains("Request finished"));
@@ -130,16 +119,16 @@ fn l3_a_process_of_a_user_with_a_rule_is_admitted() {
 
 #[test]
 fn l3_a_world_accessible_socket_requires_rules() {
-    assert_contains!(
-        failure(
-            &program::run(&["serve"], &[("PILLION__SOCKET__MODE", "0666")]),
-            2
+    for (variable, value, expected) in [
+        ("MODE", "0666", "socket.mode: mode 0666 allows all users"),
+        (
+            "ALLOW_USERS",
+            "[\"no such user\"]",
+            "there is no user 'no such user'",
         ),
-        "socket.mode: mode 0666 allows all users"
-    );
-    let user = [("PILLION__SOCKET__ALLOW_USERS", "[\"no such user\"]")];
-    assert_contains!(
-        failure(&program::run(&["serve"], &user), 2),
-        "there is no user 'no such user'"
-    );
+    ] {
+        let variable = format!("PILLION__SOCKET__{variable}");
+        let output = run(&["serve"], &[(&variable, value)]);
+        assert_contains!(failure(&output, 2), expected);
+    }
 }

@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use pillion_client::Client;
 use pillion_testkit::checkout;
+use pillion_wire::{ToolList, route};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::http;
 
 /// Builds the real binary. Cargo builds a binary only for tests of its own package.
 static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -106,6 +111,16 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until there is a value, like [`eventually`].
+pub fn eventually_some<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    eventually(what, || {
+        found = find();
+        found.is_some()
+    });
+    found.unwrap()
+}
+
 /// A running `pillion serve`, killed at the end of the test if it still runs.
 pub struct Daemon {
     child: Child,
@@ -116,16 +131,34 @@ pub struct Daemon {
 
 impl Daemon {
     pub fn start() -> Self {
-        Self::with_config("", &[])
+        Self::with_config("")
+    }
+
+    /// Starts a daemon with this configuration file.
+    pub fn with_config(toml: &str) -> Self {
+        Self::with_variables(toml, &[])
     }
 
     /// Starts a daemon with this configuration file and these variables.
-    pub fn with_config(toml: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn with_variables(toml: &str, variables: &[(&str, &str)]) -> Self {
         Self::with_config_in(tempfile::tempdir().unwrap(), toml, variables)
     }
 
+    /// Starts a daemon that also listens on a free TCP port, with these tokens and settings of
+    /// `[tcp]`, which may be followed by other sections.
+    pub fn with_tokens(tokens: &str, more: &str) -> (Self, SocketAddr) {
+        let address = http::free_address();
+        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
+        (Self::with_variables(&toml, &[("TOKENS", tokens)]), address)
+    }
+
     /// Like [`with_config`](Self::with_config), with a key that encrypts secrets.
-    pub fn with_vault(toml: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn with_vault(toml: &str) -> Self {
+        Self::with_vault_and(toml, &[])
+    }
+
+    /// Like [`with_vault`](Self::with_vault), with these variables.
+    pub fn with_vault_and(toml: &str, variables: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let toml = format!("{toml}\n{}", vault(directory.path()));
         Self::with_config_in(directory, &toml, variables)
@@ -246,6 +279,25 @@ impl Daemon {
         run(&[arguments, &socket].concat(), &[])
     }
 
+    pub fn client(&self) -> Client {
+        Client::new(&self.socket)
+    }
+
+    /// Returns the tools that the sidecar lists.
+    pub fn tools(&self) -> ToolList {
+        self.client().fetch(route::LIST_TOOLS).unwrap()
+    }
+
+    pub fn tool_names(&self) -> Vec<String> {
+        let tools = self.tools().tools.into_iter();
+        tools.map(|tool| tool.name).collect()
+    }
+
+    /// Returns whether the sidecar lists the tool.
+    pub fn offers(&self, tool: &str) -> bool {
+        self.tool_names().iter().any(|name| name == tool)
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -277,12 +329,7 @@ impl Daemon {
 
     /// Waits for the exit.
     pub fn wait(&mut self) -> ExitStatus {
-        let mut status = None;
-        eventually("the sidecar has ended", || {
-            status = self.child.try_wait().unwrap();
-            status.is_some()
-        });
-        status.unwrap()
+        eventually_some("the sidecar has ended", || self.child.try_wait().unwrap())
     }
 
     /// Kills the daemon, without a shutdown.

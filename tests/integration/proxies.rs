@@ -1,14 +1,8 @@
 //! Proxies from environment variables.
 
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
-
-use crate::http;
-use crate::mcp_server::McpServer;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 /// Starts a proxy that accepts connections and closes them. Returns its URL and the number of
 /// connections.
@@ -46,9 +40,9 @@ fn l2_requests_to_this_machine_bypass_proxies() {
         ("http_proxy", &proxy),
         ("ALL_PROXY", &proxy),
     ];
-    let daemon = Daemon::with_config(&toml, &variables);
+    let daemon = Daemon::with_variables(&toml, &variables);
     for tool in ["name_echo", "address_echo", "get_nothing"] {
-        let response = http::execute(&daemon.socket, tool, &json!({}));
+        let response = daemon.execute(tool, &json!({}));
         assert_eq!(response["result"]["success"], true, "{tool}: {response}");
     }
     assert_eq!(connections.load(Ordering::SeqCst), 0);
@@ -56,7 +50,7 @@ fn l2_requests_to_this_machine_bypass_proxies() {
     // A host that is not this machine is reached through the proxy, which resolves the name.
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://mcp.example/mcp\"\n\
                 egress = { allow_http = [\"mcp.example\"] }\n";
-    let daemon = Daemon::with_config(toml, &variables);
-    http::post(&daemon.socket, "/api/v1/tools/execute/far_echo", "{}");
+    let daemon = Daemon::with_variables(toml, &variables);
+    daemon.post("/api/v1/tools/execute/far_echo", "{}");
     assert_ne!(connections.load(Ordering::SeqCst), 0);
 }

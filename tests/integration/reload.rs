@@ -1,24 +1,9 @@
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::http;
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout, success};
+use crate::prelude::*;
 use crate::workers::Worker;
 
 fn servers(servers: &[(&str, &McpServer)]) -> String {
     let entry = |(label, server): &(&str, &McpServer)| detected_entry(label, &server.url, "");
     servers.iter().map(entry).collect()
-}
-
-fn names(client: &Client) -> Vec<String> {
-    let list = client.fetch(route::LIST_TOOLS).unwrap();
-    list.tools.into_iter().map(|tool| tool.name).collect()
 }
 
 fn reloads(daemon: &Daemon) -> usize {
@@ -71,19 +56,17 @@ pub fn reload(daemon: &Daemon, toml: &str) {
 #[test]
 fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
     let (unchanged, gone, new) = (McpServer::echo(), McpServer::echo(), McpServer::echo());
-    let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]), &[]);
-    let client = Client::new(&daemon.socket);
-    assert!(names(&client).contains(&"gone_echo".to_owned()));
+    let daemon = Daemon::with_config(&servers(&[("kept", &unchanged), ("gone", &gone)]));
+    let client = daemon.client();
+    assert!(daemon.offers("gone_echo"));
     let hellos = unchanged.count("initialize") + unchanged.count("server/discover");
     let limit = "[tools.calculator]\nrate_limit = { per_minute = 1 }\n";
     reload(
         &daemon,
         &(limit.to_owned() + &servers(&[("kept", &unchanged), ("new", &new)])),
     );
-    let now = names(&client);
-    assert!(now.contains(&"kept_echo".to_owned()), "{now:?}");
-    assert!(now.contains(&"new_echo".to_owned()), "{now:?}");
-    assert!(!now.contains(&"gone_echo".to_owned()), "{now:?}");
+    let offered = ["kept_echo", "new_echo", "gone_echo"].map(|tool| daemon.offers(tool));
+    assert_eq!(offered, [true, true, false]);
     client
         .execute("kept_echo", &json!({}), &Caller::default())
         .unwrap();
@@ -112,28 +95,28 @@ fn a_reload_changes_servers_and_limits_and_keeps_unchanged_sessions() {
 #[test]
 fn a_bad_file_is_rejected_with_its_line_and_the_old_configuration_stays() {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
-    let client = Client::new(&daemon.socket);
-    assert!(names(&client).contains(&"far_echo".to_owned()));
+    let daemon = Daemon::with_config(&servers(&[("far", &server)]));
+    let client = daemon.client();
+    assert!(daemon.offers("far_echo"));
     reload(&daemon, "\n[executor]\ntimeout_ms = \"soon\"\n");
-    assert!(names(&client).contains(&"far_echo".to_owned()));
-    let response = http::get(&daemon.socket, "/readyz").json();
+    assert!(daemon.offers("far_echo"));
+    let response = daemon.get("/readyz").json();
     assert_eq!(response["status"], "ready");
-    let error = response["last_reload"]["error"].as_str().unwrap();
+    let error = response["last_reload"]["error"].text();
     assert_contains!(error, "pillion.toml:3: executor.timeout_ms: ");
     let status = client.fetch(route::STATUS).unwrap();
     assert!(!status.last_reload.unwrap().success);
     reload(&daemon, &servers(&[("far", &server)]));
-    let response = http::get(&daemon.socket, "/readyz").json();
+    let response = daemon.get("/readyz").json();
     assert_eq!(response["last_reload"]["success"], true);
 }
 
 #[test]
 fn d2_the_default_time_zone_can_be_set_and_changed() {
     let zone = |zone: &str| format!("[tools.get_time]\ntimezone = \"{zone}\"\n");
-    let daemon = Daemon::with_config(&zone("Asia/Tokyo"), &[]);
+    let daemon = Daemon::with_config(&zone("Asia/Tokyo"));
     let reported = |body: &str| {
-        let response = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", body).json();
+        let response = daemon.post("/api/v1/tools/execute/get_time", body).json();
         response["result"]["metadata"]["timezone"].clone()
     };
     assert_eq!(reported("{}"), "Asia/Tokyo");
@@ -165,19 +148,16 @@ fn settings_that_need_a_restart_are_reported() {
 #[test]
 fn a_changed_file_is_loaded_without_a_signal() {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config("", &[]);
-    let client = Client::new(&daemon.socket);
-    assert!(!names(&client).contains(&"far_echo".to_owned()));
+    let daemon = Daemon::with_config("");
+    assert!(!daemon.offers("far_echo"));
     std::fs::write(daemon.config_path(), servers(&[("far", &server)])).unwrap();
-    eventually("the server is there", || {
-        names(&client).contains(&"far_echo".to_owned())
-    });
+    eventually("the server is there", || daemon.offers("far_echo"));
 }
 
 #[test]
 fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
     const NAME: &str = "get_weather";
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let document = daemon.directory().join("weather.yaml");
     let operations = format!(
         "openapi: 3.1.0\nservers: [{{url: 'http://127.0.0.1:1'}}]\n\
@@ -205,14 +185,14 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
         (&http, "an endpoint"),
         (&openapi, "an operation"),
     ];
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     reload(&daemon, &built_in);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let caller = scope.spawn(|| {
             let path = format!("/api/v1/tools/{NAME}");
             while !is_over.load(Ordering::Relaxed) {
-                assert_eq!(http::get(&daemon.socket, &path).status, 200);
+                assert_eq!(daemon.get(&path).status, 200);
             }
         });
         let orders = [1, 2, 3, 0, 2, 1, 0, 3, 2, 0, 1, 3, 1];
@@ -231,8 +211,8 @@ fn b1_a_name_moves_between_kinds_of_tools_while_it_is_called() {
 
 #[test]
 fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
-    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 1\n", &[]);
-    let client = Client::new(&daemon.socket);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 1\n");
+    let client = daemon.client();
     let tools = json!([{"name": "pick", "description": "a worker's", "inputSchema": {}}]);
     let worker = Worker::connect(&daemon.socket, &tools);
     let declared = "[workers]\ngrace_period_ms = 1\n\
@@ -255,7 +235,7 @@ fn b1_a_configured_tool_waits_until_a_worker_releases_its_name() {
 fn a_rejected_document_is_tried_again_when_it_changes() {
     let good = "openapi: 3.1.0\nservers: [{url: 'http://127.0.0.1:1'}]\n\
         paths: {/a: {get: {operationId: a}}}\n";
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let document = daemon.directory().join("api.yaml");
     std::fs::write(&document, "openapi: [").unwrap();
     let toml = format!(
@@ -263,8 +243,7 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
         document.display()
     );
     reload(&daemon, &toml);
-    let client = Client::new(&daemon.socket);
-    let is_there = || names(&client).contains(&"far_a".to_owned());
+    let is_there = || daemon.offers("far_a");
     assert!(!is_there());
     std::fs::write(&document, good).unwrap();
     eventually("the document is read again", is_there);
@@ -274,15 +253,13 @@ fn a_rejected_document_is_tried_again_when_it_changes() {
     eventually("the document is refused", || reloads(&daemon) > before);
     assert!(is_there());
     std::fs::write(&document, good.replace("operationId: a", "operationId: b")).unwrap();
-    eventually("the document is read again", || {
-        names(&client).contains(&"far_b".to_owned())
-    });
+    eventually("the document is read again", || daemon.offers("far_b"));
 }
 
 #[test]
 fn running_calls_finish_with_their_original_configuration() {
     let server = McpServer::echo();
-    let daemon = Daemon::with_config(&servers(&[("far", &server)]), &[]);
+    let daemon = Daemon::with_config(&servers(&[("far", &server)]));
     calls_succeed_during(&daemon.socket, |limit| {
         let limit = format!("[executor]\nmax_concurrent = {limit}\n");
         reload(&daemon, &(limit + &servers(&[("far", &server)])));
@@ -293,7 +270,7 @@ fn running_calls_finish_with_their_original_configuration() {
 fn h2_a_changed_models_file_is_read_again() {
     let provider = "[[providers]]\nname = \"p\"\nbase_url = \"http://127.0.0.1:9\"\n";
     let model = |id: &str| format!("[[models]]\nid = \"{id}\"\nprovider = \"p\"\n");
-    let daemon = Daemon::with_config(provider, &[]);
+    let daemon = Daemon::with_config(provider);
     let main = daemon.config_path();
     let models = main.with_file_name("models.toml");
     std::fs::write(&models, model("one")).unwrap();
@@ -301,7 +278,7 @@ fn h2_a_changed_models_file_is_read_again() {
         &daemon,
         &format!("models_file = \"models.toml\"\n{provider}"),
     );
-    let list = || http::get(&daemon.socket, "/api/v1/models/").json();
+    let list = || daemon.get("/api/v1/models/").json();
     assert_eq!(list()["models"][0]["id"], "one");
     std::fs::write(&models, model("two") + &model("three")).unwrap();
     eventually("the file of the models is read", || {
@@ -320,8 +297,7 @@ fn h2_a_changed_models_file_is_read_again() {
     let warning = "warning: models[0].provider: there is no [[providers]] entry named 'q'";
     assert!(stderr(&output).contains(warning), "{output:?}");
     std::fs::write(&models, "[[models]]\nid = 7\n").unwrap();
-    let output = check();
-    assert_eq!(output.status.code(), Some(2));
-    assert_contains!(stderr(&output), "models.toml:2: models[0].id: ");
+    let error = failure(&check(), 2);
+    assert_contains!(error, "models.toml:2: models[0].id: ");
     assert_eq!(list()["models"][0]["id"], "two");
 }

@@ -1,18 +1,11 @@
 //! Long texts of MCP servers, in every place where a server can send one: what other clients
 //! receive, one line of the log and one event stay short.
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use serde_json::{Value, json};
+use std::sync::atomic::AtomicU64;
 
 use crate::hostile_server::{self, HostileReply};
-use crate::http;
-use crate::mcp_server::detected_entry;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 /// Maximum size of what one server adds to a listing, in bytes. A text of 4 KiB has at most six
 /// times the size in JSON.
@@ -119,7 +112,7 @@ fn reply(label: &str, request: &Value, text: &str) -> HostileReply {
 
 /// The events that arrive within two seconds, each with its size, and the id of the first.
 fn events(socket: &Path, last_id: Option<&str>, work: impl FnOnce()) -> (Vec<String>, String) {
-    let mut stream = http::connect(socket);
+    let mut stream = socket.connect();
     let last_id = last_id
         .map(|id| format!("last-event-id: {id}\r\n"))
         .unwrap_or_default();
@@ -157,11 +150,11 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
             detected_entry(label, &url, "")
         });
         let toml = format!("[mcp]\nretry_after_ms = 1\n{}", servers.collect::<String>());
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let socket = &daemon.socket;
         let call = || {
             for _ in 0..5 {
-                http::post(socket, "/api/v1/tools/execute/roll_dice", "{}");
+                socket.post("/api/v1/tools/execute/roll_dice", "{}");
             }
         };
         let (_, first) = events(socket, None, call);
@@ -175,7 +168,7 @@ fn a_long_text_of_a_server_stays_short_for_other_clients() {
                 "/readyz",
             ] {
                 let timeout = Duration::from_secs(120);
-                let response = http::send_within(socket, "GET", path, "", b"", timeout);
+                let response = socket.send_within("GET", path, "", b"", timeout);
                 let size = response.body.len();
                 let max = TEXTS * MAX_BYTES_OF_SERVER + 64 * 1024;
                 assert!(size < max, "{path}: {size} bytes");
@@ -223,9 +216,9 @@ fn a_change_of_many_tools_is_one_short_event() {
         let result = json!({"tools": tools});
         rpc_if(request, "tools/list", &format!(r#""result":{result}"#))
     });
-    let daemon = Daemon::with_config(&detected_entry("far", &url, ""), &[]);
+    let daemon = Daemon::with_config(&detected_entry("far", &url, ""));
     let (lines, _) = events(&daemon.socket, None, || {
-        assert_eq!(http::get(&daemon.socket, "/api/v1/tools/").status, 200);
+        assert_eq!(daemon.get("/api/v1/tools/").status, 200);
     });
     let changes: Vec<Value> = lines
         .iter()
@@ -235,6 +228,6 @@ fn a_change_of_many_tools_is_one_short_event() {
         .collect();
     assert_eq!(changes.len(), 1);
     assert_eq!(changes[0]["truncated"], true);
-    assert!(!changes[0]["added"].as_array().unwrap().is_empty());
+    assert!(!changes[0]["added"].items().is_empty());
     assert!(lines.iter().all(|line| line.len() < MAX_EVENT_BYTES + 100));
 }

@@ -9,13 +9,8 @@ mod races;
 mod resources;
 mod users;
 
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use crate::http::{self, Reply};
-use crate::mcp_server::McpServer;
-use crate::program::Daemon;
+use crate::http::Reply;
+use crate::prelude::*;
 
 const SERVERS: &str = "/api/v1/servers";
 
@@ -26,7 +21,7 @@ fn ask(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Reply {
         body.to_string()
     };
     let path = format!("{SERVERS}{path}");
-    http::send(&daemon.socket, method, &path, "", body.as_bytes())
+    daemon.send(method, &path, "", body.as_bytes())
 }
 
 /// Adds a server, which has to succeed. Returns the server.
@@ -34,7 +29,7 @@ fn add(daemon: &Daemon, server: &Value) -> Value {
     let reply = ask(daemon, "POST", "", server);
     assert_eq!(reply.status, 201, "{}", reply.json());
     let shown = reply.json()["server"].clone();
-    let id = shown["id"].as_str().unwrap();
+    let id = shown["id"].text();
     assert_contains!(reply.head, &format!("location: {SERVERS}/{id}"));
     shown
 }
@@ -58,14 +53,14 @@ fn change(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
 fn rejection(daemon: &Daemon, method: &str, path: &str, body: &Value) -> (u16, String, String) {
     let reply = ask(daemon, method, path, body);
     let failure = reply.json();
-    let text = |key: &str| failure[key].as_str().unwrap().to_owned();
+    let text = |key: &str| failure[key].text().to_owned();
     assert_json!(failure["success"], false);
     (reply.status, text("error_code"), text("error"))
 }
 
 fn servers(daemon: &Daemon) -> Vec<Value> {
     let list = ask(daemon, "GET", "", &Value::Null).json();
-    let servers = list["servers"].as_array().unwrap().clone();
+    let servers = list["servers"].items().clone();
     assert_eq!(list["total"], servers.len());
     servers
 }
@@ -73,19 +68,12 @@ fn servers(daemon: &Daemon) -> Vec<Value> {
 fn names(daemon: &Daemon) -> Vec<String> {
     let servers = servers(daemon).into_iter();
     servers
-        .map(|server| server["name"].as_str().unwrap().to_owned())
+        .map(|server| server["name"].text().to_owned())
         .collect()
 }
 
-fn tools(daemon: &Daemon) -> Vec<String> {
-    let list = Client::new(&daemon.socket)
-        .fetch(route::LIST_TOOLS)
-        .unwrap();
-    list.tools.into_iter().map(|tool| tool.name).collect()
-}
-
 fn call(daemon: &Daemon, tool: &str) -> bool {
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client.execute(tool, &json!({}), &Caller::default());
     response.unwrap().is_success()
 }

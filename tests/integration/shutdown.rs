@@ -1,14 +1,6 @@
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use pillion_client::ClientError;
 
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, ClientError};
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::program::{Daemon, eventually};
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn the_sidecar_exits_after_calls_in_flight() {
@@ -74,7 +66,7 @@ pub struct CallInFlight(UnixStream);
 
 impl CallInFlight {
     pub fn begin(daemon: &Daemon) -> Self {
-        let mut stream = crate::http::connect(&daemon.socket);
+        let mut stream = daemon.connect();
         let head = "POST /api/v1/tools/execute/calculator HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 23\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
         let mut go_on = [0; 25];

@@ -1,15 +1,14 @@
 mod removed_files;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::{Arc, Barrier};
+use std::os::unix::net::UnixListener;
+use std::sync::Barrier;
 
 use nix::fcntl::{Flock, FlockArg};
 use pillion_config::Group;
 use pillion_sidecar::socket::{Socket, SocketError};
 
-use crate::program::Daemon;
+use crate::prelude::*;
 
 fn mode(path: &Path) -> u32 {
     std::fs::symlink_metadata(path).unwrap().mode() & 0o7777
@@ -40,7 +39,7 @@ fn l3_only_its_user_can_access_the_socket() {
 #[test]
 fn l3_a_configured_group_may_connect() {
     let group = some_group();
-    let daemon = Daemon::with_config(&format!("[socket]\ngroup = {group}"), &[]);
+    let daemon = Daemon::with_config(&format!("[socket]\ngroup = {group}"));
     let directory = daemon.socket.parent().unwrap();
     assert_eq!(mode(&daemon.socket), 0o660);
     assert_eq!(mode(directory), 0o750);

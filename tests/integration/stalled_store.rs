@@ -1,16 +1,10 @@
 //! A call never waits past its deadline, whatever the store does: the store stops responding at each
 //! of its operations in turn.
 
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use pillion_testkit::{Postgres, PostgresRelay};
 
-use pillion_testkit::{FakeLlm, LlmResponse, Postgres, PostgresRelay};
-use serde_json::{Value, json};
-
-use crate::http::{Reply, get, post, post_with};
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
+use crate::http::Reply;
+use crate::prelude::*;
 use crate::store_file::lock;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -32,6 +26,15 @@ fn config(server: &McpServer, more: &str) -> String {
         TIMEOUT.as_millis(),
         server.url
     )
+}
+
+/// Starts a server that answers no more calls, and a daemon that knows the tools of the server.
+fn asleep() -> (McpServer, Daemon) {
+    let server = McpServer::echo();
+    let daemon = Daemon::with_config(&config(&server, ""));
+    daemon.get("/api/v1/tools/");
+    server.set_mood(Mood::Asleep);
+    (server, daemon)
 }
 
 /// A request whose response is due by its deadline.
@@ -101,7 +104,7 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
             false => String::new(),
         };
         let body = case.body.to_string();
-        let request = || post_with(&daemon.socket, case.target, &key, body.as_bytes());
+        let request = || daemon.post_with(case.target, &key, body.as_bytes());
         let calls_before = server.count("tools/call");
         relay.go_silent_after(first);
         let began = Instant::now();
@@ -121,15 +124,12 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
             assert_eq!(successes, calls - calls_before, "{what}: {reply:?}");
         }
         if case.is_keyed {
-            let mut again = None;
-            eventually("the key has a response", || {
-                let reply = request();
-                let is_settled = !matches!(reply.status, 409 | 503)
-                    && (has_run || results(&reply).iter().all(|it| it["success"] == true));
-                again = Some(reply);
-                is_settled
+            let again = eventually_some("the key has a response", || {
+                Some(request()).filter(|reply| {
+                    !matches!(reply.status, 409 | 503)
+                        && (has_run || results(reply).iter().all(|it| it["success"] == true))
+                })
             });
-            let again = again.unwrap();
             if has_run {
                 assert_eq!(again.json(), reply.json(), "{what}");
                 assert_eq!(server.count("tools/call"), calls, "{what}: ran twice");
@@ -146,11 +146,7 @@ fn check(case: &Case, daemon: &Daemon, relay: &PostgresRelay, server: &McpServer
 }
 
 fn is_well(socket: &Path) -> bool {
-    let reply = post(
-        socket,
-        "/api/v1/tools/execute/roll_dice",
-        r#"{"notation": "1d6"}"#,
-    );
+    let reply = socket.post("/api/v1/tools/execute/roll_dice", r#"{"notation": "1d6"}"#);
     reply.json()["result"]["success"] == true
 }
 
@@ -174,9 +170,9 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
                 let toml = crate::chat::config(&llm, &config(&server, case.config));
                 let location = relay.url(case.name);
                 let store = [("PILLION__STORE__LOCATION", location.as_str())];
-                let daemon = Daemon::with_config(&toml, &store);
-                get(&daemon.socket, "/api/v1/tools/");
-                post(&daemon.socket, case.target, case.body.to_string());
+                let daemon = Daemon::with_variables(&toml, &store);
+                daemon.get("/api/v1/tools/");
+                daemon.post(case.target, case.body.to_string());
                 let messages = check(&case, &daemon, &relay, &server);
                 assert!(messages >= 2, "{}: {messages}", case.name);
             });
@@ -186,12 +182,9 @@ fn no_response_waits_past_its_deadline_whichever_message_to_the_store_is_not_ans
 
 #[test]
 fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
-    let server = McpServer::echo();
-    let daemon = Daemon::with_config(&config(&server, ""), &[]);
-    get(&daemon.socket, "/api/v1/tools/");
-    server.set_mood(Mood::Asleep);
+    let (server, daemon) = asleep();
     let key = "idempotency-key: k\r\n";
-    let request = || post_with(&daemon.socket, ECHO, key, b"{}");
+    let request = || daemon.post_with(ECHO, key, b"{}");
     let (first, held) = thread::scope(|scope| {
         let began = Instant::now();
         let first = scope.spawn(request);
@@ -213,26 +206,19 @@ fn a_response_does_not_wait_for_a_locked_store_and_its_key_gets_it_later() {
         thread::sleep(Duration::from_secs(1));
     }
     drop(held);
-    let mut again = None;
-    eventually("the response is stored", || {
-        let reply = request();
-        let is_stored = reply.status == 200;
-        again = Some(reply);
-        is_stored
+    let again = eventually_some("the response is stored", || {
+        Some(request()).filter(|reply| reply.status == 200)
     });
-    assert_eq!(again.unwrap().json(), first);
+    assert_eq!(again.json(), first);
     assert_eq!(server.count("tools/call"), 1);
 }
 
 #[test]
 fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
-    let server = McpServer::echo();
-    let mut daemon = Daemon::with_config(&config(&server, ""), &[]);
-    get(&daemon.socket, "/api/v1/tools/");
-    server.set_mood(Mood::Asleep);
+    let (server, mut daemon) = asleep();
     let key = "idempotency-key: k\r\n";
     let socket = daemon.socket.clone();
-    let first = thread::spawn(move || post_with(&socket, ECHO, key, b"{}"));
+    let first = thread::spawn(move || socket.post_with(ECHO, key, b"{}"));
     eventually("the call runs", || server.count("tools/call") == 1);
     let held = lock(&daemon.directory().join("pillion.db-shm"));
     let first = first.join().unwrap().json();
@@ -241,7 +227,7 @@ fn a_sidecar_that_stops_stores_the_response_of_a_key_first() {
     drop(held);
     assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
     let daemon = daemon.again();
-    let again = post_with(&daemon.socket, ECHO, key, b"{}");
+    let again = daemon.post_with(ECHO, key, b"{}");
     assert_eq!(again.json(), first);
     assert_eq!(server.count("tools/call"), 1);
 }
@@ -255,12 +241,12 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
     let llm = runtime.block_on(FakeLlm::start([LlmResponse::text("Hello.")]));
     let far = |timeouts: &str| server_entry("far", &server.url, timeouts);
     let lists = far("[mcp]\ndiscovery_timeout_ms = 2000\nretry_after_ms = 0\n");
-    let daemon = Daemon::with_config(&lists, &[]);
+    let daemon = Daemon::with_config(&lists);
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 let began = Instant::now();
-                let listed = get(&daemon.socket, "/api/v1/tools/").json();
+                let listed = daemon.get("/api/v1/tools/").json();
                 let took = began.elapsed();
                 assert!(took < Duration::from_millis(3_300), "{took:?}");
                 assert_json!(listed["unavailable_servers"][0]["label"], "far");
@@ -269,9 +255,9 @@ fn a_list_waits_for_one_request_to_a_server_and_a_chat_waits_for_half_its_timeou
         }
     });
     let toml = crate::chat::config(&llm, &far("[chat]\ntimeout_ms = 3000\n"));
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let began = Instant::now();
-    let response = post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
+    let response = daemon.post("/api/v1/chat", r#"{"message": "Hi"}"#).json();
     let took = began.elapsed();
     assert!(took < Duration::from_secs(3), "{took:?} {response}");
     assert_json!(response["content"], "Hello.");
@@ -282,7 +268,7 @@ fn a_sidecar_is_soon_not_ready_if_its_store_or_its_results_cannot_be_written() {
     let daemon = Daemon::start();
     let ready = || {
         let began = Instant::now();
-        let ready = get(&daemon.socket, "/readyz");
+        let ready = daemon.get("/readyz");
         let took = began.elapsed();
         assert!(took < Duration::from_millis(1_700), "{took:?}");
         ready
@@ -298,10 +284,7 @@ fn a_sidecar_is_soon_not_ready_if_its_store_or_its_results_cannot_be_written() {
     eventually("the directory is checked", || ready().status == 503);
     let response = ready().json();
     assert_eq!(response["status"], "store_unavailable");
-    assert_contains!(
-        response["store_error"].as_str().unwrap(),
-        "results cannot be stored"
-    );
+    assert_contains!(response["store_error"].text(), "results cannot be stored");
     std::fs::remove_file(&results).unwrap();
     eventually("it is ready again", || ready().status == 200);
 

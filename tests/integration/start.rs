@@ -1,21 +1,16 @@
 //! The time until a sidecar answers after it was killed, with many calls of the last minutes in its
 //! call log. `PILLION_START_CALLS` sets their number.
 
-use std::time::{Duration, Instant};
-
 use pillion_core::store::{
     CallFilter, CallLog, CallStatus, PageRequest, Timestamp, ToolCallRecord,
 };
 use pillion_store::{SqlStore, StoreOptions};
-use pillion_wire::ExecuteResponse;
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 fn execute(daemon: &Daemon, tool: &str, arguments: &Value) -> Option<String> {
     let path = format!("/api/v1/tools/execute/{tool}");
-    let reply = http::post(&daemon.socket, &path, arguments.to_string());
+    let reply = daemon.post(&path, arguments.to_string());
     match serde_json::from_slice(&reply.body).unwrap() {
         ExecuteResponse::Executed(ran) => ran.result.error_code,
         other => panic!("{other:?}"),
@@ -49,7 +44,7 @@ fn c7_a_start_does_not_wait_for_the_count_of_recorded_calls_and_limits_hold() {
     let number =
         std::env::var("PILLION_START_CALLS").map_or(20_000, |number| number.parse().unwrap());
     let toml = "[tools.get_time]\nrate_limit = { per_hour = 1 }\n";
-    let mut daemon = Daemon::with_config(toml, &[]);
+    let mut daemon = Daemon::with_config(toml);
     let sum = json!({"expression": "6 * 7"});
     assert_eq!(execute(&daemon, "calculator", &sum), None);
     daemon.kill();

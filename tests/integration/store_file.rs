@@ -1,37 +1,32 @@
 //! The store's file is deleted while the sidecar runs.
 
 use std::fs::{self, File};
-use std::path::Path;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc::{F_WRLCK, SEEK_SET, flock};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::program::{Daemon, eventually};
+use crate::prelude::*;
 
 fn calculate(daemon: &Daemon) -> Value {
     let arguments = json!({"expression": "6 * 7"});
-    http::execute(&daemon.socket, "calculator", &arguments)["result"].clone()
+    daemon.execute("calculator", &arguments)["result"].clone()
 }
 
 #[test]
 fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     let daemon = Daemon::start();
     assert_eq!(calculate(&daemon)["success"], true);
-    assert_eq!(http::get(&daemon.socket, "/readyz").status, 200);
+    assert_eq!(daemon.get("/readyz").status, 200);
     let file = daemon.store_path();
     let moved = daemon.directory().join("moved.db");
     fs::rename(&file, &moved).unwrap();
     let rejected = calculate(&daemon);
     assert_eq!(rejected["success"], false);
     assert_json!(rejected["error_code"], "unavailable");
-    let ready = http::get(&daemon.socket, "/readyz");
-    assert_eq!(ready.status, 503);
-    let ready = ready.json();
+    let ready = daemon.get("/readyz").expect(503);
     assert_eq!(ready["status"], "store_gone");
     assert_contains!(
-        ready["store_error"].as_str().unwrap(),
+        ready["store_error"].text(),
         "pillion.db' was deleted or replaced"
     );
     daemon.wait_for_log("The store file is missing or was replaced");
@@ -44,9 +39,7 @@ fn f4_no_call_is_acknowledged_while_the_store_file_is_removed() {
     assert!(errors <= 6, "{log}");
     fs::rename(&moved, &file).unwrap();
     assert_eq!(calculate(&daemon)["success"], true);
-    eventually("it is ready", || {
-        http::get(&daemon.socket, "/readyz").status == 200
-    });
+    eventually("it is ready", || daemon.get("/readyz").status == 200);
     let log = daemon.log();
     assert_contains!(log, "can be written to the call log again");
     let about_calls = || log.lines().filter(|line| line.contains("the call log"));
@@ -79,13 +72,13 @@ pub fn lock(index: &Path) -> File {
 #[test]
 fn f4_a_sidecar_without_calls_is_not_ready_while_its_store_is_locked() {
     let daemon = Daemon::start();
-    let ready = || http::get(&daemon.socket, "/readyz");
+    let ready = || daemon.get("/readyz");
     assert_eq!(ready().status, 200);
     let lock = lock(&daemon.directory().join("pillion.db-shm"));
     eventually("the lock is noticed", || ready().status == 503);
     let response = ready().json();
     assert_eq!(response["status"], "store_unavailable");
-    assert_contains!(response["store_error"].as_str().unwrap(), "locked");
+    assert_contains!(response["store_error"].text(), "locked");
     drop(lock);
     eventually("it is ready", || ready().status == 200);
 }

@@ -1,14 +1,7 @@
 //! Lists of records whose stored JSON is large, or needs much memory when parsed.
 
-use std::path::Path;
-use std::time::Duration;
-
-use serde_json::Value;
-
 use crate::hostile_server::{self, HostileReply};
-use crate::http;
-use crate::mcp_server::detected_entry;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -16,11 +9,11 @@ const MIB: u64 = 1024 * 1024;
 fn daemon(calls: usize, bytes: usize, settings: &str) -> Daemon {
     let url = hostile_server::start(HostileReply::well);
     let server = detected_entry("s", &url, "");
-    let daemon = Daemon::with_config(&format!("{settings}{server}"), &[]);
+    let daemon = Daemon::with_config(&format!("{settings}{server}"));
     let arrays = vec!["[]"; bytes / 3].join(",");
     for nth in 0..calls {
         let body = format!(r#"{{"nth":{nth},"arrays":[{arrays}]}}"#);
-        let reply = http::post(&daemon.socket, "/api/v1/tools/execute/s_echo", body);
+        let reply = daemon.post("/api/v1/tools/execute/s_echo", body);
         assert_eq!(reply.status, 200, "{reply:?}");
     }
     daemon
@@ -32,10 +25,10 @@ fn pages(socket: &Path, path: &str, member: &str) -> Vec<Vec<Value>> {
     loop {
         let target = format!("{path}?limit=1000{query}");
         let timeout = Duration::from_secs(120);
-        let reply = http::send_within(socket, "GET", &target, "", b"", timeout);
-        assert_eq!(reply.status, 200);
-        let response = reply.json();
-        pages.push(response[member].as_array().unwrap().clone());
+        let response = socket
+            .send_within("GET", &target, "", b"", timeout)
+            .expect(200);
+        pages.push(response[member].items().clone());
         match response["next"].as_str() {
             Some(next) => query = format!("&after={next}"),
             None => return pages,
@@ -64,7 +57,7 @@ fn a_page_of_calls_is_limited_in_bytes_and_not_parsed() {
     assert!(
         calls
             .iter()
-            .all(|call| call["arguments"]["arrays"].as_array().unwrap().len() == 20_000)
+            .all(|call| call["arguments"]["arrays"].items().len() == 20_000)
     );
 }
 
@@ -78,7 +71,7 @@ fn long_arguments_of_approvals_are_not_parsed_for_a_list() {
             .iter()
             .all(|approval| approval.get("arguments").is_none())
     );
-    let path = format!("/api/v1/approvals/{}", approvals[9]["id"].as_str().unwrap());
-    let shown = http::get(&daemon.socket, &path).json();
+    let path = format!("/api/v1/approvals/{}", approvals[9]["id"].text());
+    let shown = daemon.get(&path).json();
     assert_eq!(shown["approval"]["arguments"]["nth"], 0);
 }

@@ -1,17 +1,8 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use pillion_client::{Caller, Client};
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{self, Daemon, Guarded, eventually, pillion};
+use crate::prelude::*;
+use crate::program::Guarded;
 use crate::shutdown::CallInFlight;
 
 /// Makes calls in a loop, on a reused connection and on new ones, until stopped. Every call has to
@@ -76,7 +67,7 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
     let mut daemon = Daemon::start();
     let call = CallInFlight::begin(&daemon);
     let next = daemon.successor();
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
     std::thread::sleep(Duration::from_millis(100));
     assert_contains!(call.finish().to_lowercase(), "connection: close");
     assert_eq!(daemon.wait().code(), Some(0));
@@ -87,11 +78,11 @@ fn a_call_in_flight_finishes_in_its_original_sidecar() {
 fn f4_calls_of_the_old_sidecar_are_not_interrupted_in_the_call_log() {
     let server = McpServer::echo();
     let toml = detected_entry("far", &server.url, "timeout_ms = 3000");
-    let daemon = Daemon::with_config(&toml, &[]);
-    let client = Client::new(&daemon.socket);
+    let daemon = Daemon::with_config(&toml);
+    let client = daemon.client();
     client.fetch(route::LIST_TOOLS).unwrap();
     let count = |status: &str| {
-        let client = Client::new(&daemon.socket);
+        let client = daemon.client();
         let request = client.request(route::LIST_TOOL_CALLS, []);
         let response = request.query([("status", status)]).send().unwrap();
         response.decode().unwrap().calls.len()
@@ -116,7 +107,7 @@ fn a_successor_with_a_bad_configuration_changes_nothing() {
         &[("PILLION__EXECUTOR__TIMEOUT_MS", "soon")],
     );
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
 }
 
 #[test]
@@ -124,7 +115,7 @@ fn a_takeover_without_a_running_sidecar_is_a_start() {
     let mut daemon = Daemon::start();
     daemon.kill();
     let next = daemon.successor();
-    assert_eq!(http::get(&next.socket, "/healthz").status, 200);
+    assert_eq!(next.get("/healthz").status, 200);
 }
 
 /// A minimal service manager that holds the socket and receives notifications.

@@ -12,15 +12,11 @@ mod slow_readers;
 mod stopped;
 mod workers;
 
-use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use crate::http::{self, TCP_TIMEOUT, free_address};
-use crate::program::{self, Daemon, eventually, failure};
-use crate::routes::mcp::{ACCEPT, stateless};
+use crate::http::{TCP_TIMEOUT, free_address};
+use crate::prelude::*;
+use crate::routes::mcp::ACCEPT;
 
 const READER: &str = "reader-reader-reader-1";
 const RUNNER: &str = "runner-runner-runner-1";
@@ -43,9 +39,7 @@ struct Server {
 
 impl Server {
     fn start(more: &str) -> Self {
-        let address = free_address();
-        let toml = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}\n");
-        let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens())]);
+        let (daemon, address) = Daemon::with_tokens(&tokens(), more);
         Self { daemon, address }
     }
 
@@ -66,6 +60,18 @@ impl Server {
     fn send(&self, request: &str, headers: &str, body: &str) -> (u16, String, String) {
         let reply = http::send_over_tcp(self.address, request, headers, body);
         (reply.status, reply.head.clone(), reply.text())
+    }
+
+    /// Sends a request with a token and further headers. Returns the response.
+    fn reply(&self, token: &str, request: &str, headers: &str, body: &str) -> http::Reply {
+        http::send_with_token(self.address, token, request, headers, body)
+    }
+
+    /// Sends a stateless request to `/mcp` with a token. Returns the response.
+    fn mcp(&self, token: &str, method: &str, params: Value) -> Value {
+        let (headers, body) = stateless(method, params, json!({}));
+        self.reply(token, "POST /mcp", &headers, &body.to_string())
+            .json()
     }
 
     /// Like [`send`](Self::send), with this token and the host of this machine.
@@ -106,14 +112,10 @@ fn l3_tcp_accepts_requests_with_a_token_within_its_scope() {
     let (status, _, body) = server.authorized(RUNNER, run, arguments);
     assert_eq!(status, 200);
     assert_contains!(body, "\"result\":42");
-    assert_eq!(
-        server
-            .authorized("wrong-wrong-wrong-wrong", run, arguments)
-            .0,
-        401
-    );
+    let wrong = server.authorized("wrong-wrong-wrong-wrong", run, arguments);
+    assert_eq!(wrong.0, 401);
     // The socket needs no token.
-    let reply = crate::http::get(&server.daemon.socket, "/api/v1/tools/");
+    let reply = server.daemon.get("/api/v1/tools/");
     assert_eq!(reply.status, 200);
     // The log contains neither tokens nor their hashes, but the names of the tokens.
     let log = server.daemon.log();
@@ -129,11 +131,7 @@ fn as_alice(token: &str, more: &str) -> String {
 #[test]
 fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     let server = Server::start("");
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }});
+    let hello = hello("2025-11-25", json!({}));
     let (status, head, body) = server.send("POST /mcp", &as_alice(APP, ACCEPT), &hello.to_string());
     assert_eq!(status, 200, "{body}");
     let id = head
@@ -157,7 +155,7 @@ fn l1_claiming_a_user_gives_no_access_to_the_users_mcp_session() {
     // A caller over the socket may name any user, but cannot use a session that it did not open.
     let headers = format!("{ACCEPT}mcp-session-id: {id}\r\nx-pillion-user: alice\r\n");
     let socket = &server.daemon.socket;
-    let reply = crate::http::post_with(socket, "/mcp", &headers, ping.as_bytes());
+    let reply = socket.post_with("/mcp", &headers, ping.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
     assert_eq!(say(APP, "POST /mcp", &id).0, 200);
 }
@@ -219,10 +217,10 @@ fn l3_a_configured_origin_may_use_mcp() {
     let server = Server::start("allowed_origins = [\"https://page.example\"]");
     let (headers, body) = stateless("tools/list", json!({}), json!({}));
     let from = |origin: &str| {
-        let headers = format!(
-            "host: localhost\r\norigin: {origin}\r\nauthorization: Bearer {RUNNER}\r\n{headers}"
-        );
-        server.send("POST /mcp", &headers, &body.to_string()).0
+        let headers = format!("origin: {origin}\r\n{headers}");
+        server
+            .reply(RUNNER, "POST /mcp", &headers, &body.to_string())
+            .status
     };
     assert_eq!(from("https://page.example"), 200);
     assert_eq!(from("http://localhost"), 200, "our own");
@@ -260,11 +258,8 @@ fn l3_public_tcp_addresses_and_tcp_without_tokens_are_rejected_at_start() {
     ] {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), toml).unwrap();
-        let error = failure(
-            &program::run(&["serve", "--config", file.path().to_str().unwrap()], &[]),
-            2,
-        );
-        assert_contains!(error, expected);
+        let output = pillion(&["serve", "--config"]).arg(file.path()).output();
+        assert_contains!(failure(&output.unwrap(), 2), expected);
     }
 }
 
@@ -305,6 +300,6 @@ fn slow_tcp_clients_do_not_use_up_connections_of_the_socket() {
     let server = Server::start("max_connections = 1");
     let _idle = server.connect();
     std::thread::sleep(Duration::from_millis(200));
-    let reply = crate::http::get(&server.daemon.socket, "/healthz");
+    let reply = server.daemon.get("/healthz");
     assert_eq!(reply.status, 200);
 }

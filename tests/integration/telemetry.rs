@@ -1,22 +1,15 @@
 //! Traces (M): the spans that a collector receives for a request, its call, and the server.
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use prost::Message;
-use serde_json::json;
 
-use crate::http;
-use crate::mcp_server::{McpServer, read_request};
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::stateless;
+use crate::mcp_server::read_request;
+use crate::prelude::*;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
@@ -66,12 +59,9 @@ impl Collector {
 
     /// Waits for the span of that name.
     fn span(&self, name: &str) -> Span {
-        let mut found = None;
-        eventually(&format!("there is a span `{name}`"), || {
-            found = self.spans().into_iter().find(|span| span.name == name);
-            found.is_some()
-        });
-        found.unwrap()
+        eventually_some(&format!("there is a span `{name}`"), || {
+            self.spans().into_iter().find(|span| span.name == name)
+        })
     }
 }
 
@@ -142,13 +132,13 @@ fn traced(server: &McpServer, collector: &str, more: &[(&str, &str)]) -> Daemon 
     );
     let soon = [("OTEL_BSP_SCHEDULE_DELAY", "50")];
     let variables: Vec<_> = soon.iter().chain(more).copied().collect();
-    Daemon::with_config(&toml, &variables)
+    Daemon::with_variables(&toml, &variables)
 }
 
 fn call(daemon: &Daemon, tool: &str, flags: &str) -> http::Reply {
     let headers = format!("x-pillion-user: alice\r\ntraceparent: 00-{TRACE}-{CALLER}-{flags}\r\n");
     let body = br#"{"secret": "40404"}"#;
-    http::post_with(&daemon.socket, &format!("{EXECUTE}{tool}"), &headers, body)
+    daemon.post_with(&format!("{EXECUTE}{tool}"), &headers, body)
 }
 
 #[test]
@@ -204,7 +194,7 @@ fn m1_the_spans_of_steps_are_children_of_the_composed_tool() {
          steps = [{{ name = \"a\", tool = \"far_echo\" }}]\n",
         server.url, collector.url
     );
-    let daemon = Daemon::with_config(&toml, &[("OTEL_BSP_SCHEDULE_DELAY", "50")]);
+    let daemon = Daemon::with_variables(&toml, &[("OTEL_BSP_SCHEDULE_DELAY", "50")]);
     assert_eq!(call(&daemon, "chain", "01").status, 200);
     let outer = collector.span("execute_tool chain");
     let inner = collector.span("execute_tool far_echo");
@@ -218,10 +208,7 @@ fn m1_an_unsampled_request_is_not_recorded() {
     let (server, collector) = (server(), Collector::start());
     let mut daemon = traced(&server, &collector.url, &[]);
     assert_eq!(call(&daemon, "far_echo", "00").status, 200);
-    let sent = server.last_meta()["traceparent"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let sent = server.last_meta()["traceparent"].text().to_owned();
     assert_starts_with!(sent, &format!("00-{TRACE}-"));
     assert_ends_with!(sent, "-00");
     daemon.signal(Signal::SIGTERM);
@@ -250,7 +237,7 @@ fn m1_an_mcp_request_has_the_parent_of_its_meta() {
     let meta = json!({"traceparent": format!("00-{TRACE}-{CALLER}-01"), "of": "the client"});
     let params = json!({"name": "echo", "arguments": {"secret": 40404}, "_meta": meta});
     let (headers, body) = stateless("tools/call", params, json!({}));
-    let reply = http::post_with(&daemon.socket, "/mcp", &headers, body.to_string());
+    let reply = daemon.post_with("/mcp", &headers, body.to_string());
     assert_eq!(reply.status, 200);
 
     let http = collector.span("POST /mcp");

@@ -1,11 +1,10 @@
 //! A terminal for `pillion`, made with `script` of util-linux.
 
-use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Child, ChildStdin};
 use std::thread::JoinHandle;
 
-use crate::program::{eventually, pillion_path};
+use crate::prelude::*;
+use crate::program::pillion_path;
 
 /// `pillion` at a terminal.
 pub struct Terminal {

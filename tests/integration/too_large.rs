@@ -1,11 +1,6 @@
 //! Requests that are too large, from clients that send everything before they read.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-use crate::http::connect;
-use crate::program::Daemon;
+use crate::prelude::*;
 
 const MIB: usize = 1024 * 1024;
 
@@ -37,7 +32,7 @@ fn l1_a_client_that_sends_an_oversized_body_gets_the_error() {
         b"\r\n0\r\n\r\n".to_vec(),
     ];
     for request in [announced, chunked.concat()] {
-        let response = respond(connect(&daemon.socket), &request);
+        let response = respond(daemon.connect(), &request);
         assert_starts_with!(response, "HTTP/1.1 413");
         assert_contains!(response, "\"error_code\":\"invalid_input\"");
     }
@@ -45,15 +40,15 @@ fn l1_a_client_that_sends_an_oversized_body_gets_the_error() {
 
 #[test]
 fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
-    let daemon = Daemon::with_config("[http]\nmax_header_bytes = 8192\n", &[]);
+    let daemon = Daemon::with_config("[http]\nmax_header_bytes = 8192\n");
     for length in [8_300, 12_000, 20_000, 200_000] {
         let head = format!(
             "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
             "y".repeat(length)
         );
-        let at_once = respond(connect(&daemon.socket), head.as_bytes());
+        let at_once = respond(daemon.connect(), head.as_bytes());
         assert!(at_once.starts_with("HTTP/1.1 431"), "{length}: {at_once}");
-        let mut stream = connect(&daemon.socket);
+        let mut stream = daemon.connect();
         let (first, rest) = head.as_bytes().split_at(4_000);
         stream.write_all(first).unwrap();
         std::thread::sleep(Duration::from_millis(50));
@@ -67,19 +62,16 @@ fn l1_an_oversized_head_is_rejected_however_it_is_sent() {
         "GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
         "y".repeat(8_000)
     );
-    assert_starts_with!(
-        respond(connect(&daemon.socket), fits.as_bytes()),
-        "HTTP/1.1 200"
-    );
+    assert_starts_with!(respond(daemon.connect(), fits.as_bytes()), "HTTP/1.1 200");
 }
 
 #[test]
 fn l1_a_uri_that_is_too_long_is_rejected() {
-    let daemon = Daemon::with_config("[http]\nmax_header_bytes = 200000\n", &[]);
+    let daemon = Daemon::with_config("[http]\nmax_header_bytes = 200000\n");
     let ask = |length: usize| {
         let path = "x".repeat(length);
         let head = format!("GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        respond(connect(&daemon.socket), head.as_bytes())
+        respond(daemon.connect(), head.as_bytes())
     };
     assert_starts_with!(ask(70_000), "HTTP/1.1 414");
     assert_starts_with!(ask(60_000), "HTTP/1.1 404");

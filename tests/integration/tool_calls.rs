@@ -1,32 +1,22 @@
 //! The call log (F4): recorded calls survive every fault of the sidecar.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-
-use nix::sys::signal::Signal;
-use pillion_client::wire::{ExecuteResponse, route};
-use pillion_client::{Caller, Client};
 use pillion_testkit::{Postgres, PostgresRelay};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, Guarded, eventually, pillion_path, run, stderr, stdout, stdout_json};
+use crate::prelude::*;
+use crate::program::{Guarded, pillion_path};
 
 fn calls(daemon: &Daemon, arguments: &[&str]) -> Output {
-    let socket = daemon.socket.to_str().unwrap();
-    run(&[&["calls", "--socket", socket], arguments].concat(), &[])
+    daemon.run(&[&["calls"], arguments].concat())
 }
 
 fn listed(daemon: &Daemon, filter: &[&str]) -> Vec<Value> {
     let response = stdout_json(&calls(daemon, &[&["list", "--json"], filter].concat()));
-    response["calls"].as_array().unwrap().clone()
+    response["calls"].items().clone()
 }
 
 fn calculate(daemon: &Daemon, user: &str, arguments: &Value) {
     let caller = Caller::default().user(user);
-    let client = Client::builder(&daemon.socket).build();
+    let client = daemon.client();
     client.execute("calculator", arguments, &caller).unwrap();
 }
 
@@ -43,12 +33,7 @@ fn f4_recorded_calls_survive_a_restart() {
     let found = listed(&daemon, &[]);
     let seen: Vec<_> = found
         .iter()
-        .map(|call| {
-            (
-                call["user"].as_str().unwrap(),
-                call["status"].as_str().unwrap(),
-            )
-        })
+        .map(|call| (call["user"].text(), call["status"].text()))
         .collect();
     assert_eq!(seen, [("bob", "error"), ("alice", "success")]);
     assert_eq!(
@@ -59,7 +44,7 @@ fn f4_recorded_calls_survive_a_restart() {
     assert_eq!(found[0]["errorCode"], json!("invalid_input"));
     assert_eq!(listed(&daemon, &["--user", "alice"]), found[1..]);
     assert_eq!(listed(&daemon, &["--status", "error"]), found[..1]);
-    let id = found[0]["id"].as_str().unwrap();
+    let id = found[0]["id"].text();
     let shown = stdout_json(&calls(&daemon, &["show", id]));
     assert_eq!(shown, found[0]);
     let table = stdout(&calls(&daemon, &["stats"]));
@@ -74,8 +59,8 @@ fn f4_recorded_calls_survive_a_restart() {
 fn f4_a_running_call_is_interrupted_after_a_crash() {
     let server = McpServer::echo();
     let config = server_entry("far", &server.url, "");
-    let mut daemon = Daemon::with_config(&config, &[]);
-    let client = Client::builder(&daemon.socket).build();
+    let mut daemon = Daemon::with_config(&config);
+    let client = daemon.client();
     client.fetch(route::LIST_TOOLS).unwrap();
     server.set_mood(Mood::Asleep);
     let caller = std::thread::spawn(move || {
@@ -120,10 +105,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     });
     let arguments = json!({"expression": "6 * 7", "note": "x".repeat(50_000)});
     let mut recorded = Vec::new();
-    let call = || match client.execute("calculator", &arguments, &Caller::default()) {
-        Ok(ExecuteResponse::Executed(ran)) => ran.result,
-        other => panic!("{other:?}"),
-    };
+    let call = || client.run_tool("calculator", &arguments, &Caller::default());
     let rejected = loop {
         let result = call();
         if !result.success {
@@ -131,7 +113,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
         }
         // A call whose tool ran when the disk was full reports that.
         if result.metadata.get("recorded") != Some(&json!(false)) {
-            recorded.push(result.metadata["record_id"].as_str().unwrap().to_owned());
+            recorded.push(result.metadata["record_id"].text().to_owned());
         }
         assert!(recorded.len() < 1_000, "the disk is never full");
     };
@@ -157,11 +139,11 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     drop(sidecar);
     let store = directory.path().join("pillion.db");
     let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
-    let daemon = Daemon::with_config("", &[variable]);
-    let client = Client::builder(&daemon.socket).build();
+    let daemon = Daemon::with_variables("", &[variable]);
+    let client = daemon.client();
     for id in recorded {
-        let shown = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
-        let shown = shown.text();
+        let response = client.request(route::SHOW_TOOL_CALL, [&id]).send().unwrap();
+        let shown = response.text();
         assert!(shown.contains("\"status\":\"success\""), "{id}: {shown}");
     }
 }
@@ -170,14 +152,11 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
 fn f4_an_error_of_the_server_finishes_the_record() {
     let server = McpServer::start(json!([{"name": "refused", "inputSchema": {"type": "object"}}]));
     let config = server_entry("far", &server.url, "");
-    let daemon = Daemon::with_config(&config, &[]);
-    let client = Client::builder(&daemon.socket).build();
-    let response = client.execute("far_refused", &json!({}), &Caller::default());
-    let Ok(ExecuteResponse::Executed(ran)) = response else {
-        panic!("{response:?}")
-    };
+    let daemon = Daemon::with_config(&config);
+    let client = daemon.client();
+    let outcome = client.run_tool("far_refused", &json!({}), &Caller::default());
     let text = "MCP Error -32600: Invalid Request";
-    assert_eq!(ran.result.error.as_deref(), Some(text));
+    assert_eq!(outcome.error.as_deref(), Some(text));
     let found = listed(&daemon, &["--status", "error"]);
     let [call] = &found[..] else {
         panic!("{found:?}")
@@ -185,13 +164,13 @@ fn f4_an_error_of_the_server_finishes_the_record() {
     assert_eq!(call["error"], json!(text));
     assert_eq!(call["serverName"], json!("far"));
     // The id of the list of servers also filters calls.
-    let servers = crate::http::get(&daemon.socket, "/api/v1/servers").json();
-    let id = servers["servers"][0]["id"].as_str().unwrap();
+    let servers = daemon.get("/api/v1/servers").json();
+    let id = servers["servers"][0]["id"].text();
     assert_eq!(call["serverId"], json!(id));
     for server in [id, "far"] {
         assert_eq!(listed(&daemon, &["--server", server]), found, "{server}");
         let path = format!("/api/v1/tool-calls/statistics?server={server}");
-        let statistics = crate::http::get(&daemon.socket, &path).json();
+        let statistics = daemon.get(&path).json();
         let tool = &statistics["tools"][0];
         assert_json!(tool["serverId"], json!(id));
         assert_json!(tool["serverName"], "far");
@@ -212,20 +191,14 @@ fn f4_while_postgres_is_silent_calls_finish_and_the_sidecar_stops() {
     let _inside = runtime.enter();
     let relay = PostgresRelay::to(&postgres);
     let location = relay.url("calls");
-    let mut daemon = Daemon::with_config(
+    let mut daemon = Daemon::with_variables(
         "[store]\nstatement_timeout_ms = 1000\n",
         &[("PILLION__STORE__LOCATION", &location)],
     );
     let timeout = Duration::from_secs(60);
     let client = Client::builder(&daemon.socket).timeout(timeout).build();
-    let call = || match client.execute(
-        "calculator",
-        &json!({"expression": "6 * 7"}),
-        &Caller::default(),
-    ) {
-        Ok(ExecuteResponse::Executed(ran)) => ran.result,
-        other => panic!("{other:?}"),
-    };
+    let sum = json!({"expression": "6 * 7"});
+    let call = || client.run_tool("calculator", &sum, &Caller::default());
     assert!(call().success);
     relay.go_silent();
     let rejected = call();
@@ -242,7 +215,7 @@ fn f4_old_calls_are_removed_when_there_are_too_many() {
     let directory = tempfile::tempdir().unwrap();
     let store = directory.path().join("pillion.db");
     let store = [("PILLION__STORE__LOCATION", store.to_str().unwrap())];
-    let daemon = Daemon::with_config("", &store);
+    let daemon = Daemon::with_variables("", &store);
     for _ in 0..5 {
         calculate(&daemon, "alice", &json!({"expression": "2 + 2"}));
     }
@@ -253,7 +226,7 @@ fn f4_old_calls_are_removed_when_there_are_too_many() {
         ("max_bytes = 60", 2),
         ("max_age_days = 30", 2),
     ] {
-        let daemon = Daemon::with_config(&format!("[call_log]\n{bound}\n"), &store);
+        let daemon = Daemon::with_variables(&format!("[call_log]\n{bound}\n"), &store);
         eventually(bound, || listed(&daemon, &[]).len() == left);
         assert_eq!(listed(&daemon, &[]), all[..left]);
     }

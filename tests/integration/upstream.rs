@@ -1,16 +1,8 @@
 //! The tools of MCP servers, offered through the sidecar.
 
-use std::time::{Duration, Instant};
-
-use pillion_client::Caller;
 use pillion_client::wire::{ExecuteResponse, ToolList, ToolOutcome, route};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, server_entry};
-use crate::program::{Daemon, eventually};
-use crate::routes::mcp::ask;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn tools(names: &[&str]) -> Value {
     let tools = names.iter().map(|name| {
@@ -21,6 +13,12 @@ fn tools(names: &[&str]) -> Value {
         })
     });
     tools.collect()
+}
+
+fn echo(mood: Mood) -> McpServer {
+    let server = McpServer::start(tools(&["echo"]));
+    server.set_mood(mood);
+    server
 }
 
 /// Returns the configuration of a server, with settings that shorten the waiting.
@@ -44,18 +42,13 @@ fn names(list: &ToolList) -> Vec<&str> {
 }
 
 fn call(sidecar: &Sidecar, tool: &str, arguments: &Value) -> ToolOutcome {
-    let response = sidecar
-        .client()
-        .execute(tool, arguments, &Caller::default());
-    match response.unwrap() {
-        ExecuteResponse::Executed(execution) => execution.result,
-        ExecuteResponse::NotFound(failure) => panic!("{failure:?}"),
-    }
+    let client = sidecar.client();
+    client.run_tool(tool, arguments, &Caller::default())
 }
 
 #[test]
 fn e9_no_server_is_contacted_before_it_is_needed() {
-    let server = McpServer::start(tools(&["echo"]));
+    let server = echo(Mood::Well);
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     sidecar.client().fetch(route::HEALTH).unwrap();
     assert!(call(&sidecar, "calculator", &json!({"expression": "1"})).success);
@@ -80,7 +73,7 @@ fn e9_no_server_is_contacted_before_it_is_needed() {
 
 #[test]
 fn e9_a_tool_is_found_by_name_without_a_list() {
-    let server = McpServer::start(tools(&["echo"]));
+    let server = echo(Mood::Well);
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let outcome = call(&sidecar, "far_echo", &json!({"text": "hi"}));
     assert!(outcome.success, "{outcome:?}");
@@ -89,7 +82,7 @@ fn e9_a_tool_is_found_by_name_without_a_list() {
 
 #[test]
 fn e10_the_result_of_the_server_is_unchanged() {
-    let server = McpServer::start(tools(&["echo"]));
+    let server = echo(Mood::Well);
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     let outcome = call(&sidecar, "far_echo", &json!({"text": "hi"}));
     assert_eq!(
@@ -131,17 +124,13 @@ fn the_prefix_is_configurable_and_separates_two_servers() {
         .collect();
     assert_eq!(remote, ["one_search", "search"]);
     // A built-in tool is never replaced by a server's.
+    let names = names(&list);
     assert_eq!(
-        names(&list)
-            .iter()
-            .filter(|name| **name == "calculator")
-            .count(),
+        names.iter().filter(|name| **name == "calculator").count(),
         1
     );
-    assert_eq!(
-        call(&sidecar, "calculator", &json!({"expression": "1+1"})).text,
-        "2"
-    );
+    let sum = call(&sidecar, "calculator", &json!({"expression": "1+1"}));
+    assert_eq!(sum.text, "2");
 }
 
 #[test]
@@ -183,36 +172,20 @@ fn f6_a_tool_whose_name_has_other_characters_is_called_under_its_own_name() {
 
 #[test]
 fn a_failed_server_is_named_and_affects_no_other_server() {
-    let ill = McpServer::start(tools(&["echo"]));
-    ill.set_mood(Mood::Ill);
-    let asleep = McpServer::start(tools(&["echo"]));
-    asleep.set_mood(Mood::Asleep);
-    let well = McpServer::start(tools(&["echo"]));
+    let (ill, asleep, well) = (echo(Mood::Ill), echo(Mood::Asleep), echo(Mood::Well));
     let toml = config("ill", &ill, "") + &entry("asleep", &asleep, "") + &entry("well", &well, "");
     let sidecar = Sidecar::with_config(&toml);
     let started = Instant::now();
     let list = list(&sidecar);
     assert!(started.elapsed() < Duration::from_secs(10));
     assert!(names(&list).contains(&"well_echo"));
-    let failed: Vec<_> = list
-        .unavailable_servers
-        .iter()
-        .map(|server| server.label.as_str())
-        .collect();
-    assert_eq!(failed, ["ill", "asleep"]);
-    let errors: Vec<_> = list
-        .unavailable_servers
-        .iter()
-        .map(|server| &server.error)
-        .collect();
+    let failed = list.unavailable_servers.iter();
+    let (labels, errors): (Vec<_>, Vec<_>) = failed.map(|it| (&*it.label, &it.error)).unzip();
+    assert_eq!(labels, ["ill", "asleep"]);
     assert_contains!(errors[0], "500");
 
     // A call of one of its tools returns the reason.
-    let client = sidecar.client();
-    let response = client.execute("ill_echo", &json!({}), &Caller::default());
-    let ExecuteResponse::NotFound(failure) = response.unwrap() else {
-        panic!("there is no such tool");
-    };
+    let failure = sidecar.client().run_missing_tool("ill_echo");
     assert_eq!(failure.error_code, "unavailable");
     let text = "Tool 'ill_echo' cannot be called: MCP server 'ill' is unavailable: ";
     assert_eq!(failure.error, format!("{text}{}", errors[0]));
@@ -223,8 +196,7 @@ fn a_failed_server_is_named_and_affects_no_other_server() {
 
 #[test]
 fn a_recovered_server_is_used_after_the_backoff() {
-    let server = McpServer::start(tools(&["echo"]));
-    server.set_mood(Mood::Ill);
+    let server = echo(Mood::Ill);
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     assert_eq!(list(&sidecar).unavailable_servers.len(), 1);
     server.set_mood(Mood::Well);
@@ -235,8 +207,7 @@ fn a_recovered_server_is_used_after_the_backoff() {
 
 #[test]
 fn a_failed_server_is_backed_off_for_a_while() {
-    let server = McpServer::start(tools(&["echo"]));
-    server.set_mood(Mood::Ill);
+    let server = echo(Mood::Ill);
     let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
     let sidecar = Sidecar::with_config(&toml);
     let requests = || server.count("initialize") + server.count("tools/list");
@@ -248,36 +219,24 @@ fn a_failed_server_is_backed_off_for_a_while() {
 
 #[test]
 fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
-    let server = McpServer::start(tools(&["echo"]));
-    server.set_mood(Mood::Ill);
+    let server = echo(Mood::Ill);
     let toml = config("far", &server, "").replace("retry_after_ms = 100", "retry_after_ms = 60000");
     let sidecar = Sidecar::with_config(&toml);
-    let execute = || {
-        let client = sidecar.client();
-        client.execute("far_echo", &json!({}), &Caller::default())
-    };
     // Fails often enough that the client considers the server down.
     for _ in 0..5 {
-        let ExecuteResponse::NotFound(failure) = execute().unwrap() else {
-            panic!("there is no such tool")
-        };
+        let failure = sidecar.client().run_missing_tool("far_echo");
         assert_eq!(failure.error_code, "unavailable", "{failure:?}");
     }
-    let shown = http::get(&sidecar.socket, "/api/v1/tools/far_echo");
-    assert_eq!(shown.status, 503);
-    assert_eq!(shown.json()["error_code"], "unavailable");
+    let shown = sidecar.get("/api/v1/tools/far_echo");
+    assert_eq!(shown.expect(503)["error_code"], "unavailable");
     let params = json!({"name": "far_echo", "arguments": {}});
     let result = ask(&sidecar.socket, "tools/call", params)["result"].clone();
     assert_json!(result["isError"], true);
     assert_json!(result["_meta"]["pillion/error_code"], "unavailable");
-    let text = result["content"][0]["text"].as_str().unwrap();
+    let text = result["content"][0]["text"].text();
     assert_contains!(text, "MCP server 'far' is unavailable: ");
     // A name without a server's prefix is still unknown.
-    let client = sidecar.client();
-    let response = client.execute("missing", &json!({}), &Caller::default());
-    let ExecuteResponse::NotFound(failure) = response.unwrap() else {
-        panic!("there is no such tool")
-    };
+    let failure = sidecar.client().run_missing_tool("missing");
     assert_eq!(failure.error_code, "not_found");
     server.set_mood(Mood::Well);
     let before = server.count("tools/list");
@@ -287,15 +246,13 @@ fn a_call_by_name_tries_a_failed_server_during_the_backoff_of_lists() {
         "lists still leave it alone"
     );
     assert_eq!(server.count("tools/list"), before);
-    assert!(execute().unwrap().is_success());
+    assert!(call(&sidecar, "far_echo", &json!({})).success);
     assert!(names(&list(&sidecar)).contains(&"far_echo"));
 }
 
 #[test]
 fn a_server_that_hangs_does_not_delay_the_first_call_of_another() {
-    let asleep = McpServer::start(tools(&["echo"]));
-    asleep.set_mood(Mood::Asleep);
-    let well = McpServer::start(tools(&["echo"]));
+    let (asleep, well) = (echo(Mood::Asleep), echo(Mood::Well));
     let toml = (config("asleep", &asleep, "") + &entry("well", &well, ""))
         .replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 15000");
     let sidecar = Sidecar::with_config(&toml);
@@ -386,11 +343,10 @@ fn a_call_waits_for_the_list_of_its_server_until_its_deadline() {
 
 #[test]
 fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
-    let asleep = McpServer::start(tools(&["echo"]));
-    asleep.set_mood(Mood::Asleep);
+    let asleep = echo(Mood::Asleep);
     let toml = config("far", &asleep, "[executor]\ntimeout_ms = 1000")
         .replace("discovery_timeout_ms = 500", "discovery_timeout_ms = 50000");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let batch = json!({"calls": [{"id": "1", "name": "far_echo", "arguments": {}}]}).to_string();
     let call = ("/api/v1/tools/execute/far_echo", "{}");
     let began = Instant::now();
@@ -398,10 +354,7 @@ fn no_call_waits_for_a_hanging_list_longer_than_its_deadline() {
         for (path, body) in [call, call, ("/api/v1/tools/batch-execute", &*batch)] {
             let socket = &daemon.socket;
             scope.spawn(move || {
-                assert_contains!(
-                    http::post(socket, path, body).json().to_string(),
-                    "within 1.0s"
-                );
+                assert_contains!(socket.post(path, body).json().to_string(), "within 1.0s");
             });
         }
     });
@@ -425,7 +378,7 @@ fn lists_have_the_order_of_the_configuration() {
 
 #[test]
 fn concurrent_requests_share_one_listing() {
-    let server = McpServer::start(tools(&["echo"]));
+    let server = echo(Mood::Well);
     let sidecar = Sidecar::with_config(&config("far", &server, ""));
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -458,7 +411,7 @@ fn an_old_list_is_refreshed() {
 
 #[test]
 fn a_disabled_server_is_never_contacted() {
-    let server = McpServer::start(tools(&["echo"]));
+    let server = echo(Mood::Well);
     let sidecar = Sidecar::with_config(&config("far", &server, "enabled = false"));
     assert!(!names(&list(&sidecar)).contains(&"far_echo"));
     assert_eq!(server.count("initialize"), 0);
@@ -476,28 +429,19 @@ fn c7_the_limit_of_a_server_counts_all_its_tools() {
 
 #[test]
 fn l1_e8_a_token_from_the_environment_reaches_the_server_and_no_log() {
-    let server = McpServer::start(tools(&["echo"]));
+    let server = echo(Mood::Well);
     let authentication = "authentication = { type = \"bearer\", token_env = \"FAR_TOKEN\" }";
     let toml = config("far", &server, authentication);
     let variables = [("FAR_TOKEN", "hunter2"), ("PILLION__LOG__FILTER", "trace")];
-    let daemon = Daemon::with_config(&toml, &variables);
-    let client = pillion_client::Client::new(&daemon.socket);
-    let response = client
-        .execute("far_echo", &json!({}), &Caller::default())
-        .unwrap();
-    assert!(response.is_success(), "{response:?}");
-    let credentials = server.credentials();
-    assert!(!credentials.is_empty());
-    assert!(
-        credentials
-            .iter()
-            .all(|credential| credential == "Bearer hunter2")
-    );
+    let daemon = Daemon::with_variables(&toml, &variables);
+    let response = daemon.execute("far_echo", &json!({}));
+    assert_json!(response["result"]["success"], true);
+    let mut credentials = server.credentials();
+    credentials.dedup();
+    assert_eq!(credentials, ["Bearer hunter2"]);
 
     server.set_mood(Mood::Ill);
-    client
-        .execute("far_echo", &json!({}), &Caller::default())
-        .unwrap();
+    daemon.execute("far_echo", &json!({}));
     assert_lacks!(daemon.log(), "hunter2");
 }
 

@@ -1,16 +1,11 @@
 //! MCP servers that close their connections without announcing it, or restart, seen by a caller of
 //! the sidecar. The tests of the client in `crates/mcp-client/tests` cover every close.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
 use pillion_testkit::{CloseKind, CloseTime, ClosingRules, ClosingServer};
-use serde_json::json;
 
-use crate::http;
-use crate::mcp_server::detected_entry;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn start(server: &ClosingServer) -> Sidecar {
     let url = &server.url;
@@ -20,7 +15,9 @@ fn start(server: &ClosingServer) -> Sidecar {
 /// Calls the tool; returns the code and the text of the error.
 fn work(sidecar: &Sidecar, call: i64) -> Result<(), (String, String)> {
     let arguments = json!({"call": call}).to_string();
-    let response = http::post(&sidecar.socket, "/api/v1/tools/execute/far_work", arguments).json();
+    let response = sidecar
+        .post("/api/v1/tools/execute/far_work", arguments)
+        .json();
     let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(()),

@@ -1,18 +1,9 @@
 //! MCP servers that are restarted, hang or send malformed responses, seen by a caller of the
 //! sidecar over REST and `/mcp`. The tests of the client in `mcp` cover every fault.
 
-use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use pillion_testkit::{Recorded, Reply};
 
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Peer, Recorded, Reply};
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::mcp_server::{McpServer, detected_entry, server_entry};
-use crate::program::eventually;
-use crate::routes::mcp::ask;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream";
@@ -26,11 +17,14 @@ type Handler = fn(&Path, &str, &Value) -> Outcome;
 const INTERFACES: [(&str, Handler); 2] = [("REST", over_rest), ("/mcp", over_mcp)];
 
 fn over_rest(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
-    let response = http::execute(socket, tool, arguments);
+    let response = socket.execute(tool, arguments);
     let result = &response["result"];
     match result["success"].as_bool() {
         Some(true) => Ok(result["data"].clone()),
-        Some(false) => Err((text(&result["error_code"]), text(&result["error"]))),
+        Some(false) => Err((
+            result["error_code"].text().to_owned(),
+            result["error"].text().to_owned(),
+        )),
         None => panic!("{response}"),
     }
 }
@@ -43,14 +37,11 @@ fn over_mcp(socket: &Path, tool: &str, arguments: &Value) -> Outcome {
         assert!(result.is_object(), "{response}");
         return Ok(result.clone());
     }
-    let code = &result["_meta"]["pillion/error_code"];
-    Err((text(code), text(&result["content"][0]["text"])))
-}
-
-fn text(value: &Value) -> String {
-    let text = value.as_str();
-    text.unwrap_or_else(|| panic!("no text: {value}"))
-        .to_owned()
+    let code = result["_meta"]["pillion/error_code"].text();
+    Err((
+        code.to_owned(),
+        result["content"][0]["text"].text().to_owned(),
+    ))
 }
 
 /// Returns a working server and its part of the configuration.
@@ -66,10 +57,8 @@ fn assert_sibling_responds(sidecar: &Sidecar, case: &str) {
     for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "well_echo", &arguments)
             .unwrap_or_else(|error| panic!("{case}, {interface}: {error:?}"));
-        assert_eq!(
-            result["structuredContent"]["echo"], arguments,
-            "{interface}"
-        );
+        let echo = &result["structuredContent"]["echo"];
+        assert_eq!(*echo, arguments, "{interface}");
     }
 }
 
@@ -103,10 +92,8 @@ fn honest(request: &Recorded) -> Vec<Fault> {
             return vec![Fault::text("202 Accepted", "")];
         }
         _ => {
-            return vec![Fault::reply(
-                request,
-                &Reply::error(-32601, "Method not found"),
-            )];
+            let unknown = Reply::error(-32601, "Method not found");
+            return vec![Fault::reply(request, &unknown)];
         }
     };
     let response = Reply::result(&result).response(&request.rpc_id());
@@ -135,7 +122,7 @@ async fn e9_the_next_call_reconnects_to_a_restarted_server() {
                 };
                 let after = call(&sidecar.socket, "far_echo", &arguments)
                     .unwrap_or_else(|error| panic!("{name}, {interface}: {error:?}"));
-                let message = text(&after["content"][0]["text"]);
+                let message = after["content"][0]["text"].text();
                 assert!(message.contains("hi"), "{name}, {interface}: {message}");
             }
         }
@@ -214,46 +201,26 @@ async fn c2_calls_to_a_hanging_server_time_out_and_other_servers_are_unaffected(
     assert_sibling_responds(&sidecar, "afterwards");
     for (interface, call) in INTERFACES {
         let result = call(&sidecar.socket, "hung_echo", &json!({"hang": false}));
-        assert_eq!(
-            result.unwrap()["structuredContent"]["hang"],
-            false,
-            "{interface}"
-        );
+        let hang = result.unwrap()["structuredContent"]["hang"].clone();
+        assert_eq!(hang, false, "{interface}");
     }
 }
 
-/// Malformed responses of a server, with the expected error code.
-fn lies() -> [(&'static str, &'static str, Vec<Fault>); 6] {
+/// Malformed responses of a server.
+fn lies() -> [(&'static str, Vec<Fault>); 6] {
     let half = Fault::Send(b"data: {\"jsonrpc\":\"2.0\",\"id\":".to_vec());
     let foreign = Reply::raw_result("{}").response("\"unknown\"");
     let event = format!("data: {foreign}\n\n");
+    let stream = |body: &str| vec![Fault::response("200 OK", EVENT_STREAM, body)];
+    let cut = vec![Fault::head(EVENT_STREAM), Fault::Close];
+    let cut_in_event = vec![Fault::head(EVENT_STREAM), half, Fault::Close];
     [
-        ("a foreign id", "internal_error", vec![Fault::json(foreign)]),
-        (
-            "a foreign id in a stream",
-            "internal_error",
-            vec![Fault::response("200 OK", EVENT_STREAM, event)],
-        ),
-        (
-            "garbage",
-            "internal_error",
-            vec![Fault::json("{\"jsonrpc\": oh")],
-        ),
-        (
-            "garbage in a stream",
-            "internal_error",
-            vec![Fault::response("200 OK", EVENT_STREAM, "data: {oh\n\n")],
-        ),
-        (
-            "a stream that ends at once",
-            "internal_error",
-            vec![Fault::head(EVENT_STREAM), Fault::Close],
-        ),
-        (
-            "a stream that ends in an event",
-            "internal_error",
-            vec![Fault::head(EVENT_STREAM), half, Fault::Close],
-        ),
+        ("a foreign id", vec![Fault::json(foreign)]),
+        ("a foreign id in a stream", stream(&event)),
+        ("garbage", vec![Fault::json("{\"jsonrpc\": oh")]),
+        ("garbage in a stream", stream("data: {oh\n\n")),
+        ("a stream that ends at once", cut),
+        ("a stream that ends in an event", cut_in_event),
     ]
 }
 
@@ -262,18 +229,18 @@ async fn c5_malformed_responses_have_a_clear_code_and_affect_no_other_server() {
     let server = FaultServer::start(|request| {
         let lie = request.json()["params"]["arguments"]["lie"].clone();
         let reported = lies().into_iter().find(|(name, ..)| lie == *name);
-        reported.map_or_else(|| honest(request), |(_, _, faults)| faults)
+        reported.map_or_else(|| honest(request), |(_, faults)| faults)
     })
     .await;
     let (_well, well) = sibling();
     let entry = server_entry("liar", &server.url, "");
     let sidecar = Sidecar::with_config(&(entry + &well));
-    for (lie, code, _) in lies() {
+    for (lie, _) in lies() {
         for (interface, call) in INTERFACES {
             let before = server.requests.count("tools/call");
             let failed = call(&sidecar.socket, "liar_echo", &json!({"lie": lie}));
             let (reported, message) = failed.unwrap_err();
-            assert_eq!(reported, code, "{lie}, {interface}: {message}");
+            assert_eq!(reported, "internal_error", "{lie}, {interface}: {message}");
             assert!(!message.is_empty(), "{lie}, {interface}");
             // A call that may have run is not retried.
             let sent = server.requests.count("tools/call");
@@ -299,10 +266,10 @@ async fn e10_a_result_that_violates_its_schema_has_a_warning() {
     }
     let path = "/api/v1/tools/execute/liar_typed";
     let word = |arguments: &Value| {
-        let response = http::post(&sidecar.socket, path, arguments.to_string()).json();
+        let response = sidecar.post(path, arguments.to_string()).json();
         response["result"]["metadata"]["output_mismatch"].clone()
     };
-    assert_starts_with!(text(&word(&broken)), "at '/n'");
+    assert_starts_with!(word(&broken).text(), "at '/n'");
     assert_eq!(word(&json!({"n": 1})), Value::Null);
     assert_sibling_responds(&sidecar, "afterwards");
 }

@@ -1,21 +1,13 @@
 //! MCP servers that the sidecar runs as programs: killed during a call, and counted after many
 //! clients have disconnected.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
-use std::thread;
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pillion_client::Client;
 use pillion_testkit::fake_stdio;
-use pillion_wire::route;
-use serde_json::{Value, json};
 
-use crate::http;
+use crate::prelude::*;
 use crate::processes::{command_line, descendants, exists, started_with};
-use crate::program::{Daemon, Guarded, eventually, pillion};
-use crate::routes::mcp::{Session, ask};
+use crate::program::Guarded;
 
 const CLIENTS: usize = 20;
 
@@ -27,22 +19,19 @@ fn sidecar(tools: &str) -> Daemon {
          command = \"{program}\"\nargs = {}\n",
         json!(arguments)
     );
-    Daemon::with_config(&toml, &[])
+    Daemon::with_config(&toml)
 }
 
 /// Returns the outcome of a call over REST.
 fn call(daemon: &Daemon, tool: &str) -> Value {
     let path = format!("/api/v1/tools/execute/near_{tool}");
-    let response = http::post(&daemon.socket, &path, "{}").json();
+    let response = daemon.post(&path, "{}").json();
     assert!(response["result"].is_object(), "{response}");
     response["result"].clone()
 }
 
 fn process_id(daemon: &Daemon) -> u32 {
-    Client::new(&daemon.socket)
-        .fetch(route::STATUS)
-        .unwrap()
-        .pid
+    daemon.client().fetch(route::STATUS).unwrap().pid
 }
 
 /// Returns the server's processes below the sidecar.
@@ -56,7 +45,7 @@ fn servers(sidecar: u32) -> Vec<u32> {
 fn family(daemon: &Daemon) -> Vec<u64> {
     let forked = call(daemon, "fork")["data"]["pids"].clone();
     let state = call(daemon, "state")["data"].clone();
-    let forked = forked.as_array().unwrap().iter();
+    let forked = forked.items().iter();
     let ids: Vec<_> = [&state["pid"], &state["group"]]
         .into_iter()
         .chain(forked)
@@ -70,7 +59,7 @@ fn family(daemon: &Daemon) -> Vec<u64> {
 /// Returns how many calls the server's process has received, this one included.
 fn calls_seen(daemon: &Daemon) -> usize {
     let result = call(daemon, "seen");
-    let seen = result["data"]["seen"].as_array().unwrap().iter();
+    let seen = result["data"]["seen"].items().iter();
     seen.filter(|method| *method == "tools/call").count()
 }
 
@@ -95,7 +84,7 @@ fn e9_a_program_killed_during_a_call_fails_it_and_the_next_call_restarts_it() {
             kill(Pid::from_raw(old[0].try_into().unwrap()), Signal::SIGKILL).unwrap();
             let rest = rest.join().unwrap();
             assert_json!(rest["error_code"], "unavailable");
-            let reported = rest["error"].as_str().unwrap();
+            let reported = rest["error"].text();
             assert_contains!(reported, "(signal: 9 (SIGKILL))");
             let mcp = mcp.join().unwrap();
             assert_json!(mcp["isError"], true);
@@ -175,10 +164,7 @@ fn e9_clients_that_disconnect_abruptly_leave_no_process() {
     for client in clients.iter().step_by(2) {
         writeln!(client.stdin.as_ref().unwrap(), "{silent}").unwrap();
     }
-    let in_flight = || {
-        let running = http::get(&daemon.socket, "/api/v1/tool-calls?status=running").json();
-        running["calls"].as_array().unwrap().len()
-    };
+    let in_flight = || daemon.recorded("?status=running").len();
     eventually("their calls run", || in_flight() == CLIENTS / 2);
     for client in &mut clients {
         client.kill().unwrap();
@@ -202,7 +188,7 @@ fn noise_of_a_program_is_a_warning_once() {
         "[[mcp_servers]]\nlabel = \"near\"\ncommand = \"{program}\"\nargs = {}\n",
         json!(arguments)
     );
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     for _ in 0..3 {
         assert_eq!(call(&daemon, "roll")["data"]["total"], 15);
     }

@@ -1,20 +1,11 @@
 //! P: WebAssembly components in a folder as tools of a real sidecar: the example of `wasm-examples`
 //! and the probe of `tests/wasm`, both built from source.
 
-use std::path::{Path, PathBuf};
-use std::process::Output;
-use std::time::{Duration, Instant};
-
-use pillion_client::{Caller, Client};
 use pillion_testkit::wasm_component;
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::approvals::approval_id;
-use crate::http;
-use crate::program::{Daemon, eventually, run, stderr, stdout, stdout_json};
-use crate::reload::reload;
-use crate::routes::mcp::ask;
+use crate::prelude::*;
 
 /// A sidecar with a folder of tools.
 struct Host {
@@ -30,7 +21,7 @@ impl Host {
             let component = std::fs::read(from).unwrap();
             std::fs::write(directory.path().join(name), component).unwrap();
         }
-        let daemon = Daemon::with_config(&toml(directory.path(), more), &[]);
+        let daemon = Daemon::with_config(&toml(directory.path(), more));
         let host = Self { daemon, directory };
         for (name, _) in files {
             let name = name.trim_end_matches(".wasm");
@@ -51,9 +42,7 @@ impl Host {
     }
 
     fn tools(&self, arguments: &[&str]) -> Output {
-        let arguments = [&["tools"], arguments].concat();
-        let socket = self.daemon.socket.to_str().unwrap();
-        run(&arguments, &[("PILLION_SOCKET", socket)])
+        self.daemon.run(&[&["tools"], arguments].concat())
     }
 
     fn lists(&self, name: &str) -> bool {
@@ -62,14 +51,12 @@ impl Host {
     }
 
     fn execute(&self, tool: &str, arguments: &Value) -> Value {
-        let target = format!("/api/v1/tools/execute/{tool}");
-        let reply = http::post(&self.daemon.socket, &target, arguments.to_string());
-        reply.json()["result"].clone()
+        self.daemon.execute(tool, arguments)["result"].clone()
     }
 
     /// Returns the faults of the folder from the list of tools.
     fn faults(&self) -> Value {
-        let list = http::get(&self.daemon.socket, "/api/v1/tools/").json();
+        let list = self.daemon.get("/api/v1/tools/").json();
         list["invalid_tools"].clone()
     }
 }
@@ -118,16 +105,16 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
         "category    text\n"
     );
 
-    let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"]
-        .as_array()
-        .unwrap()
-        .clone();
-    let tool = listed.iter().find(|tool| tool["name"] == "text_facts");
+    let listed = ask(&host.daemon.socket, "tools/list", json!({}))["result"]["tools"].clone();
+    let tool = listed
+        .items()
+        .iter()
+        .find(|tool| tool["name"] == "text_facts");
     assert_eq!(tool.unwrap()["annotations"]["readOnlyHint"], true);
     let arguments = json!({"name": "text_facts", "arguments": {"text": "a b"}});
     let response = ask(&host.daemon.socket, "tools/call", arguments);
     assert_contains!(
-        response["result"]["content"][0]["text"].as_str().unwrap(),
+        response["result"]["content"][0]["text"].text(),
         "\"words\":2"
     );
 
@@ -138,8 +125,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     let file_of = json!({"file": "a.txt"});
     let denied = host.execute("text_facts", &file_of);
     assert_eq!(denied["success"], false, "no folder is granted: {denied}");
-    let calls = http::get(&host.daemon.socket, "/api/v1/tool-calls?tool=text_facts").json();
-    assert!(calls["calls"].as_array().unwrap().len() >= 4, "{calls}");
+    assert!(host.daemon.recorded("?tool=text_facts").len() >= 4);
     host.execute("text_facts", &json!({"text": ""}));
     let limited = host.execute("text_facts", &json!({"text": ""}));
     assert_json!(limited["error_code"], "rate_limited");
@@ -168,7 +154,7 @@ fn p_a_component_in_the_folder_is_a_tool_in_every_interface() {
     reload(&host.daemon, &toml(host.directory.path(), ""));
     eventually("the tool is removed", || !host.lists("text_facts"));
     let target = "/api/v1/tools/execute/text_facts";
-    let lost = http::post(&host.daemon.socket, target, file_of.to_string()).json();
+    let lost = host.daemon.post(target, file_of.to_string()).json();
     assert_json!(lost["error_code"], "not_found");
     // Without the folder there are no tools and no errors.
     reload(&host.daemon, "# No settings.\n");
@@ -183,31 +169,20 @@ fn p_added_changed_and_removed_files_take_effect_without_a_restart() {
     assert!(!host.lists("text_facts"));
     host.put("text_facts.wasm", &component);
     patiently("it is there", || host.lists("text_facts"));
-    assert_eq!(
-        host.execute("text_facts", &json!({"text": "a"}))["data"]["words"],
-        1
-    );
+    let words =
+        |text: &str| host.execute("text_facts", &json!({"text": text}))["data"]["words"].clone();
+    assert_eq!(words("a"), 1);
 
     // A broken file removes the tool, and the list reports the error.
     host.put("text_facts.wasm", &component[..component.len() / 2]);
     patiently("it is broken", || {
         host.faults()[0]["previous_version_offered"] == true
     });
-    assert_eq!(
-        host.execute("text_facts", &json!({"text": "a b"}))["data"]["words"],
-        2
-    );
+    assert_eq!(words("a b"), 2);
     let reported = stderr(&host.tools(&["list"]));
-    assert_contains!(reported, "Sandboxed tool 'text_facts': ");
-    assert_contains!(
-        reported,
-        "(invalid_component); the previous version stays available"
-    );
-    let status = run(
-        &["status"],
-        &[("PILLION_SOCKET", host.daemon.socket.to_str().unwrap())],
-    );
-    assert_contains!(stdout(&status), "(invalid_component)");
+    let reason = "(invalid_component); the previous version stays available";
+    assert_contains!(reported, "Sandboxed tool 'text_facts': ", reason);
+    assert_contains!(stdout(&host.daemon.run(&["status"])), "(invalid_component)");
     assert_contains!(host.daemon.log(), "invalid_component");
 
     // Names in use are kept.
@@ -238,7 +213,7 @@ fn p_a_running_call_finishes_with_its_original_component() {
             .unwrap()
     });
     eventually("it sleeps", || {
-        let status = http::get(&host.daemon.socket, "/api/v1/status").json();
+        let status = host.daemon.get("/api/v1/status").json();
         status["calls"]["running"] == 1
     });
     std::fs::remove_file(host.path("probe.wasm")).unwrap();

@@ -1,58 +1,23 @@
 //! Processes that offer tools over the socket. This worker is minimal; the tests of PHP cover PHP's
 //! worker.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
 use crate::event_stream::EventStream;
-use crate::http;
-use crate::program::{Daemon, eventually, stdout};
+use crate::json_lines::JsonLines;
+use crate::prelude::*;
 
 /// A worker's end of the connection.
-pub struct Worker {
-    reader: BufReader<UnixStream>,
-    writer: UnixStream,
-}
+pub struct Worker(JsonLines);
 
 impl Worker {
     /// Connects with these tools. Returns head and body of a rejection.
-    fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, String)> {
-        let mut stream = UnixStream::connect(socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        let body = registration.to_string();
-        write!(
-            stream,
-            "POST /api/v1/workers HTTP/1.1\r\nHost: pillion\r\nConnection: Upgrade\r\nUpgrade: pillion-worker\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
-        }
-        if head.starts_with("HTTP/1.1 101") {
-            return Ok(Self {
-                reader,
-                writer: stream,
-            });
-        }
-        let lower = head.to_lowercase();
-        let (_, rest) = lower.split_once("content-length: ").unwrap();
-        let length = rest.split("\r\n").next().unwrap().parse().unwrap();
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        Err((head, String::from_utf8(body).unwrap()))
+    fn try_connect(socket: &Path, registration: &Value) -> Result<Self, (String, Value)> {
+        let path = "/api/v1/workers";
+        JsonLines::open(socket, path, "pillion-worker", registration).map(Self)
     }
 
     pub fn connect(socket: &Path, tools: &Value) -> Self {
@@ -60,23 +25,21 @@ impl Worker {
         Self::try_connect(socket, &registration).unwrap_or_else(|rejection| panic!("{rejection:?}"))
     }
 
-    /// Returns the next line, or `None` if the sidecar closed the connection.
+    /// Returns the next message, or `None` if the sidecar closed the connection.
     pub fn read(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("{error}"),
-        }
+        self.0.read()
     }
 
     pub fn write(&mut self, message: &Value) {
-        writeln!(self.writer, "{message}").unwrap();
+        self.0.write(message);
     }
 
     pub fn respond(&mut self, call: &Value, result: &Value) {
         self.write(&json!({"jsonrpc": "2.0", "id": call["id"], "result": result}));
+    }
+
+    pub fn respond_text(&mut self, call: &Value, text: &str) {
+        self.respond(call, &json!({"content": [{"type": "text", "text": text}]}));
     }
 
     /// Answers calls with the text that `result` returns, until the connection closes.
@@ -84,8 +47,7 @@ impl Worker {
         thread::spawn(move || {
             while let Some(call) = self.read() {
                 if call["method"] == "tools/call" {
-                    let text = result(&call["params"]);
-                    self.respond(&call, &json!({"content": [{"type": "text", "text": text}]}));
+                    self.respond_text(&call, &result(&call["params"]));
                 }
             }
         });
@@ -102,14 +64,22 @@ pub fn greet() -> Value {
     }])
 }
 
-fn call(socket: &Path, tool: &str, arguments: &str) -> Value {
-    let path = format!("/api/v1/tools/execute/{tool}");
-    http::post(socket, &path, arguments).json()
+fn call(socket: &Path, arguments: &str) -> Value {
+    socket.post("/api/v1/tools/execute/greet", arguments).json()
+}
+
+fn greet_ann(socket: &Path) -> Value {
+    call(socket, r#"{"name": "Ann"}"#)
+}
+
+fn begin_call(daemon: &Daemon) -> JoinHandle<Value> {
+    let socket = daemon.socket.clone();
+    thread::spawn(move || greet_ann(&socket))
 }
 
 fn workers(socket: &Path) -> Vec<Value> {
-    let list = http::get(socket, "/api/v1/workers").json();
-    list["workers"].as_array().unwrap().clone()
+    let list = socket.get("/api/v1/workers").json();
+    list["workers"].items().clone()
 }
 
 #[test]
@@ -120,9 +90,9 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         assert!(params["_meta"]["pillion"]["callId"].is_string());
         let remaining = params["_meta"]["pillion"]["deadlineMs"].as_u64().unwrap();
         assert!((1..=30_000).contains(&remaining), "{params}");
-        format!("Hello, {}", params["arguments"]["name"].as_str().unwrap())
+        format!("Hello, {}", params["arguments"]["name"].text())
     });
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["text"], "Hello, Ann");
     let listed = daemon.run(&["workers"]);
     let pid = std::process::id().to_string();
@@ -133,42 +103,18 @@ fn a_tool_of_a_worker_is_a_tool_like_any_other() {
         .collect();
     assert_eq!(rows[1], ["1", "test", &pid, "ready", "1", "greet"]);
     // Invalid arguments never reach the worker (C3).
-    let response = call(&daemon.socket, "greet", "{}");
+    let response = call(&daemon.socket, "{}");
     assert_json!(response["result"]["error_code"], "invalid_input");
-    let list = http::get(&daemon.socket, "/api/v1/tools/?category=manners").json();
+    let list = daemon.get("/api/v1/tools/?category=manners").json();
     assert_eq!(list["total"], 1);
     // MCP clients see what the worker declared, without the parts for the sidecar.
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let response = mcp(&daemon.socket, "tools/list", "", &request);
-    let tools = response["result"]["tools"].as_array().unwrap();
+    let response = ask(&daemon.socket, "tools/list", json!({}));
+    let tools = response["result"]["tools"].items();
     let tool = tools.iter().find(|tool| tool["name"] == "greet").unwrap();
     assert_eq!(tool["title"], "Greeting");
     assert!(tool.get("category").is_none());
     // The record contains it, too (F4).
-    let calls = http::get(&daemon.socket, "/api/v1/tool-calls?tool=greet").json();
-    assert_eq!(calls["calls"].as_array().unwrap().len(), 2, "{calls}");
-}
-
-fn mcp(socket: &Path, method: &str, name: &str, request: &Value) -> Value {
-    let body = request.to_string();
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let name = if name.is_empty() {
-        String::new()
-    } else {
-        format!("Mcp-Name: {name}\r\n")
-    };
-    write!(
-        stream,
-        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n{name}Content-Length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut response = String::new();
-    stream.read_to_string(&mut response).unwrap();
-    let (_, body) = response.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap_or_else(|_| panic!("{response}"))
+    assert_eq!(daemon.recorded("?tool=greet").len(), 2);
 }
 
 #[test]
@@ -182,11 +128,8 @@ fn mcp_clients_receive_the_unchanged_result_of_a_worker() {
         worker.respond(&call, &sent);
         worker
     });
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "greet", "arguments": {"name": "Ann"}, "_meta": {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {}}}});
-    let response = mcp(&daemon.socket, "tools/call", "greet", &request);
+    let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
+    let response = ask(&daemon.socket, "tools/call", params);
     for (key, value) in result.as_object().unwrap() {
         if key != "_meta" {
             assert_eq!(&response["result"][key], value, "{response}");
@@ -224,13 +167,13 @@ fn failures_of_a_worker_have_the_standard_codes() {
         ("internal_error", "Broken"),
     ];
     for (code, error) in expected {
-        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        let response = greet_ann(&daemon.socket);
         assert_json!(response["result"]["error_code"], code);
         assert_json!(response["result"]["error"], error);
     }
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["data"], 5);
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["error_code"], "internal_error");
 }
 
@@ -240,15 +183,14 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
     let mut dying = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
     let started = Instant::now();
-    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let caller = thread::spawn(move || greet_ann(&socket));
     assert_eq!(dying.read().unwrap()["method"], "tools/call");
     drop(dying);
     let response = caller.join().unwrap();
     assert_json!(response["result"]["error_code"], "unavailable");
     assert!(started.elapsed() < Duration::from_secs(20));
     // The tool stays for a while: a call waits for the next worker.
-    let socket = daemon.socket.clone();
-    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let caller = begin_call(&daemon);
     eventually("no worker is connected", || {
         workers(&daemon.socket).is_empty()
     });
@@ -258,19 +200,19 @@ fn the_call_of_a_dead_worker_fails_at_once_and_another_worker_takes_later_calls(
 
 #[test]
 fn without_a_new_worker_the_tool_is_removed_and_waiting_calls_fail() {
-    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 700\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 700\n");
     let mut worker = Worker::connect(&daemon.socket, &greet());
     let socket = daemon.socket.clone();
     let caller = thread::spawn(move || {
-        let first = call(&socket, "greet", r#"{"name": "Ann"}"#);
-        (first, call(&socket, "greet", r#"{"name": "Ann"}"#))
+        let first = greet_ann(&socket);
+        (first, greet_ann(&socket))
     });
     worker.read().unwrap();
     drop(worker);
     let (first, second) = caller.join().unwrap();
     assert_json!(first["result"]["error_code"], "unavailable");
     assert_json!(second["result"]["error_code"], "unavailable");
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["error_code"], "not_found");
 }
 
@@ -290,7 +232,9 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
     let caller = thread::spawn(move || {
         let headers = format!("traceparent: {parent}\r\n");
         let path = "/api/v1/tools/execute/greet";
-        http::post_with(&socket, path, &headers, br#"{"name": "Ada"}"#).status
+        socket
+            .post_with(path, &headers, br#"{"name": "Ada"}"#)
+            .status
     });
     let call = loop {
         let line = worker.read().unwrap();
@@ -305,7 +249,7 @@ fn m2_a_worker_receives_the_trace_of_its_call() {
 
 #[test]
 fn f5_added_and_removed_tools_of_workers_are_announced() {
-    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n", &[]);
+    let daemon = Daemon::with_config("[workers]\ngrace_period_ms = 100\n");
     let (mut events, _) = EventStream::from_now(&daemon.socket, "?types=tools");
     let worker = Worker::connect(&daemon.socket, &greet());
     assert_eq!(
@@ -344,7 +288,7 @@ fn two_workers_run_calls_concurrently_and_more_calls_wait() {
     let callers: Vec<_> = (0..4)
         .map(|number| {
             let socket = socket.clone();
-            thread::spawn(move || call(&socket, "greet", &format!("{{\"name\": \"{number}\"}}")))
+            thread::spawn(move || call(&socket, &format!("{{\"name\": \"{number}\"}}")))
         })
         .collect();
     // Both workers have a call before either has answered.
@@ -358,10 +302,7 @@ fn two_workers_run_calls_concurrently_and_more_calls_wait() {
             .all(|worker| worker["busy"] == true)
     );
     for (worker, call) in pair.iter_mut().zip(&first) {
-        worker.respond(
-            call,
-            &json!({"content": [{"type": "text", "text": "first"}]}),
-        );
+        worker.respond_text(call, "first");
     }
     for worker in pair {
         worker.serve(|_| "second".to_owned());
@@ -380,7 +321,7 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let mut tools = greet();
     tools[0]["timeoutMs"] = json!(300);
     let mut worker = Worker::connect(&daemon.socket, &tools);
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(
         response["result"]["error"],
         "Tool 'greet' timed out after 0.3s"
@@ -389,12 +330,9 @@ fn c2_a_call_that_times_out_is_cancelled_and_its_late_answer_ignored() {
     let cancelled = worker.read().unwrap();
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], late["id"]);
-    worker.respond(
-        &late,
-        &json!({"content": [{"type": "text", "text": "late"}]}),
-    );
+    worker.respond_text(&late, "late");
     worker.serve(|_| "in time".to_owned());
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["text"], "in time");
 }
 
@@ -405,17 +343,13 @@ fn a_newer_definition_replaces_the_older_one() {
     let mut newer = greet();
     newer[0]["description"] = json!("Greets a person warmly");
     let mut new = Worker::connect(&daemon.socket, &newer);
-    let socket = daemon.socket.clone();
-    let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+    let caller = begin_call(&daemon);
     let reassigned = new.read().unwrap();
-    new.respond(
-        &reassigned,
-        &json!({"content": [{"type": "text", "text": "new"}]}),
-    );
+    new.respond_text(&reassigned, "new");
     assert_eq!(caller.join().unwrap()["result"]["text"], "new");
     drop(new);
     eventually("the older one has its place back", || {
-        call(&daemon.socket, "greet", r#"{"name": "Ann"}"#)["result"]["text"] == "old"
+        greet_ann(&daemon.socket)["result"]["text"] == "old"
     });
 }
 
@@ -423,27 +357,21 @@ fn a_newer_definition_replaces_the_older_one() {
 fn a_waiting_call_is_not_given_to_a_tool_that_now_needs_approval() {
     let daemon = Daemon::start();
     let mut busy = Worker::connect(&daemon.socket, &greet());
-    let callers = [1, 2].map(|_| {
-        let socket = daemon.socket.clone();
-        thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#))
-    });
+    let callers = [1, 2].map(|_| begin_call(&daemon));
     let first = busy.read().unwrap();
     eventually("the second waits", || {
-        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        let status = daemon.get("/api/v1/status").json();
         status["calls"]["in_flight"] == 2
     });
     let mut careful = greet();
     careful[0]["requiresConfirmation"] = json!(true);
     let _careful = Worker::connect(&daemon.socket, &careful);
-    busy.respond(
-        &first,
-        &json!({"content": [{"type": "text", "text": "done"}]}),
-    );
+    busy.respond_text(&first, "done");
     let mut responses = callers.map(|caller| caller.join().unwrap()["result"].clone());
     responses.sort_by_key(|response| response["success"] == true);
     assert_eq!(responses[0]["error_code"], "unavailable", "{responses:?}");
     assert_eq!(responses[1]["text"], "done", "{responses:?}");
-    let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+    let response = greet_ann(&daemon.socket);
     assert_json!(response["result"]["error_code"], "approval_required");
 }
 
@@ -454,13 +382,10 @@ fn a_waiting_call_goes_to_the_older_worker_when_the_newer_one_dies() {
     let mut newer = greet();
     newer[0]["description"] = json!("Greets a person warmly");
     let mut newer = Worker::connect(&daemon.socket, &newer);
-    let callers = [1, 2].map(|_| {
-        let socket = daemon.socket.clone();
-        thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#))
-    });
+    let callers = [1, 2].map(|_| begin_call(&daemon));
     newer.read().unwrap();
     eventually("the second waits", || {
-        let status = http::get(&daemon.socket, "/api/v1/status").json();
+        let status = daemon.get("/api/v1/status").json();
         status["calls"]["in_flight"] == 2
     });
     older.serve(|_| "I am still here".to_owned());
@@ -483,61 +408,48 @@ fn a_draining_worker_gets_no_more_calls() {
     );
     Worker::connect(&daemon.socket, &greet()).serve(|_| "other".to_owned());
     for _ in 0..3 {
-        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        let response = greet_ann(&daemon.socket);
         assert_eq!(response["result"]["text"], "other");
     }
 }
 
 #[test]
 fn an_invalid_registration_is_rejected_and_changes_nothing() {
-    let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n", &[]);
+    let daemon = Daemon::with_config("[workers]\nmax_workers = 1\n");
     let rejected = |registration: Value| {
         let rejection = Worker::try_connect(&daemon.socket, &registration).err();
         let (head, body) = rejection.unwrap();
-        let body: Value = serde_json::from_str(&body).unwrap();
-        (
-            head[9..12].to_owned(),
-            body["error"].as_str().unwrap().to_owned(),
-        )
+        (head[9..12].to_owned(), body["error"].text().to_owned())
     };
-    let tool = |name: &str, schema: Value| json!({"name": "x", "tools": [{"name": name, "description": "x", "inputSchema": schema}]});
+    let object = json!({"type": "object"});
+    let nonsense = json!({"type": "object", "properties": {"a": {"type": "nonsense"}}});
+    let tool = |name: &str, schema: &Value| {
+        let tool = json!({"name": name, "description": "x", "inputSchema": schema});
+        json!({"name": "x", "tools": [tool]})
+    };
+    let slow = |seconds: Value| {
+        let tool = json!({"name": "a", "description": "x", "cooldownSeconds": seconds});
+        json!({"name": "x", "tools": [tool]})
+    };
+    let a = json!({"name": "a", "description": "x"});
     for (registration, status, words) in [
         (
-            tool("calculator", json!({"type": "object"})),
+            tool("calculator", &object),
             "409",
             "'calculator' is already used",
         ),
-        (
-            tool("not a name", json!({"type": "object"})),
-            "400",
-            "tools[0]",
-        ),
-        (tool("t", json!({"type": "string"})), "400", "type object"),
-        (
-            tool(
-                "t",
-                json!({"type": "object", "properties": {"a": {"type": "nonsense"}}}),
-            ),
-            "400",
-            "'t'",
-        ),
+        (tool("not a name", &object), "400", "tools[0]"),
+        (tool("t", &json!({"type": "string"})), "400", "type object"),
+        (tool("t", &nonsense), "400", "'t'"),
         (json!({"name": "", "tools": greet()}), "400", "name"),
         (json!({"name": "x", "tools": []}), "400", "tools"),
         (
-            json!({"name": "x", "tools": [{"name": "a", "description": "x"}, {"name": "a", "description": "x"}]}),
+            json!({"name": "x", "tools": [a, a]}),
             "400",
             "two tools with the name 'a'",
         ),
-        (
-            json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": -1}]}),
-            "400",
-            "cooldown",
-        ),
-        (
-            json!({"name": "x", "tools": [{"name": "a", "description": "x", "cooldownSeconds": 1e19}]}),
-            "400",
-            "cooldown",
-        ),
+        (slow(json!(-1)), "400", "cooldown"),
+        (slow(json!(1e19)), "400", "cooldown"),
         (json!({"name": "x"}), "400", "registration"),
         (json!(7), "400", "registration"),
     ] {
@@ -552,15 +464,15 @@ fn an_invalid_registration_is_rejected_and_changes_nothing() {
         ("503", true),
         "{error}"
     );
-    let list = http::get(&daemon.socket, "/api/v1/tools/").json();
+    let list = daemon.get("/api/v1/tools/").json();
     assert_json!(list["total"], 7);
-    let response = http::post(&daemon.socket, "/api/v1/workers", "{}");
+    let response = daemon.post("/api/v1/workers", "{}");
     assert_eq!(response.status, 426);
 }
 
 #[test]
 fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
-    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n", &[]);
+    let daemon = Daemon::with_config("[workers]\nmax_message_bytes = 1000\n");
     let too_long = format!("\"{}\"", "x".repeat(2_000));
     let nested = "[".repeat(5_000);
     let nonsense = [
@@ -573,11 +485,10 @@ fn a_worker_that_sends_garbage_is_disconnected_and_its_call_fails() {
     ];
     for line in nonsense {
         let mut worker = Worker::connect(&daemon.socket, &greet());
-        let socket = daemon.socket.clone();
-        let caller = thread::spawn(move || call(&socket, "greet", r#"{"name": "Ann"}"#));
+        let caller = begin_call(&daemon);
         worker.read().unwrap();
         // The connection may be closed before everything is written.
-        drop(writeln!(worker.writer, "{line}"));
+        drop(writeln!(worker.0.writer, "{line}"));
         let response = caller.join().unwrap();
         assert_eq!(
             response["result"]["error_code"], "unavailable",
@@ -620,7 +531,7 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
         !workers(&daemon.socket).is_empty()
     });
     let socket = daemon.socket.clone();
-    let caller = thread::spawn(move || call(&socket, "greet", "{}"));
+    let caller = thread::spawn(move || call(&socket, "{}"));
     let mut left = String::new();
     let mut lines = BufReader::new(worker.stdout.take().unwrap());
     lines.read_line(&mut left).unwrap();
@@ -632,7 +543,7 @@ fn the_call_of_a_killed_worker_fails_at_once_though_its_child_holds_the_connecti
     let left = Pid::from_raw(left.trim().parse().unwrap());
     kill(left, Signal::SIGKILL).unwrap();
     assert_json!(response["result"]["error_code"], "unavailable");
-    let error = response["result"]["error"].as_str().unwrap();
+    let error = response["result"]["error"].text();
     assert_contains!(error, "the worker's process has ended");
     assert!(took < Duration::from_secs(15), "{took:?}");
     eventually("the tool is removed", || workers(&daemon.socket).is_empty());
@@ -645,12 +556,9 @@ fn a_result_of_8_mib_is_returned_completely() {
     let sent = text.clone();
     Worker::connect(&daemon.socket, &greet()).serve(move |_| sent.clone());
     for _ in 0..3 {
-        let response = call(&daemon.socket, "greet", r#"{"name": "Ann"}"#);
+        let response = greet_ann(&daemon.socket);
         assert_eq!(response["result"]["success"], true);
-        assert_eq!(
-            response["result"]["data"].as_str().unwrap().len(),
-            text.len()
-        );
+        assert_eq!(response["result"]["data"].text().len(), text.len());
     }
 }
 

@@ -1,26 +1,15 @@
 //! Approvers who change the arguments of a call.
 
-use serde_json::{Value, json};
-
-use super::{ALWAYS, approval_id, calculate, decide, request_approval, show};
-use crate::http::{self, Reply};
-use crate::mcp_server::detected_entry;
-use crate::program::{Daemon, run, stderr, stdout};
-use crate::routes::mcp::Session;
+use super::*;
 
 fn approve(daemon: &Daemon, id: &str, body: &Value) -> Reply {
     let path = format!("/api/v1/approvals/{id}/approve");
-    http::post(&daemon.socket, &path, body.to_string())
-}
-
-fn call_of(daemon: &Daemon, record: &Value) -> Value {
-    let path = format!("/api/v1/tool-calls/{}", record.as_str().unwrap());
-    http::get(&daemon.socket, &path).json()["call"].clone()
+    daemon.post(&path, body.to_string())
 }
 
 #[test]
 fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
-    let mut daemon = Daemon::with_config(ALWAYS, &[]);
+    let mut daemon = Daemon::with_config(ALWAYS);
     let id = request_approval(&daemon.socket, "alice", "6 * 8");
     let edited = json!({"expression": "6 * 7"});
     let decided = approve(
@@ -41,10 +30,10 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
     let result = calculate(&daemon.socket, "alice", "6 * 8", "");
     assert_json!(result["data"]["result"], 42);
     assert_eq!(result["metadata"]["approved_arguments"], edited);
-    let text = result["text"].as_str().unwrap();
+    let text = result["text"].text();
     assert_starts_with!(text, "42\n\nNote: the person who approved");
     assert_ends_with!(text, r#"It ran with: {"expression":"6 * 7"}"#);
-    let call = call_of(&daemon, &result["metadata"]["record_id"]);
+    let call = daemon.record(&result["metadata"]["record_id"]);
     assert_eq!(call["arguments"], json!({"expression": "6 * 8"}));
     assert_eq!(call["approvedArguments"], edited);
     assert_eq!(call["status"], "success");
@@ -54,16 +43,10 @@ fn g3_a_repeated_call_runs_with_the_arguments_of_the_approver() {
 
 #[test]
 fn g3_a_waiting_call_runs_with_the_arguments_of_the_approver() {
-    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let daemon = Daemon::with_config(ALWAYS);
     let (id, result) = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| calculate(&daemon.socket, "alice", "6 * 8", "?wait_ms=20000"));
-        let mut id = String::new();
-        crate::program::eventually("the call waits", || {
-            let list = http::get(&daemon.socket, "/api/v1/approvals?status=pending").json();
-            let found = list["approvals"][0]["id"].as_str();
-            id = found.unwrap_or_default().to_owned();
-            found.is_some()
-        });
+        let id = wait_for_approval(&daemon.socket);
         let edited = json!({"arguments": {"expression": "6 * 7"}});
         assert_eq!(approve(&daemon, &id, &edited).status, 200);
         (id, waiting.join().unwrap())
@@ -82,10 +65,10 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
         },
     }]));
     let config = detected_entry("far", &server.url, "require_approval = \"always\"");
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_config(&config);
     let call = |arguments: &Value| {
         let target = "/api/v1/tools/execute/far_echo";
-        http::post(&daemon.socket, target, arguments.to_string()).json()["result"].clone()
+        daemon.post(target, arguments.to_string()).json()["result"].clone()
     };
     let own = json!({"to": "bob", "password": "hunter2"});
     let id = approval_id(&call(&own));
@@ -104,7 +87,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     wrong(json!(["a"]), "an object");
     wrong(json!("a"), "an object");
     let deny = format!("/api/v1/approvals/{id}/deny");
-    let rejected = http::post(&daemon.socket, &deny, r#"{"arguments": {}}"#);
+    let rejected = daemon.post(&deny, r#"{"arguments": {}}"#);
     assert_eq!(rejected.status, 400);
     assert_eq!(show(&daemon.socket, &id)["status"], "pending");
     // An invalid value beside a redacted one is found when the call runs.
@@ -115,7 +98,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
     assert_json!(result["success"], true);
     let sent = json!({"to": "carol", "password": "hunter2"});
     assert_eq!(result["metadata"]["approved_arguments"], sent);
-    let recorded = call_of(&daemon, &result["metadata"]["record_id"]);
+    let recorded = daemon.record(&result["metadata"]["record_id"]);
     let expected = json!({"to": "carol", "password": "[redacted]"});
     assert_eq!(recorded["approvedArguments"], expected);
 }
@@ -123,7 +106,7 @@ fn g3_changed_arguments_are_checked_and_secrets_stay_the_callers_own() {
 #[test]
 fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
     let config = format!("{ALWAYS}[tools.calculator]\ncache_ttl_ms = 60000\n");
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_config(&config);
     let edit = |expression: &str, edited: &str| {
         let id = request_approval(&daemon.socket, "alice", expression);
         let body = json!({"arguments": {"expression": edited}});
@@ -144,7 +127,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
         let headers = "x-pillion-user: alice\r\nidempotency-key: once\r\n";
         let body = json!({"expression": "1 + 1"}).to_string();
         let target = "/api/v1/tools/execute/calculator";
-        let reply = http::post_with(&daemon.socket, target, headers, body.as_bytes());
+        let reply = daemon.post_with(target, headers, body.as_bytes());
         reply.json()["result"].clone()
     };
     let id = approval_id(&keyed());
@@ -163,7 +146,7 @@ fn g3_an_edited_call_and_the_original_share_no_cached_or_stored_result() {
 fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
     let server = crate::mcp_server::McpServer::echo();
     let config = detected_entry("far", &server.url, ALWAYS);
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_config(&config);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let calls = [
         (
@@ -176,10 +159,7 @@ fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
     for (tool, own, edited) in calls {
         let params = json!({"name": tool, "arguments": own});
         let waiting = session.ask("tools/call", params.clone())["result"].clone();
-        let id = waiting["_meta"]["pillion/approval_id"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        let id = waiting["_meta"]["pillion/approval_id"].text().to_owned();
         assert_eq!(
             approve(&daemon, &id, &json!({"arguments": edited})).status,
             200
@@ -187,7 +167,7 @@ fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
         let result = session.ask("tools/call", params)["result"].clone();
         assert_ne!(result["isError"], true, "{result}");
         assert_json!(result["_meta"]["pillion/approved_arguments"], edited);
-        let texts = result["content"].as_array().unwrap().iter();
+        let texts = result["content"].items().iter();
         let text: String = texts.filter_map(|block| block["text"].as_str()).collect();
         assert_contains!(
             text,
@@ -199,12 +179,8 @@ fn g3_mcp_clients_receive_the_arguments_of_the_approver() {
 
 #[test]
 fn g3_the_command_line_changes_arguments() {
-    let daemon = Daemon::with_config(ALWAYS, &[]);
-    let socket = daemon.socket.to_str().unwrap();
-    let command = |arguments: &[&str]| {
-        let command = ["approvals", "--socket", socket, "approve"];
-        run(&[&command, arguments].concat(), &[])
-    };
+    let daemon = Daemon::with_config(ALWAYS);
+    let command = |arguments: &[&str]| daemon.run(&[&["approvals", "approve"], arguments].concat());
     let id = request_approval(&daemon.socket, "alice", "6 * 8");
     let rejected = command(&[&id, "--arguments", "[1]"]);
     assert_contains!(stderr(&rejected), "not a JSON object");

@@ -1,15 +1,8 @@
 //! Calls over `/mcp` that need approval.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
-
-use serde_json::{Value, json};
-
-use super::{ALWAYS, approval_id, calculate, decide};
-use crate::http;
-use crate::http::{free_address, send_with_token};
-use crate::program::{Daemon, pillion};
-use crate::routes::mcp::{Session, last, stateless};
+use super::*;
+use crate::http::send_with_token;
+use crate::routes::mcp::last;
 
 fn call(expression: &str) -> Value {
     json!({"name": "calculator", "arguments": {"expression": expression}})
@@ -20,18 +13,18 @@ fn with_id(params: &Value) -> Value {
 }
 
 fn status(daemon: &Daemon, id: &str) -> Value {
-    http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json()["approval"].clone()
+    daemon.get(&format!("/api/v1/approvals/{id}")).json()["approval"].clone()
 }
 
 fn newest(daemon: &Daemon) -> String {
-    let listed = http::get(&daemon.socket, "/api/v1/approvals?limit=1").json();
+    let listed = daemon.get("/api/v1/approvals?limit=1").json();
     let id = listed["approvals"][0]["id"].as_str();
     id.unwrap_or_default().to_owned()
 }
 
 #[test]
 fn g3_a_client_without_elicitation_receives_the_approval_id() {
-    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let daemon = Daemon::with_config(ALWAYS);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
     assert_eq!(result["isError"], true);
@@ -39,8 +32,8 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
         result["structuredContent"]["error"]["code"],
         "approval_required"
     );
-    let id = result["_meta"]["pillion/approval_id"].as_str().unwrap();
-    assert!(result["content"][0]["text"].as_str().unwrap().contains(id));
+    let id = result["_meta"]["pillion/approval_id"].text();
+    assert!(result["content"][0]["text"].text().contains(id));
     decide(&daemon.socket, id, "approve");
     let result = session.ask("tools/call", call("6 * 7"))["result"].clone();
     assert_json!(result["content"][0]["text"], "42");
@@ -56,7 +49,7 @@ fn g3_a_client_without_elicitation_receives_the_approval_id() {
 
 #[test]
 fn g3_a_client_with_a_session_is_asked_during_the_call() {
-    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let daemon = Daemon::with_config(ALWAYS);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let responses = [
         (
@@ -77,15 +70,11 @@ fn g3_a_client_with_a_session_is_asked_during_the_call() {
         let mut stream = session.stream(&with_id(&params));
         let question = stream.next().unwrap();
         assert_json!(question["method"], "elicitation/create");
-        assert_contains!(
-            question["params"]["message"].as_str().unwrap(),
-            "'calculator'",
-            "7 + "
-        );
+        assert_contains!(question["params"]["message"].text(), "'calculator'", "7 + ");
         let response = json!({"jsonrpc": "2.0", "id": question["id"], "result": response});
         assert_eq!(session.send(&response).status, 202);
         let result = stream.next().unwrap()["result"].clone();
-        assert_contains!(result["content"][0]["text"].as_str().unwrap(), text);
+        assert_contains!(result["content"][0]["text"].text(), text);
         let approval = status(&daemon, &newest(&daemon));
         assert_json!(approval["status"], becomes);
         if becomes != "pending" {
@@ -97,15 +86,10 @@ fn g3_a_client_with_a_session_is_asked_during_the_call() {
 
 #[test]
 fn g3_a_client_without_a_session_is_asked_with_an_input_required_result() {
-    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let daemon = Daemon::with_config(ALWAYS);
     let ask = |params: Value| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {"form": {}}}));
-        last(&http::post_with(
-            &daemon.socket,
-            "/mcp",
-            &headers,
-            body.to_string(),
-        ))
+        last(&daemon.post_with("/mcp", &headers, body.to_string()))
     };
     let question = ask(call("6 * 7"))["result"].clone();
     assert_json!(question["resultType"], "input_required");
@@ -126,7 +110,6 @@ fn g3_a_client_is_asked_for_a_step_of_a_composed_tool() {
         "[tools.calculator]\nrequire_approval = \"always\"\n\
          [[composed_tools]]\nname = \"answer\"\ndescription = \"A test\"\n\
          steps = [{ name = \"a\", tool = \"calculator\", arguments = { expression = \"6 * 7\" } }]\n",
-        &[],
     );
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&json!({"name": "answer", "arguments": {}})));
@@ -141,7 +124,7 @@ fn g3_a_client_is_asked_for_a_step_of_a_composed_tool() {
 
 #[test]
 fn g3_the_first_decision_counts() {
-    let daemon = Daemon::with_config(ALWAYS, &[]);
+    let daemon = Daemon::with_config(ALWAYS);
     let session = Session::open(&daemon.socket, "2025-11-25", json!({"elicitation": {}}));
     let mut stream = session.stream(&with_id(&call("6 * 7")));
     let question = stream.next().unwrap();
@@ -157,11 +140,9 @@ fn g3_the_first_decision_counts() {
 
 #[test]
 fn l3_a_token_without_the_approve_scope_cannot_approve_and_is_not_asked() {
-    let address = free_address();
     let (runner, boss) = ("runner-runner-runner-1", "boss-boss-boss-boss-1");
     let tokens = format!("ci execute {runner}; boss approve {boss}");
-    let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{ALWAYS}");
-    let daemon = Daemon::with_config(&config, &[("TOKENS", &tokens)]);
+    let (daemon, address) = Daemon::with_tokens(&tokens, ALWAYS);
     let send = |token: &str, line: &str, headers: &str, body: &str| {
         send_with_token(address, token, line, headers, body)
     };
@@ -199,13 +180,7 @@ fn g3_a_client_over_standard_streams_is_asked() {
         lines.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
     };
-    say(
-        &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {"elicitation": {}},
-            "clientInfo": {"name": "test", "version": "1"},
-        }}),
-    );
+    say(&hello("2025-11-25", json!({"elicitation": {}})));
     assert_eq!(hear()["id"], 0);
     say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     for (decision, text) in [("approve", "42"), ("deny", "was denied")] {
@@ -215,7 +190,7 @@ fn g3_a_client_over_standard_streams_is_asked() {
         say(&json!({"jsonrpc": "2.0", "id": question["id"],
             "result": {"action": "accept", "content": {"decision": decision}}}));
         let result = hear()["result"].clone();
-        assert_contains!(result["content"][0]["text"].as_str().unwrap(), text);
+        assert_contains!(result["content"][0]["text"].text(), text);
     }
     drop(input);
     assert!(child.wait().unwrap().success());

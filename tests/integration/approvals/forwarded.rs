@@ -1,16 +1,10 @@
 //! What a server gets with an approved call, besides the arguments.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::decide;
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::routes::mcp::Session;
+use super::*;
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -31,7 +25,7 @@ fn bank() -> (FakeMcp, Arc<Mutex<Vec<Value>>>) {
 
 fn start(bank: &FakeMcp) -> Daemon {
     let config = server_entry("bank", &bank.url, "require_approval = \"always\"");
-    Daemon::with_config(&config, &[])
+    Daemon::with_config(&config)
 }
 
 fn params(further: &Value) -> Value {
@@ -74,7 +68,7 @@ async fn g3_calls_share_an_approval_only_if_the_server_gets_the_same() {
     for further in &all {
         let approval = id(&session.ask("tools/call", params(further)));
         decide(&daemon.socket, &approval, "approve");
-        let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{approval}")).json();
+        let shown = daemon.get(&format!("/api/v1/approvals/{approval}")).json();
         let result = session.ask("tools/call", params(further));
         assert_eq!(
             result["result"]["content"][0]["text"], "paid",
@@ -103,10 +97,7 @@ async fn g3_calls_share_an_approval_only_if_the_server_gets_the_same() {
         }
         call.as_object_mut().unwrap().remove("_meta");
         assert_eq!(call, expected, "{further}");
-        let hash = shown["approval"]["arguments_hash"]
-            .as_str()
-            .unwrap()
-            .to_owned();
+        let hash = shown["approval"]["arguments_hash"].text().to_owned();
         let known = received_by_approval
             .entry(hash)
             .or_insert_with(|| call.clone());
@@ -144,7 +135,7 @@ async fn g3_an_approval_is_not_valid_for_further_parameters() {
         "x-pillion-channel: room\r\n",
     );
     let approval = id(&in_channel.ask("tools/call", params(&json!({}))));
-    let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{approval}")).json();
+    let shown = daemon.get(&format!("/api/v1/approvals/{approval}")).json();
     assert_eq!(shown["approval"]["channel"], "room");
     assert_ne!(id(&session.ask("tools/call", params(&json!({})))), approval);
 }

@@ -1,18 +1,13 @@
-use serde_json::{Value, json};
-
-use super::{approval_id, calculate, decide, request_approval};
-use crate::http;
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::Daemon;
+use super::*;
 
 fn roll(daemon: &Daemon, tool: &str) -> Value {
-    http::execute(&daemon.socket, tool, &json!({}))["result"].clone()
+    daemon.execute(tool, &json!({}))["result"].clone()
 }
 
 #[test]
 fn g1_trusted_tools_run_and_others_need_approval() {
     let config = "[approvals]\npolicy = \"trusted-only\"\ntrusted_tools = [\"get_time\"]\n";
-    let daemon = Daemon::with_config(config, &[]);
+    let daemon = Daemon::with_config(config);
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     request_approval(&daemon.socket, "alice", "1");
     // By default, no tool needs approval.
@@ -39,7 +34,7 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
         entry("free", "never"),
         entry("strict", "prompt")
     );
-    let daemon = Daemon::with_config(&config, &[]);
+    let daemon = Daemon::with_config(&config);
     request_approval(&daemon.socket, "alice", "1");
     assert_eq!(roll(&daemon, "get_time")["success"], true);
     assert_eq!(roll(&daemon, "free_echo")["success"], true);
@@ -47,7 +42,7 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
     approval_id(&roll(&daemon, "free_wipe"));
     let id = approval_id(&roll(&daemon, "strict_wipe"));
     assert_eq!(roll(&daemon, "strict_echo")["success"], true);
-    let shown = http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
+    let shown = daemon.get(&format!("/api/v1/approvals/{id}")).json();
     assert_eq!(shown["approval"]["server"], "strict");
     assert_eq!(decide(&daemon.socket, &id, "approve").status, 200);
     // An approval for a tool of one server is not valid for a tool of another server.
@@ -58,20 +53,16 @@ fn g2_settings_of_servers_and_tools_override_the_policy() {
 #[test]
 fn c1_each_call_of_a_batch_needs_its_own_approval() {
     let config = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(config, &[]);
+    let daemon = Daemon::with_config(config);
     let calls = json!({"calls": [
         {"id": "a", "name": "calculator", "arguments": {"expression": "1"}},
         {"id": "b", "name": "get_time", "arguments": {}},
         {"id": "c", "name": "calculator", "arguments": {"expression": "2"}},
     ]});
     let send = || {
-        let reply = http::post(
-            &daemon.socket,
-            "/api/v1/tools/batch-execute",
-            calls.to_string(),
-        );
+        let reply = daemon.post("/api/v1/tools/batch-execute", calls.to_string());
         let response = reply.json();
-        let results = response["results"].as_array().unwrap().iter();
+        let results = response["results"].items().iter();
         results
             .map(|result| result["result"].clone())
             .collect::<Vec<_>>()

@@ -1,16 +1,10 @@
 //! The official clients of OpenAI and Anthropic, in `tests/peers/chat`.
 
 use std::collections::HashSet;
-use std::process::Command;
-use std::sync::Mutex;
-use std::time::Duration;
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse, Peer};
-use serde_json::Value;
+use pillion_testkit::LlmDialect;
 
-use super::config;
-use crate::http;
-use crate::program::{Daemon, stderr, stdout};
+use super::*;
 
 const TOKEN: &str = "everything-everything-1";
 
@@ -19,7 +13,7 @@ async fn model() -> FakeLlm {
     let rejected = Mutex::new(HashSet::new());
     FakeLlm::with_script(LlmDialect::OpenAiChat, move |request| {
         let request = request.json();
-        let messages = request["messages"].as_array().unwrap();
+        let messages = request["messages"].items();
         let last = messages.last().unwrap()["content"].to_string();
         if last.contains("refuse ") && rejected.lock().unwrap().insert(last.clone()) {
             let busy = "429 Too Many Requests";
@@ -57,7 +51,7 @@ async fn speaks(client: &str) {
         config(&llm, &more).replace("id = \"bare\"\nprovider = \"fake\"", "id = \"bare\"")
     );
     let tokens = format!("app admin {TOKEN}");
-    let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+    let daemon = Daemon::with_variables(&toml, &[("TOKENS", &tokens)]);
     let socket = daemon.socket.clone();
     let origin = format!("http://{address}");
     let output = tokio::task::spawn_blocking(move || {

@@ -1,15 +1,9 @@
 //! The OpenAI-compatible chat completions API with the sidecar's tools.
 
-use std::io::Read;
-use std::time::Duration;
+use pillion_testkit::LlmDialect;
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
-use serde_json::{Value, json};
-
-use super::{calculator, config, start, unchunked};
-use crate::approvals::decide;
-use crate::http::{self, Reply};
-use crate::program::Daemon;
+use super::*;
+use crate::http::Reply;
 
 const PATH: &str = "/v1/chat/completions";
 
@@ -19,7 +13,7 @@ fn complete(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
     let mut body = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    http::post_with(&daemon.socket, PATH, headers, body.to_string())
+    daemon.post_with(PATH, headers, body.to_string())
 }
 
 /// Returns the chunks of a stream, and whether the stream ended with `[DONE]`.
@@ -53,10 +47,9 @@ async fn h4_a_completion_runs_the_tools() {
     let request = &llm.bodies()[0];
     assert_json!(request["seed"], 7);
     assert_eq!(request["stop"], json!(["!"]));
-    let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
-    assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+    assert_eq!(daemon.recorded("?user=ada").len(), 1);
     // The client has the conversation, so the sidecar does not store it.
-    let stored_chats = http::get_with(&daemon.socket, "/api/v1/chat", "x-pillion-user: ada\r\n");
+    let stored_chats = daemon.get_with("/api/v1/chat", "x-pillion-user: ada\r\n");
     assert_eq!(stored_chats.json()["chats"], json!([]));
 }
 
@@ -106,7 +99,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
     assert_eq!(choice["message"]["tool_calls"], expected);
     assert_eq!(choice["message"]["content"], Value::Null);
     // The model received only that tool.
-    assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(llm.bodies()[0]["tools"].items().len(), 1);
     assert_eq!(llm.bodies()[0]["tool_choice"], "auto");
 
     let mut streamed = more;
@@ -129,34 +122,21 @@ async fn h5_calls_of_the_clients_tools_are_returned_to_the_client() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_contains_how_to_continue() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 403, "{reply:?}");
     assert_contains!(reply.head, "x-should-retry: false");
     let error = reply.json()["error"].clone();
     assert_eq!(error["code"], "approval_required");
-    let id = reply
-        .head
-        .split_once("x-pillion-chat: ")
-        .unwrap()
-        .1
-        .lines()
-        .next()
-        .unwrap()
-        .to_owned();
-    let approvals = http::get(&daemon.socket, "/api/v1/approvals/").json();
-    let approval = approvals["approvals"][0]["id"].as_str().unwrap().to_owned();
-    assert!(
-        error["message"].as_str().unwrap().contains(&approval),
-        "{error}"
-    );
+    let header = going_on(&reply);
+    let approvals = daemon.get("/api/v1/approvals/").json();
+    let approval = approvals["approvals"][0]["id"].text().to_owned();
+    assert!(error["message"].text().contains(&approval), "{error}");
     assert_eq!(decide(&daemon.socket, &approval, "approve").status, 200);
-    let response = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({})).json();
+    let response = complete(&daemon, &header, &json!({})).json();
     assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     // No approval is left to continue with.
-    let gone = complete(&daemon, &format!("x-pillion-chat: {id}\r\n"), &json!({}));
+    let gone = complete(&daemon, &header, &json!({}));
     assert_eq!(gone.status, 404);
 }
 
@@ -164,15 +144,12 @@ async fn g3_a_pending_completion_contains_how_to_continue() {
 async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
     let words =
         LlmResponse::text("Let me see.").and_call("calculator", r#"{"expression": "6 * 7"}"#);
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42."), words]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (_llm, daemon) = start_asking([calculator(), LlmResponse::text("It is 42."), words]).await;
     let streamed = json!({"stream": true});
     let waits = complete(&daemon, "", &streamed);
-    assert_eq!(waits.status, 403, "{waits:?}");
-    assert_eq!(waits.json()["error"]["code"], "approval_required");
-    let header = super::going_on(&waits);
-    super::approve_all(&daemon.socket);
+    assert_eq!(waits.expect(403)["error"]["code"], "approval_required");
+    let header = going_on(&waits);
+    approve_all(&daemon.socket);
     let (chunks_sent, is_done) = chunks(&complete(&daemon, &header, &streamed));
     assert!(is_done, "{chunks_sent:?}");
     // After text, the approval is the last event.
@@ -188,16 +165,14 @@ async fn g3_a_stream_whose_first_call_needs_approval_has_an_error_status() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_completion_survives_a_crash() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (llm, mut daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let waits = complete(&daemon, "", &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
-    let header = super::going_on(&waits);
+    let header = going_on(&waits);
     let daemon = daemon.restart();
     let waits = complete(&daemon, &header, &json!({}));
     assert_eq!(waits.json()["error"]["code"], "approval_required");
-    super::approve_all(&daemon.socket);
+    approve_all(&daemon.socket);
     let response = complete(&daemon, &header, &json!({})).json();
     assert_json!(response["choices"][0]["message"]["content"], "It is 42.");
     assert_eq!(llm.bodies()[1]["messages"][2]["content"], "42");
@@ -205,18 +180,15 @@ async fn g3_a_pending_completion_survives_a_crash() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_are_errors_in_openais_format() {
-    let limited =
-        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
     let (_llm, daemon) = start([
-        limited.with_header("Retry-After", "9"),
+        busy(),
         calculator(),
         LlmResponse::text("It").with(LlmFault::Truncated),
         LlmResponse::text("It").with(LlmFault::Truncated),
     ])
     .await;
     let busy = complete(&daemon, "", &json!({}));
-    assert_eq!(busy.status, 429, "{busy:?}");
-    assert_eq!(busy.json()["error"]["type"], "rate_limit_error");
+    assert_eq!(busy.expect(429)["error"]["type"], "rate_limit_error");
     assert_contains!(busy.head, "retry-after: 9");
     assert!(!busy.head.contains("x-should-retry"), "nothing has run");
     // A retry by the client would run the tool again.
@@ -244,22 +216,15 @@ async fn failures_are_errors_in_openais_format() {
         let reply = complete(&daemon, "", &more);
         assert_eq!(reply.status, status, "{more}: {reply:?}");
         let error = reply.json()["error"].clone();
-        assert!(
-            error["message"].as_str().unwrap().contains(words),
-            "{error}"
-        );
+        assert!(error["message"].text().contains(words), "{error}");
         assert_eq!(error["type"], "invalid_request_error");
     }
-    let models = http::get(&daemon.socket, "/v1/models").json();
+    let models = daemon.get("/v1/models").json();
     assert_eq!(models["data"][0]["id"], "demo");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_failure() {
-    let busy = || {
-        LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down")
-            .with_header("Retry-After", "9")
-    };
     let (_llm, daemon) = start([busy(), busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
     for more in [json!({"stream": true}), own_tool(json!({"stream": true}))] {
         let reply = complete(&daemon, "", &more);
@@ -270,7 +235,7 @@ async fn h6_a_stream_that_fails_before_its_first_text_has_the_status_of_the_fail
     assert_eq!(stored_chats(&daemon), json!([]));
     // A slow response starts early, so that proxies keep the connection open.
     let body = json!({"messages": [{"role": "user", "content": "Hi"}], "stream": true}).to_string();
-    let mut slow = http::begin(&daemon.socket, "POST", PATH, "", body);
+    let mut slow = daemon.begin("POST", PATH, "", body);
     slow.set_read_timeout(Some(MINUTE / 2)).unwrap();
     let mut begun = String::new();
     while !begun.contains(r#""role":"assistant""#) {
@@ -351,7 +316,7 @@ async fn h4_answers_have_all_members_that_typed_clients_need() {
 
 /// Returns the chats that the sidecar stored.
 fn stored_chats(daemon: &Daemon) -> Value {
-    http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone()
+    daemon.get("/api/v1/chat").json()["chats"].clone()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -361,8 +326,7 @@ async fn a_stream_names_its_chat_before_it_ends() {
     let reply = complete(&daemon, "", &json!({"stream": true}));
     let (_, is_done) = chunks(&reply);
     assert!(!is_done);
-    let id = reply.head.split_once("x-pillion-chat: ").unwrap().1;
-    let header = format!("x-pillion-chat: {}\r\n", id.lines().next().unwrap());
+    let header = going_on(&reply);
     let response = complete(&daemon, &header, &json!({})).json();
     let content = &response["choices"][0]["message"]["content"];
     assert_eq!(content, "It is 42.", "{response}");
@@ -372,8 +336,10 @@ async fn a_stream_names_its_chat_before_it_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_repeated_request_streams_the_stored_answer() {
     let (_llm, daemon) = start([LlmResponse::text("It is 42.")]).await;
-    let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "6 * 7?"}"#).json();
-    let header = format!("x-pillion-chat: {}\r\n", chat["id"].as_str().unwrap());
+    let chat = daemon
+        .post("/api/v1/chat", r#"{"message": "6 * 7?"}"#)
+        .json();
+    let header = format!("x-pillion-chat: {}\r\n", chat["id"].text());
     let reply = complete(&daemon, &header, &json!({"stream": true}));
     let (chunks, is_done) = chunks(&reply);
     assert!(is_done, "{reply:?}");
@@ -384,7 +350,7 @@ async fn a_repeated_request_streams_the_stored_answer() {
     let body = json!({"model": "demo", "max_tokens": 9, "stream": true,
         "messages": [{"role": "user", "content": "6 * 7?"}]});
     let body = body.to_string();
-    let reply = http::post_with(&daemon.socket, "/v1/messages", &header, body.as_bytes());
+    let reply = daemon.post_with("/v1/messages", &header, body.as_bytes());
     assert_contains!(
         String::from_utf8(unchunked(&reply.body)).unwrap(),
         r#""text":"It is 42.""#
@@ -393,12 +359,22 @@ async fn a_repeated_request_streams_the_stored_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_before_any_call_stores_no_chat() {
-    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let (_llm, daemon) = start([busy]).await;
+    let (_llm, daemon) = start([busy()]).await;
     let reply = complete(&daemon, "", &json!({}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_lacks!(reply.head, "x-pillion-chat");
     assert_eq!(stored_chats(&daemon), json!([]));
+}
+
+/// Returns the name of the API in the configuration.
+fn api_of(dialect: LlmDialect) -> &'static str {
+    match dialect {
+        LlmDialect::OpenAiChat => "openai",
+        LlmDialect::OpenAiResponses => "openai-responses",
+        LlmDialect::Anthropic => "anthropic",
+        LlmDialect::Google => "google",
+        other => panic!("no name: {other:?}"),
+    }
 }
 
 /// Returns a request with a tool of the client.
@@ -411,14 +387,9 @@ fn own_tool(more: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_the_limits_apply_to_the_clients_tools() {
-    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let llm = FakeLlm::start([
-        busy.with_header("Retry-After", "9"),
-        LlmResponse::text("Late.").after(MINUTE),
-    ])
-    .await;
+    let llm = FakeLlm::start([busy(), LlmResponse::text("Late.").after(MINUTE)]).await;
     let more = "[chat]\ntimeout_ms = 1500\nmax_total_tokens = 2000\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let daemon = Daemon::with_config(&config(&llm, more));
     let reply = complete(&daemon, "", &own_tool(json!({})));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_contains!(reply.head, "retry-after: 9");
@@ -484,9 +455,9 @@ async fn h6_calls_of_nonconforming_providers_are_streamed_in_openais_format() {
         for (index, arguments) in [(0, r#"{"size":3}"#), (1, "{}")] {
             let first = of(index).next().unwrap();
             assert_eq!(first["function"]["name"], "order_pizza", "{pieces:?}");
-            ids.push(first["id"].as_str().unwrap());
+            ids.push(first["id"].text());
             assert_eq!(of(index).filter(|piece| piece["id"].is_string()).count(), 1);
-            let parts = of(index).map(|piece| piece["function"]["arguments"].as_str().unwrap());
+            let parts = of(index).map(|piece| piece["function"]["arguments"].text());
             assert_eq!(parts.collect::<String>(), arguments, "{pieces:?}");
         }
         assert_ne!(ids[0], ids[1]);
@@ -546,41 +517,35 @@ async fn h5_calls_for_the_client_contain_the_data_of_the_provider() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_tool_choice_is_translated_for_the_provider() {
     let function = json!({"type": "function", "function": {"name": "order_pizza"}});
-    for (api, dialect, choice, key, expected) in [
+    let tool = |kind: &str| json!({"type": kind, "name": "order_pizza"});
+    let google =
+        json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["order_pizza"]}});
+    for (dialect, choice, key, expected) in [
         (
-            "anthropic",
             LlmDialect::Anthropic,
             json!("required"),
             "tool_choice",
             json!({"type": "any"}),
         ),
         (
-            "anthropic",
             LlmDialect::Anthropic,
             function.clone(),
             "tool_choice",
-            json!({"type": "tool", "name": "order_pizza"}),
+            tool("tool"),
         ),
+        (LlmDialect::Google, function.clone(), "toolConfig", google),
         (
-            "google",
-            LlmDialect::Google,
-            function.clone(),
-            "toolConfig",
-            json!({"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["order_pizza"]}}),
-        ),
-        (
-            "openai-responses",
             LlmDialect::OpenAiResponses,
             function,
             "tool_choice",
-            json!({"type": "function", "name": "order_pizza"}),
+            tool("function"),
         ),
     ] {
+        let api = api_of(dialect);
         let response = LlmResponse::call("order_pizza", &json!({"size": 3}));
         let llm = FakeLlm::with_responses(dialect, [response]).await;
-        let toml =
-            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
-        let daemon = Daemon::with_config(&toml, &[]);
+        let toml = config_for(api, &llm);
+        let daemon = Daemon::with_config(&toml);
         let reply = complete(&daemon, "", &own_tool(json!({"tool_choice": choice})));
         assert_eq!(reply.status, 200, "{api}: {reply:?}");
         assert_eq!(llm.bodies()[0][key], expected, "{api}");
@@ -595,10 +560,9 @@ async fn h4_tool_choice_is_translated_for_the_provider() {
 async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
     let llm =
         FakeLlm::with_responses(LlmDialect::OpenAiResponses, [LlmResponse::text("Hello.")]).await;
-    let toml = config(&llm, "")
-        .replace("max_retries", "api = \"openai-responses\"\nmax_retries")
+    let toml = config_for("openai-responses", &llm)
         .replace("id = \"demo\"", "id = \"demo\"\nreasoning = true");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     for (model, include) in [
         ("demo", json!(["reasoning.encrypted_content"])),
         ("bare", Value::Null),
@@ -613,32 +577,26 @@ async fn h5_a_model_of_any_name_may_be_a_reasoning_model() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
     let disabled = json!({"type": "auto", "disable_parallel_tool_use": true});
-    for (api, dialect, key, expected) in [
+    for (dialect, key, expected) in [
+        (LlmDialect::OpenAiChat, "parallel_tool_calls", json!(false)),
         (
-            "openai",
-            LlmDialect::OpenAiChat,
-            "parallel_tool_calls",
-            json!(false),
-        ),
-        (
-            "openai-responses",
             LlmDialect::OpenAiResponses,
             "parallel_tool_calls",
             json!(false),
         ),
-        ("anthropic", LlmDialect::Anthropic, "tool_choice", disabled),
-        ("google", LlmDialect::Google, "toolConfig", Value::Null),
+        (LlmDialect::Anthropic, "tool_choice", disabled),
+        (LlmDialect::Google, "toolConfig", Value::Null),
     ] {
+        let api = api_of(dialect);
         let two = LlmResponse::call("order_pizza", &json!({"size": 3}));
         let llm = FakeLlm::with_responses(dialect, [two.and_call("order_pizza", "{}")]).await;
-        let toml =
-            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
-        let daemon = Daemon::with_config(&toml, &[]);
+        let toml = config_for(api, &llm);
+        let daemon = Daemon::with_config(&toml);
         let request = own_tool(json!({"parallel_tool_calls": false}));
         let response = complete(&daemon, "", &request).json();
         let choice = &response["choices"][0];
         assert_eq!(choice["finish_reason"], "tool_calls", "{api}: {response}");
-        let calls = choice["message"]["tool_calls"].as_array().unwrap();
+        let calls = choice["message"]["tool_calls"].items();
         assert_eq!(calls.len(), 1, "{api}: {response}");
         assert_eq!(calls[0]["function"]["arguments"], r#"{"size":3}"#, "{api}");
         assert_eq!(llm.bodies()[0][key], expected, "{api}");
@@ -661,20 +619,21 @@ async fn h4_parallel_tool_calls_is_translated_for_the_provider_and_enforced() {
 async fn a_model_can_be_retrieved_by_its_name() {
     let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let slashed = config(&llm, "").replace(r#"id = "bare""#, r#"id = "meta/bare/8b""#);
-    let daemon = Daemon::with_config(&slashed, &[]);
+    let daemon = Daemon::with_config(&slashed);
     for path in ["meta/bare/8b", "meta%2Fbare%2F8b", "meta/bare/8b/", "demo/"] {
-        let model = http::get(&daemon.socket, &format!("/v1/models/{path}"));
+        let model = daemon.get(&format!("/v1/models/{path}"));
         assert_eq!(model.status, 200, "{path}: {model:?}");
     }
-    let daemon = Daemon::with_config(&config(&llm, ""), &[]);
-    let model = http::get(&daemon.socket, "/v1/models/bare").json();
+    let daemon = Daemon::with_config(&config(&llm, ""));
+    let model = daemon.get("/v1/models/bare").json();
     assert_json!(model["id"], "bare");
     assert_json!(model["owned_by"], "fake");
-    let gone = http::get(&daemon.socket, "/v1/models/gone");
-    assert_eq!(gone.status, 404);
-    assert_eq!(gone.json()["error"]["code"], "model_not_found");
+    let gone = daemon.get("/v1/models/gone");
+    assert_eq!(gone.expect(404)["error"]["code"], "model_not_found");
     // A missing item is reported in OpenAI's format, too.
-    let nothing = http::get(&daemon.socket, "/v1/embeddings");
-    assert_eq!(nothing.status, 404);
-    assert_eq!(nothing.json()["error"]["type"], "invalid_request_error");
+    let nothing = daemon.get("/v1/embeddings");
+    assert_eq!(
+        nothing.expect(404)["error"]["type"],
+        "invalid_request_error"
+    );
 }

@@ -1,13 +1,6 @@
 //! Clients that disconnect before the response.
 
-use std::time::Duration;
-
-use pillion_testkit::LlmResponse;
-use serde_json::{Value, json};
-
-use super::start;
-use crate::http::begin;
-use crate::program::eventually;
+use super::*;
 
 /// Returns requests for an answer, in every interface.
 fn requests(stream: bool) -> Vec<(&'static str, Value)> {
@@ -33,7 +26,7 @@ async fn h4_a_disconnect_of_the_client_aborts_the_provider_request() {
     let (llm, daemon) = start([slow]).await;
     for stream in [false, true] {
         for (path, body) in requests(stream) {
-            let connection = begin(&daemon.socket, "POST", path, "", body.to_string());
+            let connection = daemon.begin("POST", path, "", body.to_string());
             eventually("the model receives a request", || llm.in_progress() == 1);
             drop(connection);
             eventually("the request to the provider ends", || {

@@ -1,11 +1,9 @@
 //! Errors of the provider-compatible APIs: malformed provider responses and forbidden requests.
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{config, start};
-use crate::http::{self, Reply};
-use crate::program::Daemon;
+use super::*;
+use crate::http::Reply;
 
 const COMPLETIONS: &str = "/v1/chat/completions";
 const MESSAGES: &str = "/v1/messages";
@@ -16,7 +14,7 @@ fn ask(daemon: &Daemon, path: &str, more: Value) -> Reply {
         panic!("{more}")
     };
     body.as_object_mut().unwrap().extend(more);
-    http::post(&daemon.socket, path, body.to_string())
+    daemon.post(path, body.to_string())
 }
 
 /// Returns a provider response with this body.
@@ -73,7 +71,7 @@ async fn h5_a_refusal_is_returned_in_openais_format() {
     let response = ask(&daemon, MESSAGES, json!({})).json();
     assert_json!(response["content"][0]["text"], "I must not.");
     assert_eq!(response["stop_reason"], "refusal");
-    let chat = http::post(&daemon.socket, "/api/v1/chat", r#"{"message": "Hi"}"#).json();
+    let chat = daemon.post("/api/v1/chat", r#"{"message": "Hi"}"#).json();
     assert_json!(chat["content"], "I must not.");
     assert_eq!(chat["finish_reason"], "content_filter");
 }
@@ -84,8 +82,8 @@ async fn h5_a_stop_sequence_is_returned_in_anthropics_format() {
         "content": [{"type": "text", "text": "One"}], "stop_reason": "stop_sequence",
         "stop_sequence": "Two", "usage": {"input_tokens": 1, "output_tokens": 1}}));
     let llm = FakeLlm::with_responses(LlmDialect::Anthropic, [ended]).await;
-    let toml = config(&llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let toml = config_for("anthropic", &llm);
+    let daemon = Daemon::with_config(&toml);
     for more in [json!({}), own_tools(MESSAGES)] {
         let mut more = more;
         more["stop_sequences"] = json!(["Two"]);
@@ -139,9 +137,8 @@ async fn g3_tools_that_a_provider_runs_without_approval_are_rejected() {
         ),
     ] {
         let llm = FakeLlm::with_responses(dialect, [LlmResponse::text("Hello.")]).await;
-        let toml =
-            config(&llm, "").replace("max_retries", &format!("api = \"{api}\"\nmax_retries"));
-        let daemon = Daemon::with_config(&toml, &[]);
+        let toml = config_for(api, &llm);
+        let daemon = Daemon::with_config(&toml);
         for (name, value) in rejected {
             let reply = ask(&daemon, path, json!({name: value}));
             assert_eq!(reply.status, 400, "{path} {name}: {reply:?}");
@@ -170,7 +167,7 @@ async fn g3_an_unknown_parameter_reaches_no_provider() {
         let allowed =
             format!("api = \"{api}\"\nextra_parameters = [\"search_settings\"]\nmax_retries");
         let toml = config(&llm, "").replace("max_retries", &allowed);
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         for (name, value) in [
             (
                 "compound_custom",

@@ -1,10 +1,6 @@
 //! Provider keys (L1): from a variable or the vault, and never shown.
 
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::json;
-
-use super::chat;
-use crate::program::{Daemon, pillion, run, run_with_input, stdout, success};
+use super::*;
 
 const KEY: &str = "sk-s3cret-key";
 
@@ -28,22 +24,21 @@ fn authorization(llm: &FakeLlm) -> String {
 async fn l1_a_key_in_a_variable_is_sent_only_to_its_provider() {
     let llm = FakeLlm::start([LlmResponse::text("Hello.")]).await;
     let text = config(&llm, "key_env = \"LLM_KEY\"");
-    let daemon = Daemon::with_config(&text, &[VAULT, ("LLM_KEY", KEY)]);
+    let daemon = Daemon::with_variables(&text, &[VAULT, ("LLM_KEY", KEY)]);
     let response = chat(&daemon.socket, "", &json!({"message": "Hi"}));
     assert_eq!(response["content"], "Hello.");
     assert_eq!(authorization(&llm), format!("Bearer {KEY}"));
-    let socket = daemon.socket.to_str().unwrap();
-    let listed = run(&["providers", "list", "--socket", socket, "--json"], &[]);
+    let listed = daemon.run(&["providers", "list", "--json"]);
     assert_contains!(
         stdout(&listed),
         "\"key\":\"variable\",\"key_env\":\"LLM_KEY\""
     );
     assert!(!daemon.log().contains(KEY));
 
-    let unset = Daemon::with_config(&text, &[VAULT]);
+    let unset = Daemon::with_variables(&text, &[VAULT]);
     let response = chat(&unset.socket, "", &json!({"message": "Hi"}));
     assert_eq!(response["status"], "failed");
-    let error = response["error"].as_str().unwrap();
+    let error = response["error"].text();
     assert!(
         error.contains("LLM_KEY") && error.contains("`pillion serve`: set it and restart"),
         "{response}"
@@ -59,7 +54,7 @@ async fn l1_a_key_in_the_vault_is_used_at_once_and_cannot_be_read() {
     let rejected =
         LlmResponse::rejection("401 Unauthorized", "invalid_api_key", &format!("bad {KEY}"));
     let llm = FakeLlm::start([LlmResponse::text("Hello."), rejected]).await;
-    let daemon = Daemon::with_config(&config(&llm, ""), &[VAULT]);
+    let daemon = Daemon::with_variables(&config(&llm, ""), &[VAULT]);
     let socket = daemon.socket.to_str().unwrap();
     let mut set = pillion(&["providers", "set-key", "fake", "--socket", socket]);
     success(&run_with_input(&mut set, format!("{KEY}\n")));

@@ -1,11 +1,9 @@
 //! The limits of `[chat]` and of a model, in every interface.
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{config, start};
-use crate::http::{self, Reply};
-use crate::program::Daemon;
+use super::*;
+use crate::http::Reply;
 
 const PATHS: [&str; 3] = ["/api/v1/chat", "/v1/chat/completions", "/v1/messages"];
 
@@ -29,7 +27,7 @@ fn ask(daemon: &Daemon, path: &str, text: &str) -> Reply {
     if path == "/api/v1/chat" {
         body.as_object_mut().unwrap().remove("max_tokens");
     }
-    http::post(&daemon.socket, path, body.to_string())
+    daemon.post(path, body.to_string())
 }
 
 /// Returns the text of an answer of any interface.
@@ -44,7 +42,7 @@ fn words(reply: &Reply) -> Value {
 async fn h4_one_call_a_round_makes_six_requests_and_two_calls_make_four() {
     for (calls, requests, reached) in [(1, 6, "tool_rounds"), (2, 4, "tool_calls")] {
         let llm = caller(calls).await;
-        let daemon = Daemon::with_config(&config(&llm, ""), &[]);
+        let daemon = Daemon::with_config(&config(&llm, ""));
         for (round, path) in PATHS.into_iter().enumerate() {
             let reply = ask(&daemon, path, "Go");
             assert_eq!(words(&reply), "Done.", "{path}: {reply:?}");
@@ -66,14 +64,13 @@ async fn h4_the_configuration_sets_the_limits() {
         (3, "max_calls_per_answer = 2\nmax_tool_rounds = 1", 2, 2),
     ] {
         let llm = caller(calls).await;
-        let daemon = Daemon::with_config(&config(&llm, &format!("[chat]\n{more}\n")), &[]);
+        let daemon = Daemon::with_config(&config(&llm, &format!("[chat]\n{more}\n")));
         for (round, path) in PATHS.into_iter().enumerate() {
             let reply = ask(&daemon, path, "Go");
             assert_eq!(words(&reply), "Done.", "{more} {path}: {reply:?}");
             assert_eq!(llm.bodies().len(), (round + 1) * requests, "{more} {path}");
-            let log = http::get(&daemon.socket, "/api/v1/tool-calls/?limit=100").json();
-            let logged = log["calls"].as_array().unwrap().len();
-            assert_eq!(logged, (round + 1) * run, "{more} {path}: {log}");
+            let logged = daemon.recorded("?limit=100").len();
+            assert_eq!(logged, (round + 1) * run, "{more} {path}");
         }
     }
 }
@@ -81,10 +78,10 @@ async fn h4_the_configuration_sets_the_limits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn h6_a_stream_reports_that_the_limit_is_reached() {
     let llm = caller(1).await;
-    let daemon = Daemon::with_config(&config(&llm, "[chat]\nmax_tool_rounds = 1\n"), &[]);
+    let daemon = Daemon::with_config(&config(&llm, "[chat]\nmax_tool_rounds = 1\n"));
     for path in PATHS {
         let body = json!({"messages": [{"role": "user", "content": "Go"}], "stream": true});
-        let reply = http::post(&daemon.socket, path, body.to_string());
+        let reply = daemon.post(path, body.to_string());
         let text = String::from_utf8(super::unchunked(&reply.body)).unwrap();
         let executing = text.find("Executing calculator...").unwrap();
         let reached = "Maximum tool execution rounds reached. Generating final response...";
@@ -97,7 +94,7 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
     let llm = FakeLlm::start([LlmResponse::text("Done.")]).await;
     let limited = "context_tokens = 20000\ntools = { function_calling = true }";
     let toml = config(&llm, "").replacen("tools = { function_calling = true }", limited, 1);
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     // The limit also applies to text without spaces.
     for long in ["What now? ".repeat(20_000), "a".repeat(200_000)] {
         for path in PATHS {
@@ -121,11 +118,11 @@ async fn h4_a_conversation_beyond_the_models_context_is_not_sent() {
 async fn h7_a_list_contains_only_the_start_of_an_answer() {
     let (_llm, daemon) = start([LlmResponse::text(&"word ".repeat(10_000))]).await;
     let response = ask(&daemon, "/api/v1/chat", "Go").json();
-    assert_eq!(response["content"].as_str().unwrap().len(), 50_000);
-    let chats = http::get(&daemon.socket, "/api/v1/chat").json()["chats"].clone();
+    assert_eq!(response["content"].text().len(), 50_000);
+    let chats = daemon.get("/api/v1/chat").json()["chats"].clone();
     assert_eq!(chats[0]["id"], response["id"]);
-    assert_eq!(chats[0]["content"].as_str().unwrap().len(), 4096);
-    let target = format!("/api/v1/chat/{}", response["id"].as_str().unwrap());
-    let shown = http::get(&daemon.socket, &target).json();
+    assert_eq!(chats[0]["content"].text().len(), 4096);
+    let target = format!("/api/v1/chat/{}", response["id"].text());
+    let shown = daemon.get(&target).json();
     assert_eq!(shown["chat"]["content"], response["content"]);
 }

@@ -1,11 +1,9 @@
 //! The Anthropic-compatible messages API with the sidecar's tools.
 
-use pillion_testkit::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{calculator, config, events, start, unchunked};
-use crate::http::{self, Reply};
-use crate::program::Daemon;
+use super::*;
+use crate::http::Reply;
 
 fn create(daemon: &Daemon, more: &Value) -> Reply {
     create_with(daemon, "", more)
@@ -16,12 +14,12 @@ fn create_with(daemon: &Daemon, headers: &str, more: &Value) -> Reply {
         "messages": [{"role": "user", "content": "What is 6 * 7?"}]});
     let members = more.as_object().unwrap().clone();
     body.as_object_mut().unwrap().extend(members);
-    http::post_with(&daemon.socket, "/v1/messages", headers, body.to_string())
+    daemon.post_with("/v1/messages", headers, body.to_string())
 }
 
 /// Returns a configuration with a model that uses Anthropic's API.
 fn anthropic(llm: &FakeLlm) -> String {
-    config(llm, "").replace("max_retries", "api = \"anthropic\"\nmax_retries")
+    config_for("anthropic", llm)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -37,7 +35,7 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
             true => anthropic(&llm),
             false => config(&llm, ""),
         };
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let more = json!({"system": "Be short.", "top_k": 5, "metadata": {"user_id": "ada"}});
         let message = create(&daemon, &more).json();
         let words = json!([{"type": "text", "text": "It is 42."}]);
@@ -46,8 +44,7 @@ async fn h4_a_message_runs_the_tools_with_every_provider() {
         assert_eq!(message["model"], "demo");
         assert_eq!(message["usage"]["input_tokens"], 30);
         assert_eq!(message["usage"]["output_tokens"], 8);
-        let log = http::get(&daemon.socket, "/api/v1/tool-calls/?user=ada").json();
-        assert_eq!(log["calls"].as_array().unwrap().len(), 1, "{log}");
+        assert_eq!(daemon.recorded("?user=ada").len(), 1);
         let request = &llm.bodies()[0];
         if is_anthropic {
             assert_json!(request["system"], "Be short.");
@@ -99,8 +96,7 @@ async fn h6_a_message_is_streamed_in_anthropics_events() {
     assert_eq!((name.as_str(), &error["type"]), ("error", &json!("error")));
     assert!(error["error"]["message"].is_string(), "{error}");
     // A stream that fails before its first text is an error response, like at Anthropic.
-    let busy = LlmResponse::rejection("429 Too Many Requests", "rate_limit_exceeded", "slow down");
-    let (_llm, daemon) = start([busy.with_header("Retry-After", "9")]).await;
+    let (_llm, daemon) = start([busy()]).await;
     let reply = create(&daemon, &json!({"stream": true}));
     assert_eq!(reply.status, 429, "{reply:?}");
     assert_contains!(reply.head, "retry-after: 9");
@@ -119,7 +115,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
     let block =
         json!({"type": "tool_use", "id": "call_1", "name": "order_pizza", "input": {"size": 3}});
     assert_eq!(message["content"][1], block);
-    assert_eq!(llm.bodies()[0]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(llm.bodies()[0]["tools"].items().len(), 1);
     assert_eq!(llm.bodies()[0]["tool_choice"], "required");
 
     let mut streamed = more;
@@ -142,7 +138,7 @@ async fn h5_calls_of_the_clients_tools_are_returned_in_anthropics_format() {
 async fn h5_messages_reach_anthropics_models_unchanged() {
     let call = LlmResponse::call("order_pizza", &json!({"size": 3}));
     let llm = FakeLlm::with_responses(LlmDialect::Anthropic, [call]).await;
-    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let daemon = Daemon::with_config(&anthropic(&llm));
     let choice = json!({"type": "any", "disable_parallel_tool_use": true});
     let messages = json!([
         {"role": "user", "content": "Pizza, please."},
@@ -178,7 +174,7 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
             LlmDialect::Anthropic => (anthropic(&llm), "tool_choice", choice.clone()),
             _ => (config(&llm, ""), "parallel_tool_calls", json!(false)),
         };
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let message = create(&daemon, &json!({"tool_choice": choice})).json();
         assert_json!(message["content"][0]["text"], "It is 42.");
         for request in llm.bodies() {
@@ -194,12 +190,9 @@ async fn h4_a_message_may_disable_parallel_tool_use() {
 async fn h5_thinking_blocks_stay_with_their_calls() {
     let thought = json!({"type": "thinking", "thinking": "The tool knows.", "signature": "EqQB=="});
     let call = || calculator().with_item(thought.clone());
-    let llm = FakeLlm::with_responses(
-        LlmDialect::Anthropic,
-        [call(), LlmResponse::text("It is 42.")],
-    )
-    .await;
-    let daemon = Daemon::with_config(&anthropic(&llm), &[]);
+    let responses = [call(), LlmResponse::text("It is 42.")];
+    let llm = FakeLlm::with_responses(LlmDialect::Anthropic, responses).await;
+    let daemon = Daemon::with_config(&anthropic(&llm));
     let budget = json!({"type": "enabled", "budget_tokens": 1024});
     let more = json!({"thinking": budget, "max_tokens": 2000});
     let message = create(&daemon, &more).json();
@@ -207,16 +200,14 @@ async fn h5_thinking_blocks_stay_with_their_calls() {
     assert_json!(message["content"], words);
     let request = &llm.bodies()[1];
     assert_eq!(request["thinking"], budget);
-    let content = request["messages"][1]["content"].as_array().unwrap();
+    let content = request["messages"][1]["content"].items();
     assert_eq!(content[0], thought);
     assert_eq!(content[1]["type"], "tool_use", "{request}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn g3_a_pending_message_survives_a_crash() {
-    let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let mut daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (llm, mut daemon) = start_asking([calculator(), LlmResponse::text("It is 42.")]).await;
     let waits = create(&daemon, &json!({}));
     assert_eq!(waits.status, 403, "{waits:?}");
     let header = super::going_on(&waits);
@@ -232,53 +223,40 @@ async fn g3_a_pending_message_survives_a_crash() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_the_messages_api_have_anthropics_format() {
     let (llm, daemon) = start([LlmResponse::text("Hello.")]).await;
-    for (more, status, kind, words) in [
-        (
-            json!({"model": "gone"}),
-            404,
-            "not_found_error",
-            "no model 'gone'",
-        ),
+    let document = json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]});
+    let search = json!({"type": "web_search_20250305", "name": "web_search"});
+    for (more, status, words) in [
+        (json!({"model": "gone"}), 404, "no model 'gone'"),
         (
             json!({"messages": []}),
             400,
-            "invalid_request_error",
             "'messages' must be a non-empty array",
         ),
+        (document, 400, "messages[0].content[0] has a type"),
+        (json!({"max_tokens": "x"}), 400, "invalid type"),
         (
-            json!({"messages": [{"role": "user", "content": [{"type": "document"}]}]}),
+            json!({"tools": [search]}),
             400,
-            "invalid_request_error",
-            "messages[0].content[0] has a type",
-        ),
-        (
-            json!({"max_tokens": "x"}),
-            400,
-            "invalid_request_error",
-            "invalid type",
-        ),
-        (
-            json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
-            400,
-            "invalid_request_error",
             "a tool that Anthropic runs",
         ),
         (
             json!({"tool_choice": {"type": "tool"}}),
             400,
-            "invalid_request_error",
             "'tool_choice' must be",
         ),
     ] {
+        let kind = match status {
+            404 => "not_found_error",
+            _ => "invalid_request_error",
+        };
         let reply = create(&daemon, &more);
         assert_eq!(reply.status, status, "{more}: {reply:?}");
         let error = reply.json();
         assert_eq!(error["type"], "error");
         assert_json!(error["error"]["type"], kind);
-        assert_contains!(error["error"]["message"].as_str().unwrap(), words);
+        assert_contains!(error["error"]["message"].text(), words);
     }
-    let count = http::post(&daemon.socket, "/v1/messages/count_tokens", "{}");
-    assert_eq!(count.status, 404);
-    assert_eq!(count.json()["error"]["type"], "not_found_error");
+    let count = daemon.post("/v1/messages/count_tokens", "{}");
+    assert_eq!(count.expect(404)["error"]["type"], "not_found_error");
     assert!(llm.bodies().is_empty());
 }

@@ -1,14 +1,8 @@
 //! MCP servers that the provider calls itself (H1), with Pillion's approvals (G3).
 
-use std::path::Path;
+use pillion_testkit::LlmDialect;
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse};
-use serde_json::{Value, json};
-
-use super::chat;
-use crate::approvals::decide;
-use crate::http;
-use crate::program::{Daemon, run, stdout};
+use super::*;
 
 const TOKEN: &str = "t0ken-for-the-provider";
 
@@ -24,23 +18,22 @@ fn daemon(llm: &FakeLlm, api: &str, server: &FakeMcp, policy: &str) -> Daemon {
          tools = {{ function_calling = true, mcp = true, native_mcp = [\"dice\"] }}\n",
         llm.base_url, server.url
     );
-    Daemon::with_config(&text, &[("DICE", TOKEN)])
+    Daemon::with_variables(&text, &[("DICE", TOKEN)])
 }
 
 fn native(body: &Value) -> Value {
-    let tools = body["tools"].as_array().unwrap().iter();
+    let tools = body["tools"].items().iter();
     let mut native = tools.filter(|tool| tool["type"] == "mcp");
     native.next().cloned().unwrap_or_default()
 }
 
 fn has_function(body: &Value, name: &str) -> bool {
-    let mut tools = body["tools"].as_array().unwrap().iter();
+    let mut tools = body["tools"].items().iter();
     tools.any(|tool| tool["name"] == name)
 }
 
-fn shown(socket: &Path) -> String {
-    let socket = socket.to_str().unwrap();
-    stdout(&run(&["models", "show", "demo", "--socket", socket], &[]))
+fn shown(daemon: &Daemon) -> String {
+    stdout(&daemon.run(&["models", "show", "demo"]))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,22 +66,22 @@ async fn h1_g3_a_native_call_waits_for_an_approval_and_is_logged() {
     assert!(!has_function(body, "dice_roll"), "{body}");
     assert!(has_function(body, "calculator"), "{body}");
 
-    let id = approval["id"].as_str().unwrap();
+    let id = approval["id"].text();
     assert_eq!(decide(socket, id, "approve").status, 200);
-    let response = chat(socket, response["id"].as_str().unwrap(), &json!({}));
+    let response = chat(socket, response["id"].text(), &json!({}));
     assert_json!(response["content"], "You rolled 15.");
     assert_json!(response["tool_calls"][0]["name"], "dice_roll");
     assert_eq!(response["tool_calls"][0]["content"], "15");
-    let input = llm.bodies()[1]["input"].as_array().unwrap().clone();
+    let input = llm.bodies()[1]["input"].items().clone();
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
     assert!(input.contains(&allowed), "{input:?}");
     // The server received only a request for its list of tools.
     assert!(server.requests.calls("tools/call").is_empty());
-    let log = http::get(socket, "/api/v1/tool-calls/").json();
-    assert_json!(log["calls"][0]["toolName"], "dice_roll");
-    assert_json!(log["calls"][0]["status"], "success");
-    assert_contains!(shown(socket), "yes, called by the provider");
+    let logged = socket.recorded("").remove(0);
+    assert_json!(logged["toolName"], "dice_roll");
+    assert_json!(logged["status"], "success");
+    assert_contains!(shown(&daemon), "yes, called by the provider");
     assert!(!daemon.log().contains(TOKEN));
 }
 
@@ -103,7 +96,7 @@ async fn g3_a_provider_without_approvals_gets_no_server_whose_tools_need_approva
         let body = &llm.bodies()[0];
         assert_eq!(body.get("mcp_servers").is_some(), is_native, "{body}");
         assert_eq!(has_function(body, "dice_roll"), !is_native, "{body}");
-        let shown = shown(&daemon.socket);
+        let shown = shown(&daemon);
         assert_eq!(
             shown.contains("called by the provider"),
             is_native,

@@ -1,12 +1,8 @@
 //! What models and providers are known to send in place of what their APIs document.
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmDialect, LlmResponse, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{approve_all, chat, config, start};
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
+use super::*;
 
 /// Returns a stream of these chunks, as the body of a response.
 fn stream(chunks: &[Value], is_done: bool) -> LlmResponse {
@@ -35,18 +31,16 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         json!(""),
     );
     let end = |reason: &str| chunk(json!({}), json!(reason));
+    let whole = json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"});
     for (responses, expected) in [
         (
             vec![stream(
                 &[text("It is "), text("42."), end("stop"), end("")],
                 true,
             )],
-            json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"}),
+            whole.clone(),
         ),
-        (
-            vec![stream(&[text("It is 42.")], true)],
-            json!({"status": "answered", "content": "It is 42.", "finish_reason": "stop"}),
-        ),
+        (vec![stream(&[text("It is 42.")], true)], whole),
         (
             vec![stream(&[text("It "), end("length"), end("")], true)],
             json!({"status": "answered", "content": "It ", "finish_reason": "length"}),
@@ -72,8 +66,7 @@ async fn h6_an_empty_finish_reason_is_no_reason() {
         for (key, value) in expected.as_object().unwrap() {
             assert_json!(response[key], *value);
         }
-        let log = http::get(&daemon.socket, "/api/v1/tool-calls/").json();
-        assert_eq!(log["calls"], json!([]), "no cut call runs");
+        assert!(daemon.recorded("").is_empty(), "no cut call runs");
     }
 }
 
@@ -82,28 +75,24 @@ async fn h5_repaired_arguments_are_in_the_approval_and_in_the_call_log() {
     let arguments = json!({"expression": "6 * 7"});
     let twice = json!(arguments.to_string()).to_string();
     let call = LlmResponse::default().and_call("calculator", &twice);
-    let llm = FakeLlm::start([call, LlmResponse::text("It is 42.")]).await;
-    let more = "[tools.calculator]\nrequire_approval = \"always\"\n";
-    let daemon = Daemon::with_config(&config(&llm, more), &[]);
+    let (_llm, daemon) = start_asking([call, LlmResponse::text("It is 42.")]).await;
     let socket = &daemon.socket;
     let waiting = chat(socket, "", &json!({"message": "What is 6 * 7?"}));
     assert_json!(waiting["approvals"][0]["arguments"], arguments);
-    let approvals = http::get(socket, "/api/v1/approvals/").json();
+    let approvals = socket.get("/api/v1/approvals/").json();
     assert_json!(approvals["approvals"][0]["arguments"], arguments);
     approve_all(socket);
-    let response = chat(socket, waiting["id"].as_str().unwrap(), &json!({}));
+    let response = chat(socket, waiting["id"].text(), &json!({}));
     assert_json!(response["content"], "It is 42.");
-    let log = http::get(socket, "/api/v1/tool-calls/").json();
-    let logged = &log["calls"][0];
-    assert_eq!(logged["status"], "success", "{log}");
-    assert_eq!(logged["repairedArguments"], arguments, "{log}");
-    assert_eq!(logged["arguments"], arguments, "{log}");
+    let logged = socket.recorded("").remove(0);
+    assert_json!(logged["status"], "success");
+    assert_json!(logged["repairedArguments"], arguments);
+    assert_json!(logged["arguments"], arguments);
 
     // A program has to send what the API documents.
     let body = json!(twice).to_string();
-    let reply = http::post(socket, "/api/v1/tools/execute/calculator", body);
-    assert_eq!(reply.status, 400, "{reply:?}");
-    assert_eq!(reply.json()["error_code"], "invalid_input", "{reply:?}");
+    let reply = socket.post("/api/v1/tools/execute/calculator", body);
+    assert_eq!(reply.expect(400)["error_code"], "invalid_input");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,12 +101,11 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
     let image = json!({"type": "image", "data": data, "mimeType": "image/png"});
     let content = json!([{"type": "text", "text": "Took a screenshot."}, image]);
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [{"name": "shoot", "inputSchema": {"type": "object"}}]}))
-        })
-        .on("tools/call", move |_| {
-            Reply::result(&json!({ "content": content }))
-        })
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [{"name": "shoot", "inputSchema": {"type": "object"}}]})),
+        )
+        .on("tools/call", fixed(json!({ "content": content })))
         .start();
     for (dialect, api, pointer) in [
         (LlmDialect::OpenAiChat, "openai", "/messages/2/content"),
@@ -150,7 +138,7 @@ async fn h5_an_image_of_a_server_reaches_the_model_as_an_image() {
                 "function_calling = true, mcp = true",
                 1,
             );
-        let daemon = Daemon::with_config(&toml, &[]);
+        let daemon = Daemon::with_config(&toml);
         let response = chat(&daemon.socket, "", &json!({"message": "Take a screenshot"}));
         assert_eq!(response["content"], "Done.", "{api}: {response}");
         let sent = &llm.bodies()[1];

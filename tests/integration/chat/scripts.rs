@@ -1,16 +1,12 @@
 //! `pillion chat` and `pillion approvals` in a script that reads ids from JSON output.
 
-use pillion_testkit::{FakeLlm, LlmResponse};
-use serde_json::Value;
-
-use super::{calculator, config};
-use crate::program::{Daemon, failure, run, stderr, stdout};
+use super::*;
 
 const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
 
 async fn daemon() -> (FakeLlm, Daemon) {
     let llm = FakeLlm::start([calculator(), LlmResponse::text("It is 42.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
+    let daemon = Daemon::with_config(&config(&llm, ALWAYS));
     (llm, daemon)
 }
 
@@ -32,7 +28,7 @@ async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_out
         let done = json(printed.lines().last().unwrap());
         assert_eq!(done["type"], "done", "{printed}");
         assert_eq!(done["status"], "awaiting_approval");
-        let approval = done["approvals"][0]["id"].as_str().unwrap();
+        let approval = done["approvals"][0]["id"].text();
 
         let listed = json(&stdout(&pillion(&daemon, &["approvals", "list", "--json"])));
         assert_eq!(listed["approvals"][0]["id"], approval);
@@ -43,7 +39,7 @@ async fn g3_h7_a_script_approves_and_resumes_a_chat_with_the_ids_in_the_json_out
         let approved = json(&stdout(&pillion(&daemon, &approve)));
         assert_eq!(approved["approval"]["status"], "approved");
 
-        let chat = done["id"].as_str().unwrap();
+        let chat = done["id"].text();
         let printed = stdout(&pillion(&daemon, &["chat", "--json", "--resume", chat]));
         let done = json(printed.lines().last().unwrap());
         assert_eq!(done["status"], "answered", "{printed}");

@@ -1,13 +1,10 @@
 //! `pillion chat` at a terminal.
 
-use std::sync::{Mutex, mpsc};
+use std::sync::mpsc;
 
-use pillion_testkit::{Dialect, FakeLlm, FakeMcp, LlmResponse, Reply};
-use serde_json::json;
+use pillion_testkit::Reply;
 
-use super::{calculator, config};
-use crate::http;
-use crate::program::Daemon;
+use super::*;
 use crate::terminal::Terminal;
 
 fn chat(daemon: &Daemon, message: &str) -> Terminal {
@@ -28,9 +25,8 @@ const QUESTION: &str = r#"Run calculator {"expression":"6 * 7"}? [y/N] "#;
 const ALWAYS: &str = "[tools.calculator]\nrequire_approval = \"always\"\n";
 
 fn runs(daemon: &Daemon, tool: &str) -> usize {
-    let log = http::get(&daemon.socket, "/api/v1/tool-calls/?status=success").json();
-    let calls = log["calls"].as_array().unwrap().iter();
-    calls.filter(|call| call["toolName"] == tool).count()
+    let calls = daemon.recorded("?status=success");
+    calls.iter().filter(|call| call["toolName"] == tool).count()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -38,9 +34,10 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
     let (release, released) = mpsc::sync_channel::<()>(1);
     let released = Mutex::new(released);
     let far = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}))
-        })
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]})),
+        )
         .on("tools/call", move |_| {
             // Waits until the test has checked the output, or has failed.
             let _ = tokio::task::block_in_place(|| released.lock().unwrap().recv());
@@ -58,7 +55,7 @@ async fn g3_h6_running_calls_are_shown_and_a_yes_at_the_terminal_approves_a_call
          [[models]]\nid = \"both\"\nprovider = \"fake\"\ntools = {{ function_calling = true, mcp = true }}\n",
         far.url
     );
-    let daemon = Daemon::with_config(&config(&llm, &more), &[]);
+    let daemon = Daemon::with_config(&config(&llm, &more));
     tokio::task::block_in_place(|| {
         let mut terminal = chat(&daemon, "Go");
         terminal.shows("· far_slow {}");
@@ -81,7 +78,7 @@ async fn g3_the_question_at_the_terminal_shows_hidden_characters() {
     let hidden = json!({"expression": "6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"});
     let call = LlmResponse::call("calculator", &hidden);
     let llm = FakeLlm::start([call, LlmResponse::text("As you wish.")]).await;
-    let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
+    let daemon = Daemon::with_config(&config(&llm, ALWAYS));
     tokio::task::block_in_place(|| {
         let mut terminal = chat(&daemon, "Go");
         terminal.shows(r#"{"expression":"6\u{202e} *\u{200b} 7\u{9b}2J\u{e0061}"}? [y/N] "#);
@@ -97,7 +94,7 @@ async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
     // An empty line does not approve.
     for keys in ["n\n", "\n"] {
         let llm = FakeLlm::start([calculator(), LlmResponse::text("As you wish.")]).await;
-        let daemon = Daemon::with_config(&config(&llm, ALWAYS), &[]);
+        let daemon = Daemon::with_config(&config(&llm, ALWAYS));
         tokio::task::block_in_place(|| {
             let mut terminal = chat(&daemon, "Go");
             terminal.shows(QUESTION);
@@ -106,6 +103,6 @@ async fn g3_a_no_at_the_terminal_denies_the_call_and_the_chat_continues() {
             assert_eq!(runs(&daemon, "calculator"), 0);
         });
         let reported = llm.bodies()[1]["messages"][2]["content"].clone();
-        assert_contains!(reported.as_str().unwrap(), "denied");
+        assert_contains!(reported.text(), "denied");
     }
 }

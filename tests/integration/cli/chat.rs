@@ -1,8 +1,6 @@
 //! `pillion chat` without a model.
 
-use std::process::Output;
-
-use crate::program::{Daemon, failure, pillion, run_with_input};
+use crate::prelude::*;
 
 fn chat(daemon: &Daemon, arguments: &[&str], input: &[u8]) -> Output {
     let mut command = pillion(&[&["chat"], arguments].concat());

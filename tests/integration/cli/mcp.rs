@@ -13,9 +13,7 @@ mod read;
 mod stdio;
 mod terminal;
 
-use std::process::Output;
-
-use crate::program::run;
+use crate::prelude::*;
 
 /// Returns `pillion mcp ...` with an empty environment.
 pub fn mcp(arguments: &[&str]) -> Output {

@@ -3,20 +3,14 @@
 mod bridge;
 mod standalone;
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use serde_json::{Value, json};
 
-use crate::program::{
-    eventually, failure, pillion, pillion_path, run, run_with_input, stderr, stdout,
-};
+use crate::prelude::*;
+use crate::program::pillion_path;
 
 /// An environment without a store.
 const MEMORY: (&str, &str) = ("PILLION__STORE__LOCATION", "memory");
@@ -111,12 +105,15 @@ impl Client {
         self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
+    /// Sends a call. Returns its id.
+    fn send_call(&mut self, tool: &str, arguments: &Value) -> u64 {
+        self.send_request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
     fn tools(&mut self) -> Vec<String> {
         let listed = self.request("tools/list", &json!({}));
-        let tools = listed["result"]["tools"].as_array().unwrap().iter();
-        tools
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
-            .collect()
+        let names = listed["result"]["tools"].texts("name").into_iter();
+        names.map(str::to_owned).collect()
     }
 
     /// Closes the input and waits for the exit.
@@ -169,8 +166,7 @@ fn with_id(messages: &[Value], id: &Value) -> Value {
 fn both_protocol_eras_work_and_pending_requests_are_answered_before_the_end() {
     let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}}});
-    let call = json!({"jsonrpc": "2.0", "id": "c", "method": "tools/call",
-        "params": {"name": "calculator", "arguments": {"expression": "6*7"}}});
+    let call = call_request("c", "calculator", json!({"expression": "6*7"}));
     let mut stateless = call.clone();
     stateless["params"]["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -239,24 +235,12 @@ fn pillions_client_works_in_every_revision() {
 
 #[test]
 fn it_ends_at_a_signal() {
-    let mut child = pillion(&["mcp-stdio"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .env(MEMORY.0, MEMORY.1)
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut output = BufReader::new(child.stdout.take().unwrap());
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": {"protocolVersion": "2025-11-25", "capabilities": {}}});
-    writeln!(input, "{hello}").unwrap();
-    let mut line = String::new();
-    output.read_line(&mut line).unwrap();
-    assert_contains!(line, "2025-11-25");
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
-    eventually("it has ended", || child.try_wait().unwrap().is_some());
-    assert!(child.wait().unwrap().success());
+    let mut client = Client::start(pillion(&["mcp-stdio"]).env(MEMORY.0, MEMORY.1));
+    client.initialize(&json!({}));
+    let id = Pid::from_raw(client.child.id().cast_signed());
+    kill(id, Signal::SIGTERM).unwrap();
+    let status = eventually_some("it has ended", || client.child.try_wait().unwrap());
+    assert!(status.success());
 }
 
 #[test]

@@ -1,19 +1,10 @@
-use std::path::Path;
-
-use serde_json::Value;
-
-use crate::http;
-use crate::program::{Daemon, failure, run, stderr, stdout, stdout_json};
+use crate::prelude::*;
 
 fn after_some_calls() -> Daemon {
     let daemon = Daemon::start();
     for expression in ["1 + 1", "1 / 0"] {
         let arguments = format!("{{\"expression\": \"{expression}\"}}");
-        http::post(
-            &daemon.socket,
-            "/api/v1/tools/execute/calculator",
-            arguments,
-        );
+        daemon.post("/api/v1/tools/execute/calculator", arguments);
     }
     daemon
 }
@@ -39,27 +30,19 @@ fn status_prints_a_table_or_json() {
 #[test]
 fn calls_are_listed_since_some_time_ago() {
     let daemon = after_some_calls();
-    let socket = daemon.socket.to_str().unwrap();
     let count = |filter: &[&str]| {
-        let arguments = ["calls", "list", "--socket", socket];
-        let output = run(&[&arguments, filter].concat(), &[]);
+        let output = daemon.run(&[&["calls", "list"], filter].concat());
         stdout(&output).lines().count() - 1
     };
     assert_eq!(count(&["--from", "1h"]), 2);
     assert_eq!(count(&["--from", "7d", "--until", "1h"]), 0);
-    let output = run(
-        &["calls", "list", "--socket", socket, "--from", "soon"],
-        &[],
-    );
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    failure(&daemon.run(&["calls", "list", "--from", "soon"]), 1);
 }
 
 #[test]
 fn status_without_a_sidecar_reports_that_none_runs() {
-    assert_contains!(
-        failure(&run(&["status", "--socket", "/nowhere/s"], &[]), 1),
-        "/nowhere/s"
-    );
+    let error = failure(&run(&["status", "--socket", "/nowhere/s"], &[]), 1);
+    assert_contains!(error, "/nowhere/s");
 }
 
 #[test]
@@ -68,10 +51,8 @@ fn a_file_that_is_not_a_socket_is_not_reported_as_a_stopped_sidecar() {
     let path = directory.path().to_str().unwrap();
     let expected = format!("the sidecar at {path}: it is not a socket");
     for command in ["status", "mcp-stdio"] {
-        assert_contains!(
-            failure(&run(&[command, "--socket", path], &[]), 1),
-            &expected
-        );
+        let error = failure(&run(&[command, "--socket", path], &[]), 1);
+        assert_contains!(error, &expected);
     }
     let output = run(&["serve", "--socket", path], &[]);
     assert_contains!(stderr(&output), "is not a socket");
@@ -94,10 +75,8 @@ fn a_missing_item_is_reported_with_the_command_that_lists_the_items() {
 
 #[test]
 fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
-    assert_contains!(
-        failure(&run(&["events", "--socket", "/nowhere/s"], &[]), 1),
-        "not running"
-    );
+    let error = failure(&run(&["events", "--socket", "/nowhere/s"], &[]), 1);
+    assert_contains!(error, "not running");
     let daemon = Daemon::start();
     let error = failure(&daemon.run(&["events", "--types", "nope"]), 1);
     assert_contains!(error, "(invalid_input)");
@@ -107,12 +86,10 @@ fn events_without_a_sidecar_or_of_unknown_types_give_a_clear_error() {
 #[test]
 fn top_shows_rates() {
     let daemon = after_some_calls();
-    let socket = daemon.socket.to_str().unwrap();
-    let options = ["--interval-ms", "100", "--count", "2", "--socket", socket];
-    let output = run(&[&["top"], &options[..]].concat(), &[]);
-    let text = stdout(&output);
+    let options = ["--interval-ms", "100", "--count", "2"];
+    let text = stdout(&daemon.run(&[&["top"], &options[..]].concat()));
     assert_eq!(text.matches("CALLS/S").count(), 2, "{text}");
-    let output = run(&[&["top", "--json"], &options[..]].concat(), &[]);
+    let output = daemon.run(&[&["top", "--json"], &options[..]].concat());
     let looks: Vec<Value> = stdout(&output)
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

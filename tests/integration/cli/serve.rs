@@ -1,27 +1,19 @@
 use std::fs::Permissions;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
-use serde_json::Value;
-
-use pillion_wire::route;
-
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{self, Daemon, failure, run, stderr, stdout};
+use crate::prelude::*;
 
 #[test]
 fn b3_startup_logs_the_number_of_tools() {
     let daemon = Daemon::start();
-    let listed = http::get(&daemon.socket, "/api/v1/tools/").json();
+    let listed = daemon.get("/api/v1/tools/").json();
     assert_json!(listed["total"], 6);
     assert_contains!(daemon.log(), "\"message\":\"Initialized 6 tools\"");
 }
 
 #[test]
 fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected() {
-    let daemon = Daemon::with_config("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
+    let daemon = Daemon::with_variables("[tools.calculater]\n", &[("LOG_LEVEL", "notice")]);
     assert_contains!(daemon.log(), "did you mean 'calculator'?", "Listening on ");
 
     let rejected = run(&["check"], &[("LOG_LEVEL", "loud")]);
@@ -34,7 +26,7 @@ fn m2_foreign_level_names_map_to_the_nearest_level_and_other_words_are_rejected(
 #[test]
 fn e9_a_sidecar_is_ready_before_it_contacts_any_server() {
     let toml = "[[mcp_servers]]\nlabel = \"far\"\nurl = \"http://127.0.0.1:9/mcp\"\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     let status = daemon.run(&["status"]);
     assert_contains!(
         stdout(&status),
@@ -49,18 +41,16 @@ fn l1_check_reports_a_vault_that_serve_would_reject() {
     std::fs::write(&key, [7; 32]).unwrap();
     std::fs::set_permissions(&key, Permissions::from_mode(0o755)).unwrap();
     let key = key.to_str().unwrap();
-    let output = run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_contains!(stderr(&output), "is accessible to other users (mode 755)");
+    let error = failure(&run(&["check"], &[("PILLION__VAULT__KEY_FILE", key)]), 2);
+    assert_contains!(error, "is accessible to other users (mode 755)");
 }
 
 #[test]
 fn m1_each_log_line_is_json_with_request_and_tool() {
-    let daemon = Daemon::with_config("", &[("LOG_LEVEL", "debug")]);
+    let daemon = Daemon::with_variables("", &[("LOG_LEVEL", "debug")]);
     let secret = r#"{"expression": "40404 + 1"}"#;
     let headers = "x-request-id: request-7\r\n";
-    http::post_with(
-        &daemon.socket,
+    daemon.post_with(
         "/api/v1/tools/execute/calculator",
         headers,
         secret.as_bytes(),
@@ -86,13 +76,13 @@ fn m1_each_log_line_is_json_with_request_and_tool() {
 fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
     let server = McpServer::echo();
     let toml = detected_entry("far", &server.url, "");
-    let daemon = Daemon::with_config(&toml, &[("LOG_LEVEL", "debug")]);
+    let daemon = Daemon::with_variables(&toml, &[("LOG_LEVEL", "debug")]);
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
     let headers =
         format!("x-request-id: request-8\r\nx-pillion-user: alice\r\ntraceparent: {parent}\r\n");
     let path = "/api/v1/tools/execute/far_echo";
-    http::post_with(&daemon.socket, path, &headers, b"{}");
+    daemon.post_with(path, &headers, b"{}");
     // The server receives the trace.
     assert_eq!(server.last_meta()["traceparent"], parent);
     let log = daemon.log();
@@ -120,7 +110,7 @@ fn m1_every_log_line_of_a_call_has_request_tool_server_and_user() {
 
 #[test]
 fn logs_can_be_text() {
-    let daemon = Daemon::with_config("[log]\nformat = \"text\"", &[]);
+    let daemon = Daemon::with_config("[log]\nformat = \"text\"");
     assert!(serde_json::from_str::<Value>(daemon.log().lines().next().unwrap()).is_err());
 }
 
@@ -134,7 +124,7 @@ fn a_second_sidecar_is_rejected() {
         daemon.socket.display()
     );
     assert_contains!(stderr(&output), &message);
-    assert_eq!(http::get(&daemon.socket, "/healthz").status, 200);
+    assert_eq!(daemon.get("/healthz").status, 200);
 }
 
 #[test]
@@ -154,12 +144,11 @@ fn a_bad_configuration_ends_with_2_and_one_line() {
     let expected = "pillion: environment variable PILLION__HTTP__MAX_BODY_BYTES: http.max_body_bytes: invalid type: string \"many\", expected a whole number from 1\n";
     assert_eq!(stderr(&output), expected);
 
-    let output = run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_starts_with!(
-        stderr(&output),
-        "pillion: cannot read /nowhere/pillion.toml: "
+    let error = failure(
+        &run(&["serve"], &[("PILLION_CONFIG", "/nowhere/pillion.toml")]),
+        2,
     );
+    assert_starts_with!(error, "pillion: cannot read /nowhere/pillion.toml: ");
 }
 
 #[test]
@@ -195,12 +184,12 @@ fn n1_the_calculators_timeout_can_be_set() {
         ("MCP_CALCULATOR_TIMEOUT", "0.25"),
         ("MCP_MAX_CONCURRENT_TOOLS", "1"),
     ];
-    let daemon = Daemon::with_config(&toml, &variables);
+    let daemon = Daemon::with_variables(&toml, &variables);
     let execute = |socket: &Path, tool: &str, body: &str| {
         let target = format!("/api/v1/tools/execute/{tool}");
-        http::post(socket, &target, body.as_bytes())
+        socket.post(&target, body.as_bytes())
     };
-    http::get(&daemon.socket, "/api/v1/tools/");
+    daemon.get("/api/v1/tools/");
     server.set_mood(Mood::Asleep);
     let before = server.count("tools/call");
     let socket = daemon.socket.clone();
@@ -209,7 +198,7 @@ fn n1_the_calculators_timeout_can_be_set() {
     let response = execute(&daemon.socket, "calculator", r#"{"expression": "6 * 7"}"#).json();
     let result = &response["result"];
     assert_json!(result["error_code"], "unavailable");
-    let error = result["error"].as_str().unwrap();
+    let error = result["error"].text();
     let seconds = error.strip_prefix("Tool 'calculator' did not start within ");
     let (seconds, _) = seconds.unwrap().split_once("s:").unwrap();
     let seconds: f64 = seconds.parse().unwrap();

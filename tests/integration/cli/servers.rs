@@ -1,17 +1,11 @@
 //! `pillion servers` and `pillion vault` (F1 to F3, L1).
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Output;
 
-use serde_json::{Value, json};
-
-use pillion_wire::route;
-
-use crate::mcp_server::McpServer;
-use crate::processes::descendants;
-use crate::program::{Daemon, eventually, failure, pillion, run_with_input, stderr, success};
 use pillion_testkit::root_or_skip;
+
+use crate::prelude::*;
+use crate::processes::descendants;
 
 /// Runs the command with the daemon's configuration and store.
 fn run(daemon: &Daemon, arguments: &[&str]) -> Output {
@@ -77,18 +71,8 @@ fn f2_servers_are_added_shown_changed_tested_and_removed() {
     let daemon = Daemon::start();
     let tried = well_with(&daemon, &["servers", "test", "--url", &far.url]);
     assert_contains!(tried, "fake 1 listed 1 tools", "\n  echo");
-    let added = well_with(
-        &daemon,
-        &[
-            "servers",
-            "add",
-            "far",
-            "--url",
-            &far.url,
-            "--description",
-            "d",
-        ],
-    );
+    let add = format!("servers add far --url {} --description d", far.url);
+    let added = well(&daemon, &add);
     assert_starts_with!(added, &format!("far: enabled, {}, id ", far.url));
     assert_contains!(
         well(&daemon, "servers tools far"),
@@ -139,59 +123,31 @@ fn a_server_is_disconnected_and_connected_again() {
 fn f1_invalid_settings_are_rejected_in_one_line() {
     let daemon = Daemon::start();
     let url = "http://127.0.0.1:9/mcp";
-    for (arguments, code, expected) in [
+    for (line, code, expected) in [
         (
-            &["servers", "add", "far", "--url", url, "--timeout-ms", "999"][..],
+            "servers add far --url URL --timeout-ms 999",
             1,
             "timeout: must be between",
         ),
+        ("servers add far --url not-a-url", 1, "Invalid server URL"),
+        ("servers add far", 1, "either a 'url' or a 'command'"),
         (
-            &["servers", "add", "far", "--url", "not-a-url"],
-            1,
-            "Invalid server URL",
-        ),
-        (
-            &["servers", "add", "far"],
-            1,
-            "either a 'url' or a 'command'",
-        ),
-        (
-            &[
-                "servers",
-                "add",
-                "far",
-                "--url",
-                url,
-                "--bearer-env",
-                "FAR_TOKEN",
-            ],
+            "servers add far --url URL --bearer-env FAR_TOKEN",
             1,
             "vault.key_file",
         ),
         (
-            &[
-                "servers",
-                "add",
-                "far",
-                "--url",
-                url,
-                "--bearer-env",
-                "NO_SUCH",
-            ],
+            "servers add far --url URL --bearer-env NO_SUCH",
             2,
             "NO_SUCH",
         ),
-        (&["servers", "update", "far"], 2, "no change is given"),
-        (&["servers", "test"], 2, "no server is given"),
-        (
-            &["servers", "test", "--url", "http://127.0.0.1:9/mcp"],
-            1,
-            "Connection refused",
-        ),
-        (&["vault", "rotate"], 1, "vault.key_file is not set"),
+        ("servers update far", 2, "no change is given"),
+        ("servers test", 2, "no server is given"),
+        ("servers test --url URL", 1, "Connection refused"),
+        ("vault rotate", 1, "vault.key_file is not set"),
     ] {
-        let error = badly_with(&daemon, arguments, code);
-        assert!(error.contains(expected), "{arguments:?}: {error}");
+        let error = badly(&daemon, &line.replace("URL", url), code);
+        assert!(error.contains(expected), "{line}: {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         assert_lacks!(error, "hunter2");
     }
@@ -200,17 +156,9 @@ fn f1_invalid_settings_are_rejected_in_one_line() {
 #[test]
 fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let (program, arguments) = pillion_testkit::fake_stdio(&[]);
-    let mut daemon = Daemon::with_vault("", &[]);
-    let mut line = vec![
-        "servers",
-        "add",
-        "near",
-        "--command",
-        program,
-        "--env-from",
-        "FAR_TOKEN",
-        "--",
-    ];
+    let mut daemon = Daemon::with_vault("");
+    let add = ["servers", "add", "near", "--command", program];
+    let mut line = [&add[..], &["--env-from", "FAR_TOKEN", "--"]].concat();
     line.extend(arguments.iter().map(String::as_str));
     assert_contains!(well_with(&daemon, &line), "near: enabled, program ");
     assert_contains!(well(&daemon, "servers tools near"), "near_roll");
@@ -218,7 +166,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     well(&daemon, "servers update near --description Rolls");
     well(&daemon, "servers disable near");
     // The REST API cannot start the program again; the operator of the store can.
-    let rejected = crate::http::post(&daemon.socket, "/api/v1/servers/near/enable", b"");
+    let rejected = daemon.post("/api/v1/servers/near/enable", b"");
     assert_eq!(rejected.status, 403);
     assert_contains!(badly(&daemon, "servers test near", 1), "operator");
     well(&daemon, "servers enable near");
@@ -226,10 +174,7 @@ fn a_program_is_added_with_access_to_the_store_and_takes_effect_at_once() {
     let store = std::fs::read(daemon.store_path()).unwrap();
     assert_lacks!(String::from_utf8_lossy(&store), "hunter2");
     // The session ends with the program's entry, and so does the program.
-    let id = pillion_client::Client::new(&daemon.socket)
-        .fetch(route::STATUS)
-        .unwrap()
-        .pid;
+    let id = daemon.client().fetch(route::STATUS).unwrap().pid;
     assert!(!descendants(id).is_empty());
     well(&daemon, "servers disable near");
     eventually("the program has ended", || descendants(id).is_empty());
@@ -271,17 +216,9 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         json!([{"name": "echo", "inputSchema": {"type": "object"}}]),
         &[("alice-alice-alice", "alice"), ("bob-bob-bob", "bob")],
     );
-    let daemon = Daemon::with_vault("", &[]);
-    let add = [
-        "servers",
-        "add",
-        "far",
-        "--url",
-        &far.url,
-        "--credential",
-        "per_user",
-    ];
-    well_with(&daemon, &add);
+    let daemon = Daemon::with_vault("");
+    let add = format!("servers add far --url {} --credential per_user", far.url);
+    well(&daemon, &add);
     assert_contains!(
         well(&daemon, "servers show far"),
         "credential      per_user"
@@ -298,10 +235,8 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "bob-bob-bob",
     ));
     for (user, account) in [("alice", "alice"), ("bob b/c", "bob")] {
-        let printed = well_with(
-            &daemon,
-            &["tools", "call", "far_echo", "--user", user, "--json"],
-        );
+        let call = ["tools", "call", "far_echo", "--user", user, "--json"];
+        let printed = well_with(&daemon, &call);
         assert_contains!(printed, &format!("\"account\":\"{account}\""));
     }
     let tools = well(&daemon, "servers tools far --user alice");
@@ -311,25 +246,7 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
     let listed = well_with(&daemon, &list);
     assert_contains!(listed, "alice", "bob b/c", "bearer");
     assert_lacks!(listed, "alice-alice", "bob-bob");
-    well_with(
-        &daemon,
-        &[
-            "servers",
-            "credentials",
-            "remove",
-            "far",
-            "--user",
-            "bob b/c",
-        ],
-    );
-    assert_lacks!(well_with(&daemon, &list), "bob");
-    let rejected = badly_with(
-        &daemon,
-        &["tools", "call", "far_echo", "--user", "bob b/c"],
-        1,
-    );
-    assert_contains!(rejected, "(denied)");
-    let gone = [
+    let remove = [
         "servers",
         "credentials",
         "remove",
@@ -337,16 +254,16 @@ fn l1_credentials_of_users_are_not_passed_as_arguments() {
         "--user",
         "bob b/c",
     ];
-    assert_contains!(badly_with(&daemon, &gone, 1), "no credential");
+    well_with(&daemon, &remove);
+    assert_lacks!(well_with(&daemon, &list), "bob");
+    let call = ["tools", "call", "far_echo", "--user", "bob b/c"];
+    assert_contains!(badly_with(&daemon, &call, 1), "(denied)");
+    assert_contains!(badly_with(&daemon, &remove, 1), "no credential");
     // A password needs a user name, and an empty value is not a secret.
-    let basic = [
-        &set[..],
-        &["carol", "--type", "basic", "--file", "/dev/null"],
-    ]
-    .concat();
-    assert_contains!(badly_with(&daemon, &basic, 2), "--username");
-    let nothing = [&set[..], &["carol", "--file", "/dev/null"]].concat();
-    badly_with(&daemon, &nothing, 2);
+    let nothing = "servers credentials set far --user carol --file /dev/null";
+    let basic = format!("{nothing} --type basic");
+    assert_contains!(badly(&daemon, &basic, 2), "--username");
+    badly(&daemon, nothing, 2);
 }
 
 fn rotate_and_call(daemon: &Daemon, key: &Path) {
@@ -359,44 +276,26 @@ fn rotate_and_call(daemon: &Daemon, key: &Path) {
     assert!(old_key.contains("vault.key.old"), "{printed}");
     assert_eq!(std::fs::read(old_key).unwrap(), before);
     assert!(!key.with_extension("key.new").exists());
-    assert_eq!(
-        std::fs::metadata(key).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    let mode = std::fs::metadata(key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
 fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     let far = echo();
-    let mut daemon = Daemon::with_vault("", &[]);
+    let mut daemon = Daemon::with_vault("");
     let key = daemon.key_path();
-    well_with(
-        &daemon,
-        &[
-            "servers",
-            "add",
-            "far",
-            "--url",
-            &far.url,
-            "--bearer-env",
-            "FAR_TOKEN",
-        ],
-    );
+    let add = |name: &str| {
+        format!(
+            "servers add {name} --url {} --bearer-env FAR_TOKEN",
+            far.url
+        )
+    };
+    well(&daemon, &add("far"));
     rotate_and_call(&daemon, &key);
     well(&daemon, "tools call far_echo");
     // Later secrets are encrypted with the new key.
-    well_with(
-        &daemon,
-        &[
-            "servers",
-            "add",
-            "two",
-            "--url",
-            &far.url,
-            "--bearer-env",
-            "FAR_TOKEN",
-        ],
-    );
+    well(&daemon, &add("two"));
     daemon.kill();
     let first = std::fs::read(key.with_extension("key.old")).unwrap();
     rotate_and_call(&daemon, &key);
@@ -411,11 +310,9 @@ fn l1_the_vaults_key_is_changed_by_one_command_with_and_without_a_sidecar() {
     for tool in ["far_echo", "two_echo"] {
         well_with(&daemon, &["tools", "call", tool]);
     }
-    let sent = far.credentials();
-    assert!(
-        sent.iter().all(|it| it == "Bearer hunter2-hunter2"),
-        "{sent:?}"
-    );
+    let mut sent = far.credentials();
+    sent.dedup();
+    assert_eq!(sent, ["Bearer hunter2-hunter2"]);
 }
 
 #[test]

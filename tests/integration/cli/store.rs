@@ -1,11 +1,9 @@
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::http;
-use crate::program::{Daemon, failure, pillion_path, run, stderr, stdout, success};
+use crate::prelude::*;
+use crate::program::pillion_path;
 
 fn store(arguments: &[&str], location: &Path) -> std::process::Output {
     let location = location.to_str().unwrap();
@@ -103,7 +101,7 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
     let daemon = Daemon::start();
     for number in 0..20 {
         let body = format!("{{\"expression\": \"{number} + 1\"}}");
-        http::post(&daemon.socket, "/api/v1/tools/execute/calculator", body);
+        daemon.post("/api/v1/tools/execute/calculator", body);
     }
     let copy = daemon.directory().join("copy.db");
     success(&store(
@@ -111,7 +109,6 @@ fn a_copy_of_a_store_in_use_contains_every_acknowledged_call() {
         &daemon.store_path(),
     ));
     let location = ("PILLION__STORE__LOCATION", copy.to_str().unwrap());
-    let again = Daemon::with_config("", &[location]);
-    let calls = http::get(&again.socket, "/api/v1/tool-calls/").json();
-    assert_eq!(calls["calls"].as_array().unwrap().len(), 20);
+    let again = Daemon::with_variables("", &[location]);
+    assert_eq!(again.recorded("").len(), 20);
 }

@@ -1,12 +1,9 @@
 //! `pillion tokens`, and the access that tokens grant (L3).
 
 use std::net::{SocketAddr, TcpStream};
-use std::process::Output;
-
-use serde_json::{Value, json};
 
 use crate::http::{free_address, send_with_token};
-use crate::program::{Daemon, eventually, failure, pillion, stderr, stdout, success};
+use crate::prelude::*;
 use crate::reload::rewrite;
 
 /// Runs the command, which does not know the daemon's socket.
@@ -28,7 +25,7 @@ fn daemon() -> (Daemon, SocketAddr) {
     let address = free_address();
     let toml =
         format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[log]\nfilter = \"trace\"\n");
-    (Daemon::with_config(&toml, &[]), address)
+    (Daemon::with_config(&toml), address)
 }
 
 const LIST: &str = "GET /api/v1/tools/";
@@ -127,14 +124,9 @@ fn l3_a_token_may_have_a_list_of_tools() {
 
 #[test]
 fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
-    let address = free_address();
     let listed = "listed-listed-listed-listed";
-    let toml = format!(
-        "[tcp]\nlisten = \"{address}\"\ntokens_store = true\ntokens_env = \"TOKENS\"\n\
-         [approvals]\npolicy = \"always-ask\"\n"
-    );
-    let tokens = format!("ci approve {listed}");
-    let daemon = Daemon::with_config(&toml, &[("TOKENS", &tokens)]);
+    let more = "tokens_store = true\n[approvals]\npolicy = \"always-ask\"\n";
+    let (daemon, address) = Daemon::with_tokens(&format!("ci approve {listed}"), more);
     // The command does not see the sidecar's variable, so it cannot know that the name is taken.
     let stored = well(&daemon, &["create", "ci", "--scope", "approve"]);
     let decided_by = |token: &str, expression: &str| {
@@ -142,8 +134,8 @@ fn l3_a_token_of_the_configuration_and_one_of_the_store_are_two_principals() {
         let id = crate::approvals::approval_id(&result);
         let request = format!("POST /api/v1/approvals/{id}/approve");
         assert_eq!(status(address, token, &request), 200);
-        let shown = crate::http::get(&daemon.socket, &format!("/api/v1/approvals/{id}")).json();
-        shown["approval"]["decided_by"].as_str().unwrap().to_owned()
+        let shown = daemon.get(&format!("/api/v1/approvals/{id}")).json();
+        shown["approval"]["decided_by"].text().to_owned()
     };
     assert_eq!(decided_by(listed, "1"), "token:ci");
     assert_eq!(decided_by(stored.trim(), "2"), "stored-token:ci");

@@ -1,10 +1,4 @@
-use std::process::{Output, Stdio};
-
-use serde_json::{Value, json};
-
-use crate::program::{
-    Daemon, failure, pillion, run, run_with_input, stderr, stdout, stdout_json, success,
-};
+use crate::prelude::*;
 use crate::terminal::Terminal;
 use crate::workers::Worker;
 
@@ -135,7 +129,7 @@ fn endless_arguments_are_not_read_to_the_end() {
 
 #[test]
 fn g3_a_call_that_needs_approval_prints_how_to_continue() {
-    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n");
     let error = failure(&tools(&daemon, &["call", "get_time"]), 1);
     assert_contains!(
         error,

@@ -1,10 +1,8 @@
 //! E8: every request contains the credentials.
 
-use pillion_mcp_client::{Authentication, McpClient, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Recorded};
-use serde_json::json;
+use pillion_mcp_client::Authentication;
 
-use super::{client, config, dialects, roll};
+use super::*;
 
 fn authentication(value: serde_json::Value) -> Authentication {
     serde_json::from_value(value).unwrap()
@@ -93,7 +91,7 @@ async fn e1_the_headers_of_a_request() {
     assert_eq!(request.header("accept"), accept);
     let json = request.json();
     assert_eq!(json["jsonrpc"], "2.0");
-    assert_starts_with!(json["id"].as_str().unwrap(), "mcp_");
+    assert_starts_with!(json["id"].text(), "mcp_");
     assert_eq!(json["method"], "tools/call");
     let params = json!({"name": "roll", "arguments": {"dice": "1d20"}});
     assert_eq!(json["params"], params);

@@ -1,11 +1,8 @@
 //! Responses with malformed bodies: a clear error, and the client works afterwards.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::McpErrorKind;
 use pillion_sse::SseError;
-use pillion_testkit::Fault;
 
-use super::{EVENT_STREAM, Failure, JSON, fails_then_works, fails_then_works_with};
+use super::*;
 
 const NO_RESPONSE: Failure = Failure {
     class: ErrorClass::Internal,
@@ -15,6 +12,10 @@ const NO_RESPONSE: Failure = Failure {
 
 fn stream(body: impl AsRef<[u8]>) -> Vec<Fault> {
     vec![Fault::response("200 OK", EVENT_STREAM, body)]
+}
+
+fn event(data: &str) -> Vec<Fault> {
+    stream(format!("data: {data}\n\n"))
 }
 
 fn json(body: impl AsRef<[u8]>) -> Vec<Fault> {
@@ -28,30 +29,15 @@ async fn e3_an_http_response_without_json_rpc_response_is_an_error() {
     for (case, faults) in [
         ("an empty stream", stream("")),
         ("comments only", stream(": a\n\n: b\n\n")),
-        ("malformed JSON", stream("data: {bad\n\n")),
-        ("deep JSON", stream(format!("data: {deep}\n\n"))),
-        ("deep objects", stream(format!("data: {deep_object}\n\n"))),
-        (
-            "unclosed deep JSON",
-            stream(format!("data: {}\n\n", "[".repeat(10_000))),
-        ),
-        (
-            "a foreign id",
-            stream("data: {\"id\":\"mcp_0\",\"result\":1}\n\n"),
-        ),
-        (
-            "a number as id",
-            stream("data: {\"id\":1,\"result\":1}\n\n"),
-        ),
-        (
-            "an object as id",
-            stream("data: {\"id\":{},\"result\":1}\n\n"),
-        ),
-        (
-            "neither result nor error",
-            stream("data: {\"id\":\"mcp_0\"}\n\n"),
-        ),
-        ("a notification", stream("data: {\"method\":\"x\"}\n\n")),
+        ("malformed JSON", event("{bad")),
+        ("deep JSON", event(&deep)),
+        ("deep objects", event(&deep_object)),
+        ("unclosed deep JSON", event(&"[".repeat(10_000))),
+        ("a foreign id", event(r#"{"id":"mcp_0","result":1}"#)),
+        ("a number as id", event(r#"{"id":1,"result":1}"#)),
+        ("an object as id", event(r#"{"id":{},"result":1}"#)),
+        ("neither result nor error", event(r#"{"id":"mcp_0"}"#)),
+        ("a notification", event(r#"{"method":"x"}"#)),
         ("half an event", stream("data: {\"id\":")),
         ("no event stream at all", stream("<html>\n\n</html>\n\n")),
         ("a foreign id as JSON", json(r#"{"id":"mcp_0","result":1}"#)),
@@ -75,41 +61,35 @@ async fn e3_an_http_response_without_json_rpc_response_is_an_error() {
 
 #[tokio::test]
 async fn malformed_json_is_an_invalid_message() {
-    for (case, body, text) in [
-        (
-            "bad",
-            "{bad".to_owned(),
-            "MCP SSE request failed: the response is not a JSON-RPC message: key must be a string \
-            at line 1 column 2",
-        ),
+    let deep = "{\"a\":".repeat(10_000);
+    for (case, body, reason) in [
+        ("bad", "{bad", "key must be a string at line 1 column 2"),
         (
             "a number",
-            "7".to_owned(),
-            "MCP SSE request failed: the response is not a JSON-RPC message: invalid type: \
-            integer `7`, expected a JSON-RPC message at line 1 column 1",
+            "7",
+            "invalid type: integer `7`, expected a JSON-RPC message at line 1 column 1",
         ),
         (
             "two values",
-            "{}{}".to_owned(),
-            "MCP SSE request failed: the response is not a JSON-RPC message: trailing characters \
-            at line 1 column 3",
+            "{}{}",
+            "trailing characters at line 1 column 3",
         ),
         (
             "cut off",
-            "{\"id\":\"mcp_".to_owned(),
-            "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing a \
-            string at line 1 column 11",
+            "{\"id\":\"mcp_",
+            "EOF while parsing a string at line 1 column 11",
         ),
         (
             "unclosed and deep",
-            "{\"a\":".repeat(10_000),
-            "MCP SSE request failed: the response is not a JSON-RPC message: EOF while parsing a \
-            value at line 1 column 50000",
+            &deep,
+            "EOF while parsing a value at line 1 column 50000",
         ),
     ] {
+        let text =
+            format!("MCP SSE request failed: the response is not a JSON-RPC message: {reason}");
         let failure = Failure {
             class: ErrorClass::Internal,
-            text,
+            text: text.leak(),
             kind: |kind| matches!(kind, McpErrorKind::InvalidMessage(_)),
         };
         fails_then_works(case, json(body), &failure).await;
@@ -187,13 +167,9 @@ async fn a_configured_limit_holds() {
         config.limits.max_response_bytes = 1000;
     })
     .await;
-    fails_then_works_with(
-        "1000 bytes",
-        json(vec![b' '; 1000]),
-        &NO_RESPONSE,
-        |config| {
-            config.limits.max_response_bytes = 1000;
-        },
-    )
+    let case = "1000 bytes";
+    fails_then_works_with(case, json(vec![b' '; 1000]), &NO_RESPONSE, |config| {
+        config.limits.max_response_bytes = 1000;
+    })
     .await;
 }

@@ -1,15 +1,8 @@
 //! Connections that break, stall or cannot be opened.
 
-use std::time::{Duration, Instant};
+use pillion_testkit::TlsServer;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
-use pillion_testkit::{Fault, FaultServer, TlsServer};
-
-use super::{
-    EVENT_STREAM, Failure, JSON, client, client_within, config, dialects, fails_then_works_with,
-    faulty_once, good_response, roll,
-};
+use super::*;
 
 fn send(bytes: &str) -> Fault {
     Fault::Send(bytes.as_bytes().to_vec())
@@ -199,7 +192,7 @@ async fn a_server_that_starts_later_is_reached() {
 async fn an_untrusted_certificate_is_rejected() {
     let server = TlsServer::untrusted();
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
-        let error = roll(&client(&server.url, transport)).await.unwrap_err();
+        let error = roll_error(&server.url, transport).await;
         assert_matches!(error.kind(), McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert_contains!(error.to_string(), "certificate");

@@ -1,16 +1,8 @@
 //! Endless event streams: every limit applies while the client reads.
 
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_sse::SseError;
-use pillion_testkit::{FakeMcp, Fault, FaultServer};
 
-use super::{
-    EVENT_STREAM, Failure, LEGACY_SSE, client, config, eventually, fails_then_works,
-    fails_then_works_with, roll,
-};
+use super::*;
 
 const TOO_LARGE: Failure = Failure {
     class: ErrorClass::Internal,
@@ -80,8 +72,7 @@ async fn a_stream_without_an_endpoint_times_out() {
 
 #[tokio::test]
 async fn a_legacy_stream_that_violates_the_protocol_is_reopened() {
-    let server = FakeMcp::start(LEGACY_SSE);
-    let client = client(&server.url, TransportKind::LegacySse);
+    let (server, client) = start(LEGACY_SSE, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     // Garbage is skipped.
     server.push("data: {bad\n\ndata: 3\n\n: x\n\nevent: endpoint\ndata: http://evil.example/\n\n");
@@ -97,8 +88,7 @@ async fn a_legacy_stream_that_violates_the_protocol_is_reopened() {
 
 #[tokio::test]
 async fn concurrent_answers_to_server_requests_are_limited() {
-    let server = FakeMcp::start(LEGACY_SSE);
-    let client = client(&server.url, TransportKind::LegacySse);
+    let (server, client) = start(LEGACY_SSE, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     let pings = "data: {\"id\":\"s\",\"method\":\"ping\"}\n\n".repeat(20_000);
     let before = server.requests.all().len();

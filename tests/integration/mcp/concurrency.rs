@@ -1,12 +1,6 @@
 //! Many concurrent calls of one client.
 
-use std::time::Duration;
-
-use pillion_mcp_client::TransportKind;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use super::{client, client_within, dialects, roll, roll_at_once};
+use super::*;
 
 const CALLS: u64 = 50;
 

@@ -1,15 +1,11 @@
 //! Detection of transport and revision: unexpected responses to the first request, and the order of
 //! attempts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicI64;
 
-use pillion_mcp_client::{McpErrorKind, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
+use pillion_mcp_client::ProtocolVersion;
 
-use super::{EVENT_STREAM, JSON, LEGACY_SSE, ROLLED, client, client_within, roll};
+use super::*;
 
 /// Starts a server of revision 2025-11-25 without sessions that answers `server/discover` with
 /// these faults.
@@ -29,6 +25,11 @@ fn older_response(request: &Recorded) -> Vec<Fault> {
         "tools/call" => Reply::raw_result(ROLLED),
         _ => return vec![Fault::text("202 Accepted", "Accepted")],
     };
+    vec![Fault::reply(request, &reply)]
+}
+
+fn unknown_method(request: &Recorded) -> Vec<Fault> {
+    let reply = Reply::error(-32601, "Method not found");
     vec![Fault::reply(request, &reply)]
 }
 
@@ -87,19 +88,12 @@ async fn e6_an_unexpected_answer_to_discover_leads_to_the_handshake() {
         let case = format!("{:?}", faults.first());
         let server = older_server(faults).await;
         let client = client_within(&server.url, TransportKind::Auto, Duration::from_secs(4));
-        let result = roll(&client).await;
-        assert_eq!(
-            result
-                .unwrap_or_else(|error| panic!("{case}: {error}"))
-                .get(),
-            ROLLED
-        );
+        let called = roll(&client).await;
+        let result = called.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(result.get(), ROLLED);
         let info = client.connection().await.unwrap();
-        assert_eq!(
-            info.protocol_version,
-            Some(ProtocolVersion::V2025_11_25),
-            "{case}"
-        );
+        let expected = Some(ProtocolVersion::V2025_11_25);
+        assert_eq!(info.protocol_version, expected, "{case}");
         assert_eq!(info.steps.len(), 2, "{case}");
         assert!(server.requests.count("initialize") == 1, "{case}");
     }
@@ -111,9 +105,7 @@ async fn e6_an_error_of_the_newest_revision_never_leads_to_the_handshake() {
         let error = json!({"code": code, "message": "Mend the request"});
         let body = json!({"jsonrpc": "2.0", "id": 1, "error": error}).to_string();
         let server = older_server(vec![Fault::response("400 Bad Request", JSON, body)]).await;
-        let error = roll(&client(&server.url, TransportKind::Auto))
-            .await
-            .unwrap_err();
+        let error = roll_error(&server.url, TransportKind::Auto).await;
         assert_eq!(error.rpc_error().unwrap().code, code);
         assert!(server.requests.calls("initialize").is_empty());
     }
@@ -148,16 +140,11 @@ async fn e6_a_rejected_credential_ends_the_detection_after_the_handshake() {
         ("407 Proxy Authentication Required", &["server/discover"]),
     ] {
         let server = FaultServer::start(move |_| vec![Fault::text(status, "")]).await;
-        let error = roll(&client(&server.url, TransportKind::Auto))
-            .await
-            .unwrap_err();
+        let error = roll_error(&server.url, TransportKind::Auto).await;
         assert_eq!(error.http_status(), status[..3].parse().ok());
         let requests = server.requests.all();
-        let sent: Vec<_> = requests
-            .iter()
-            .map(|request| request.rpc_method())
-            .collect();
-        assert_eq!(sent, methods, "{status}");
+        let sent = requests.iter().map(|request| request.rpc_method());
+        assert!(sent.eq(methods.iter().copied()), "{status}: {requests:?}");
     }
 }
 
@@ -172,11 +159,8 @@ async fn e6_the_newest_offered_revision_is_used() {
     ] {
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "server/discover" => {
-                vec![Fault::response(
-                    status,
-                    JSON,
-                    reply.response(&request.rpc_id()),
-                )]
+                let response = reply.response(&request.rpc_id());
+                vec![Fault::response(status, JSON, response)]
             }
             _ => older_response(request),
         })
@@ -198,8 +182,7 @@ async fn e7_transports_are_tried_in_order() {
         (Dialect::GetSse, 3, TransportKind::GetSse),
         (LEGACY_SSE, 3, TransportKind::LegacySse),
     ] {
-        let server = FakeMcp::start(dialect.clone());
-        let found = client(&server.url, TransportKind::Auto);
+        let (server, found) = start(dialect.clone(), TransportKind::Auto);
         let info = found.connection().await.unwrap();
         assert_eq!(info.transport, transport, "{dialect:?}");
         assert_eq!(info.steps.len(), steps, "{dialect:?}: {:?}", info.steps);
@@ -209,11 +192,8 @@ async fn e7_transports_are_tried_in_order() {
         assert!(others.iter().skip(1).all(|step| step.outcome.is_err()));
         // Another client of the same server has the cached result.
         let known = client(&server.url, TransportKind::Auto);
-        assert_eq!(
-            known.connection().await.unwrap().steps.len(),
-            1,
-            "{dialect:?}"
-        );
+        let steps = known.connection().await.unwrap().steps;
+        assert_eq!(steps.len(), 1, "{dialect:?}");
     }
 }
 
@@ -230,12 +210,7 @@ async fn e7_a_cached_transport_is_dropped_when_it_no_longer_works() {
     let listener = bind_again(address).await;
     let second = FaultServer::on(listener, |request| match request.rpc_method().as_str() {
         "tools/call" => super::good_response(request),
-        _ => {
-            vec![Fault::reply(
-                request,
-                &Reply::error(-32601, "Method not found"),
-            )]
-        }
+        _ => unknown_method(request),
     });
     let client = client(&second.url, TransportKind::Auto);
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
@@ -253,12 +228,7 @@ async fn e7_a_server_that_starts_to_require_a_handshake_gets_it() {
             "tools/call" if is_upgraded && request.header("mcp-protocol-version").is_empty() => {
                 vec![Fault::text("400 Bad Request", "Who are you?")]
             }
-            "initialize" | "server/discover" if !is_upgraded => {
-                vec![Fault::reply(
-                    request,
-                    &Reply::error(-32601, "Method not found"),
-                )]
-            }
+            "initialize" | "server/discover" if !is_upgraded => unknown_method(request),
             "server/discover" => vec![Fault::text("404 Not Found", "")],
             _ => older_response(request),
         }
@@ -411,8 +381,7 @@ async fn an_error_of_a_tool_is_returned_when_the_revision_cannot_be_detected() {
         vec![Fault::reply(request, &reply)]
     })
     .await;
-    let client = client(&server.url, TransportKind::Auto);
-    let error = roll(&client).await.unwrap_err();
+    let error = roll_error(&server.url, TransportKind::Auto).await;
     assert_eq!(error.rpc_error().unwrap().code, -32000);
     assert_eq!(server.requests.count("tools/call"), 1);
 }

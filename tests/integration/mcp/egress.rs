@@ -1,12 +1,8 @@
 //! Requests that the egress policy forbids.
 
 use pillion_egress::EgressError;
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
-use pillion_testkit::{Fault, FaultServer};
-use serde_json::json;
 
-use super::{ROLLED, config, dialects, good_response, roll};
+use super::*;
 
 #[tokio::test]
 async fn a_forbidden_url_is_denied_over_every_transport() {

@@ -1,37 +1,25 @@
 //! E3 and E4: messages of errors, in both forms, and their codes.
 
-use std::time::Duration;
+use pillion_mcp_client::{MessageStyle, RequestOptions};
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, MessageStyle, RequestOptions, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::json;
+use super::*;
 
-use super::{client, client_within, config, faulty_once, good_response, roll};
+/// Returns a client whose errors have messages of this style.
+fn styled(url: &str, transport: TransportKind, style: MessageStyle) -> McpClient {
+    let mut config = config(url, transport);
+    config.wording = Some(style);
+    McpClient::new(config)
+}
 
 #[tokio::test]
 async fn e3_e4_a_json_rpc_error_has_both_messages() {
+    let sse = "MCP Error (-32600): Invalid Request";
+    let http = "MCP Error -32600: Invalid Request";
     for (dialect, transport, text) in [
-        (
-            Dialect::PostSse,
-            TransportKind::PostSse,
-            "MCP Error (-32600): Invalid Request",
-        ),
-        (
-            Dialect::GetSse,
-            TransportKind::GetSse,
-            "MCP Error (-32600): Invalid Request",
-        ),
-        (
-            Dialect::PlainHttp,
-            TransportKind::Http,
-            "MCP Error -32600: Invalid Request",
-        ),
-        (
-            Dialect::StreamableSse,
-            TransportKind::StreamableHttp,
-            "MCP Error -32600: Invalid Request",
-        ),
+        (Dialect::PostSse, TransportKind::PostSse, sse),
+        (Dialect::GetSse, TransportKind::GetSse, sse),
+        (Dialect::PlainHttp, TransportKind::Http, http),
+        (Dialect::StreamableSse, TransportKind::StreamableHttp, http),
     ] {
         let server = FakeMcp::builder(dialect)
             .on("tools/call", |_| {
@@ -40,7 +28,7 @@ async fn e3_e4_a_json_rpc_error_has_both_messages() {
                 }))
             })
             .start();
-        let error = roll(&client(&server.url, transport)).await.unwrap_err();
+        let error = roll_error(&server.url, transport).await;
         assert_eq!(error.to_string(), text);
         let rpc = error.rpc_error().unwrap();
         assert_eq!(
@@ -66,10 +54,17 @@ async fn e3_absent_fields_of_an_error_have_defaults() {
         let server = FakeMcp::builder(Dialect::PostSse)
             .on("tools/call", move |_| Reply::raw_error(&sent))
             .start();
-        let client = client(&server.url, TransportKind::PostSse);
-        let got = roll(&client).await.unwrap_err();
+        let got = roll_error(&server.url, TransportKind::PostSse).await;
         assert_eq!(got.to_string(), expected);
     }
+}
+
+/// Returns the class of a JSON-RPC error.
+async fn class_of(code: i64, message: &'static str) -> ErrorClass {
+    let server = FakeMcp::builder(Dialect::PlainHttp)
+        .on("tools/call", move |_| Reply::error(code, message))
+        .start();
+    roll_error(&server.url, TransportKind::Http).await.class()
 }
 
 #[tokio::test]
@@ -81,12 +76,7 @@ async fn e4_json_rpc_codes_have_reasons() {
         (-32603, ErrorClass::Internal),
         (7, ErrorClass::Internal),
     ] {
-        let server = FakeMcp::builder(Dialect::PlainHttp)
-            .on("tools/call", move |_| Reply::error(code, "no"))
-            .start();
-        let client = client(&server.url, TransportKind::Http);
-        let error = roll(&client).await.unwrap_err();
-        assert_eq!(error.class(), reason, "{code}");
+        assert_eq!(class_of(code, "no").await, reason, "{code}");
     }
 }
 
@@ -96,12 +86,11 @@ async fn b5_an_unknown_tool_is_not_found() {
         "Unknown tool: roll",
         "MCP error -32602: Tool roll not found",
     ] {
-        let server = FakeMcp::builder(Dialect::PlainHttp)
-            .on("tools/call", move |_| Reply::error(-32602, message))
-            .start();
-        let client = client(&server.url, TransportKind::Http);
-        let error = roll(&client).await.unwrap_err();
-        assert_eq!(error.class(), ErrorClass::NotFound, "{message}");
+        assert_eq!(
+            class_of(-32602, message).await,
+            ErrorClass::NotFound,
+            "{message}"
+        );
     }
 }
 
@@ -122,9 +111,7 @@ async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
             let headers = [("Retry-After", "7"), ("Content-Type", "text/html")];
             let fault = Fault::response_with(&line, &headers, "<h1>No</h1>");
             let server = faulty_once(vec![fault]).await;
-            let mut config = config(&server.url, TransportKind::PostSse);
-            config.wording = Some(style);
-            let client = McpClient::new(config);
+            let client = styled(&server.url, TransportKind::PostSse, style);
             let error = roll(&client).await.unwrap_err();
             let text = match style {
                 MessageStyle::Sse => format!("MCP SSE request failed with HTTP {status}"),
@@ -154,9 +141,7 @@ async fn e4_json_with_an_error_member_is_not_a_json_rpc_error() {
             (504, "504 Gateway Timeout"),
         ] {
             let server = faulty_once(vec![Fault::response(line, super::JSON, body)]).await;
-            let error = roll(&client(&server.url, TransportKind::PostSse))
-                .await
-                .unwrap_err();
+            let error = roll_error(&server.url, TransportKind::PostSse).await;
             assert!(error.rpc_error().is_none(), "{body}");
             assert_eq!(error.http_status(), Some(status), "{body}");
             assert_eq!(error.class(), ErrorClass::Unavailable, "{body}");
@@ -171,28 +156,17 @@ async fn e4_a_json_rpc_error_with_an_http_status_is_a_json_rpc_error() {
     let body = Reply::error(-32000, "No dice").response("\"x\"");
     let fault = Fault::response("500 Internal Server Error", super::JSON, body);
     let server = faulty_once(vec![fault]).await;
-    let error = roll(&client(&server.url, TransportKind::PostSse))
-        .await
-        .unwrap_err();
+    let error = roll_error(&server.url, TransportKind::PostSse).await;
     assert_eq!(error.to_string(), "MCP Error (-32000): No dice");
 }
 
 #[tokio::test]
 async fn e3_e4_a_failed_request_has_both_messages() {
-    for (style, text) in [
-        (
-            MessageStyle::Sse,
-            "MCP SSE request failed: the response is not valid UTF-8",
-        ),
-        (
-            MessageStyle::Http,
-            "MCP request failed: the response is not valid UTF-8",
-        ),
-    ] {
+    for (style, name) in [(MessageStyle::Sse, "MCP SSE"), (MessageStyle::Http, "MCP")] {
         let server = faulty_once(vec![Fault::json(b"\xff")]).await;
-        let mut config = config(&server.url, TransportKind::PostSse);
-        config.wording = Some(style);
-        let error = roll(&McpClient::new(config)).await.unwrap_err();
+        let client = styled(&server.url, TransportKind::PostSse, style);
+        let error = roll(&client).await.unwrap_err();
+        let text = format!("{name} request failed: the response is not valid UTF-8");
         assert_eq!(error.to_string(), text);
     }
 }
@@ -232,9 +206,7 @@ async fn e4_the_legacy_message_names_the_transport() {
         let server = FakeMcp::builder(dialect)
             .with_slow_calls(Duration::from_secs(60))
             .start();
-        let mut config = config(&server.url, transport);
-        config.wording = Some(MessageStyle::Sse);
-        let client = McpClient::new(config);
+        let client = styled(&server.url, transport, MessageStyle::Sse);
         client.connect().await.unwrap();
         let mut options = RequestOptions::default();
         options.timeout = Some(Duration::from_millis(300));
@@ -245,9 +217,9 @@ async fn e4_the_legacy_message_names_the_transport() {
     }
     let fault = Fault::text("503 Busy", "no");
     let server = FaultServer::start(move |_| vec![fault.clone()]).await;
-    let mut config = config(&server.url, TransportKind::StreamableHttp);
-    config.wording = Some(MessageStyle::Sse);
-    let error = roll(&McpClient::new(config)).await.unwrap_err();
+    let transport = TransportKind::StreamableHttp;
+    let client = styled(&server.url, transport, MessageStyle::Sse);
+    let error = roll(&client).await.unwrap_err();
     let text = "MCP Streamable HTTP request failed with HTTP 503";
     assert_eq!(error.to_string(), text);
 }

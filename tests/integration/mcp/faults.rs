@@ -8,12 +8,7 @@ mod killed;
 mod large;
 mod leaks;
 
-use std::process::Command;
-use std::time::Duration;
-
-use pillion_testkit::Fault;
-
-use super::{EVENT_STREAM, JSON};
+use super::*;
 
 /// Runs one of the ignored tests in this directory in a separate process, with one more
 /// environment variable; the test has to pass.

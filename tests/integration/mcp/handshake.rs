@@ -1,10 +1,8 @@
 //! E6: messages before the first call.
 
-use pillion_mcp_client::{Handshake, McpClient, ProtocolVersion, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::json;
+use pillion_mcp_client::{Handshake, ProtocolVersion};
 
-use super::{LEGACY_SSE, client, config, dialects, roll};
+use super::*;
 
 #[tokio::test]
 async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
@@ -12,8 +10,7 @@ async fn e6_initialize_then_initialized_then_the_call_once_per_connection() {
         if dialect == Dialect::PostSse {
             continue;
         }
-        let server = FakeMcp::start(dialect.clone());
-        let client = client(&server.url, transport);
+        let (server, client) = start(dialect.clone(), transport);
         roll(&client).await.unwrap();
         roll(&client).await.unwrap();
         let mut summary = server.requests.summary();
@@ -64,12 +61,8 @@ async fn e6_the_first_revision_uses_initialize_initialized_and_the_call() {
         (Dialect::GetSse, TransportKind::GetSse),
     ] {
         let server = FakeMcp::builder(dialect.clone())
-            .on("resources/list", |_| {
-                Reply::result(&json!({"resources": []}))
-            })
-            .on("resources/read", |_| {
-                Reply::result(&json!({"contents": []}))
-            })
+            .on("resources/list", fixed(json!({"resources": []})))
+            .on("resources/read", fixed(json!({"contents": []})))
             .start();
         let mut config = config(&server.url, transport);
         config.protocol_version = Some(ProtocolVersion::V2024_11_05);

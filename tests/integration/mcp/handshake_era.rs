@@ -1,16 +1,10 @@
 //! Features of the revisions with a handshake: resumed streams, server requests and notifications,
 //! cancellation.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use pillion_mcp_client::{Callbacks, McpClient, RequestOptions, SubscriptionFilter, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
+use pillion_mcp_client::{Callbacks, RequestOptions};
 use tokio::sync::Notify;
 
-use super::{EVENT_STREAM, LEGACY_SSE, ROLLED, client, config, eventually, in_session, roll};
+use super::*;
 
 #[tokio::test]
 async fn an_interrupted_stream_is_resumed_at_its_last_event() {
@@ -68,8 +62,7 @@ async fn a_stream_without_new_events_is_not_resumed_endlessly() {
         in_session(request)
     })
     .await;
-    let client = client(&server.url, TransportKind::StreamableHttp);
-    let error = roll(&client).await.unwrap_err();
+    let error = roll_error(&server.url, TransportKind::StreamableHttp).await;
     assert_eq!(
         error.to_string(),
         "MCP request failed: No valid JSON-RPC response found; the tool may have run"
@@ -90,10 +83,7 @@ async fn a_dropped_call_sends_a_cancellation() {
         let client = client(&server.url, transport);
         let error = client.call_tool_with("roll", &json!({}), &options).await;
         assert!(error.unwrap_err().is_timeout());
-        eventually("the cancellation", || {
-            server.requests.count("notifications/cancelled") == 1
-        })
-        .await;
+        received(&server.requests, "notifications/cancelled", 1).await;
         let call = server.requests.first("tools/call");
         let cancelled = server.requests.first("notifications/cancelled");
         assert_eq!(cancelled["params"]["requestId"], call["id"]);
@@ -138,11 +128,8 @@ async fn a_server_request_during_a_call_is_answered() {
         assert_eq!(progress.progress, 0.5);
         counter.fetch_add(1, Ordering::SeqCst);
     });
-    let called = client
-        .call_tool_with("roll", &json!({}), &options)
-        .await
-        .unwrap();
-    assert_eq!(called.result.get(), ROLLED);
+    let called = client.call_tool_with("roll", &json!({}), &options).await;
+    assert_eq!(called.unwrap().result.get(), ROLLED);
     assert_eq!(halves.load(Ordering::SeqCst), 1);
     let initialize = server.requests.first("initialize");
     assert_eq!(
@@ -161,11 +148,7 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
         .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
         .start();
     let client = client(&server.url, TransportKind::LegacySse);
-    let filter = SubscriptionFilter {
-        resources: vec!["file:///a".to_owned()],
-        ..SubscriptionFilter::default()
-    };
-    let mut subscription = client.subscribe(filter).await.unwrap();
+    let mut subscription = client.subscribe(file_filter()).await.unwrap();
     let updated = |uri: &str| {
         format!(
             "data: {{\"method\":\"notifications/resources/updated\",\"params\":{{\"uri\":\"{uri}\"}}}}\n\n"
@@ -179,17 +162,11 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
     assert_eq!(received.params.get(), r#"{"uri":"file:///a"}"#);
 
     server.close_streams();
-    eventually("another subscription", || {
-        server.requests.count("resources/subscribe") == 2
-    })
-    .await;
+    received(&server.requests, "resources/subscribe", 2).await;
     server.push(updated("file:///a"));
     assert!(subscription.next().await.is_some());
     drop(subscription);
-    eventually("the end of it", || {
-        server.requests.count("resources/unsubscribe") == 1
-    })
-    .await;
+    received(&server.requests, "resources/unsubscribe", 1).await;
 }
 
 #[tokio::test]
@@ -255,12 +232,8 @@ async fn a_read_only_call_is_retried_when_its_connection_breaks() {
             json!({"tools": [{"name": "roll", "inputSchema": {}, "annotations": annotations}]});
         let server = FaultServer::start(move |request| match request.rpc_method().as_str() {
             "tools/call" if first.fetch_add(1, Ordering::SeqCst) == 0 => vec![Fault::Close],
-            "tools/call" => {
-                vec![Fault::reply(request, &Reply::raw_result(ROLLED))]
-            }
-            "tools/list" => {
-                vec![Fault::reply(request, &Reply::result(&list))]
-            }
+            "tools/call" => vec![Fault::reply(request, &Reply::raw_result(ROLLED))],
+            "tools/list" => vec![Fault::reply(request, &Reply::result(&list))],
             _ => in_session(request),
         })
         .await;

@@ -1,15 +1,9 @@
 //! E9: nothing happens before the first operation; disconnecting is final until `connect`.
 
-use std::time::{Duration, Instant};
+use pillion_mcp_client::RequestOptions;
+use pillion_testkit::{FakeWebSocket, Recorder, Subprotocol};
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, TransportKind};
-use pillion_testkit::{
-    Dialect, Endpoint, FakeMcp, FakeWebSocket, Fault, FaultServer, Recorder, Reply, Subprotocol,
-};
-use serde_json::json;
-
-use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
+use super::*;
 
 const DISCONNECTED: Failure = Failure {
     class: ErrorClass::Unavailable,
@@ -22,8 +16,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn e9_creating_a_client_does_no_io() {
-    let server = FakeMcp::start(Dialect::StreamableJson);
-    let client = client(&server.url, TransportKind::Auto);
+    let (server, client) = start(Dialect::StreamableJson, TransportKind::Auto);
     let _clone = client.clone();
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(server.requests.all().is_empty());
@@ -35,8 +28,7 @@ async fn e9_disconnected_is_an_error_until_connect() {
     let failure = DISCONNECTED;
     for (dialect, transport) in dialects() {
         let case = format!("{dialect:?}");
-        let server = FakeMcp::start(dialect);
-        let client = client(&server.url, transport);
+        let (server, client) = start(dialect, transport);
         roll(&client).await.unwrap();
         client.disconnect().await;
         let before = server.requests.all().len();
@@ -51,8 +43,7 @@ async fn e9_disconnected_is_an_error_until_connect() {
 
 #[tokio::test]
 async fn e9_disconnecting_before_the_first_operation_counts() {
-    let server = FakeMcp::start(Dialect::StreamableJson);
-    let client = client(&server.url, TransportKind::StreamableHttp);
+    let (server, client) = start(Dialect::StreamableJson, TransportKind::StreamableHttp);
     client.disconnect().await;
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.to_string(), "Not connected to server");
@@ -64,16 +55,14 @@ async fn e9_disconnecting_before_the_first_operation_counts() {
 
 #[tokio::test]
 async fn e9_disconnecting_ends_the_session_or_the_stream() {
-    let server = FakeMcp::start(Dialect::StreamableSse);
-    let session = client(&server.url, TransportKind::StreamableHttp);
+    let (server, session) = start(Dialect::StreamableSse, TransportKind::StreamableHttp);
     roll(&session).await.unwrap();
     session.disconnect().await;
     let last = server.requests.all().pop().unwrap();
     assert_eq!(last.method, "DELETE");
     assert_eq!(last.header("mcp-session-id"), "session-1");
 
-    let server = FakeMcp::start(LEGACY_SSE);
-    let stream = client(&server.url, TransportKind::LegacySse);
+    let (server, stream) = start(LEGACY_SSE, TransportKind::LegacySse);
     roll(&stream).await.unwrap();
     assert_eq!(server.open_streams(), 1);
     stream.disconnect().await;
@@ -82,8 +71,7 @@ async fn e9_disconnecting_ends_the_session_or_the_stream() {
 
 #[tokio::test]
 async fn e9_dropping_the_client_ends_its_stream() {
-    let server = FakeMcp::start(LEGACY_SSE);
-    let stream = client(&server.url, TransportKind::LegacySse);
+    let (server, stream) = start(LEGACY_SSE, TransportKind::LegacySse);
     roll(&stream).await.unwrap();
     drop(stream);
     eventually("the stream's end", || server.open_streams() == 0).await;
@@ -100,8 +88,7 @@ fn session_ends(requests: &Recorder) -> usize {
 
 #[tokio::test]
 async fn dropping_a_client_ends_its_session_once() {
-    let server = FakeMcp::start(Dialect::StreamableJson);
-    let dropped = client(&server.url, TransportKind::StreamableHttp);
+    let (server, dropped) = start(Dialect::StreamableJson, TransportKind::StreamableHttp);
     roll(&dropped).await.unwrap();
     let clone = dropped.clone();
     drop(dropped);
@@ -113,8 +100,7 @@ async fn dropping_a_client_ends_its_session_once() {
     })
     .await;
 
-    let server = FakeMcp::start(Dialect::StreamableJson);
-    let closed = client(&server.url, TransportKind::StreamableHttp);
+    let (server, closed) = start(Dialect::StreamableJson, TransportKind::StreamableHttp);
     roll(&closed).await.unwrap();
     closed.disconnect().await;
     drop(closed);
@@ -124,8 +110,7 @@ async fn dropping_a_client_ends_its_session_once() {
 
 #[tokio::test]
 async fn a_session_that_the_server_dropped_is_not_deleted() {
-    let server = FakeMcp::start(Dialect::StreamableJson);
-    let client = client(&server.url, TransportKind::StreamableHttp);
+    let (server, client) = start(Dialect::StreamableJson, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
     server.forget_sessions();
     roll(&client).await.unwrap();

@@ -1,22 +1,24 @@
 //! The GET stream of Streamable HTTP, for messages that belong to no response.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use pillion_mcp_client::{Callbacks, RequestOptions, Subscription};
 
-use pillion_mcp_client::{
-    Callbacks, McpClient, RequestOptions, Subscription, SubscriptionFilter, TransportKind,
-};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Recorded, Reply};
-use serde_json::json;
-
-use super::{EVENT_STREAM, JSON, LEGACY_SSE, client, config, eventually, tools_filter};
+use super::*;
 
 const LIST_CHANGED: &str = "data: {\"method\":\"notifications/tools/list_changed\"}\n\n";
 
-async fn subscribe_to_tools(client: &McpClient) -> Subscription {
-    let filter = tools_filter();
-    client.subscribe(filter).await.unwrap()
+/// Returns an event stream with these bytes and this end.
+fn stream(bytes: &str, end: Fault) -> Vec<Fault> {
+    vec![Fault::head(EVENT_STREAM), Fault::Send(bytes.into()), end]
+}
+
+/// Starts a server that answers each GET with `stream`, and subscribes to changes of its tools.
+async fn subscribed(
+    stream: impl Fn(usize, &Recorded) -> Vec<Fault> + Send + Sync + 'static,
+) -> (FaultServer, McpClient, Subscription) {
+    let server = listening_server(stream).await;
+    let client = client(&server.url, TransportKind::StreamableHttp);
+    let subscription = client.subscribe(tools_filter()).await.unwrap();
+    (server, client, subscription)
 }
 
 async fn hears(subscription: &mut Subscription) {
@@ -38,18 +40,7 @@ async fn listening_server(
         if request.method == "GET" {
             return stream(nth.fetch_add(1, Ordering::SeqCst), request);
         }
-        let reply = match request.rpc_method().as_str() {
-            "initialize" => {
-                Reply::result(&json!({"protocolVersion": "2025-11-25", "capabilities": {}}))
-            }
-            "" | "notifications/initialized" => {
-                return vec![Fault::text("202 Accepted", "")];
-            }
-            _ => Reply::raw_result("{}"),
-        };
-        let response = reply.response(&request.rpc_id());
-        let headers = [("Content-Type", JSON), ("Mcp-Session-Id", "s1")];
-        vec![Fault::response_with("200 OK", &headers, response)]
+        in_session(request)
     })
     .await
 }
@@ -62,11 +53,7 @@ async fn a_subscriber_survives_a_lost_session() {
         .on("resources/unsubscribe", |_| Reply::raw_result("{}"))
         .start();
     let client = client(&server.url, TransportKind::StreamableHttp);
-    let filter = SubscriptionFilter {
-        resources: vec!["file:///a".to_owned()],
-        ..SubscriptionFilter::default()
-    };
-    let mut subscription = client.subscribe(filter).await.unwrap();
+    let mut subscription = client.subscribe(file_filter()).await.unwrap();
     let updated = "data: {\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"file:///a\"}}\n\n";
     server.push(updated);
     hears(&mut subscription).await;
@@ -90,9 +77,8 @@ async fn a_subscriber_survives_a_lost_session() {
 #[tokio::test]
 async fn a_server_without_a_stream_is_not_retried_and_keeps_its_session() {
     for status in ["405 Method Not Allowed", "404 Not Found", "400 Bad Request"] {
-        let server = listening_server(move |_, _| vec![Fault::text(status, "")]).await;
-        let client = client(&server.url, TransportKind::StreamableHttp);
-        let _subscription = subscribe_to_tools(&client).await;
+        let (server, client, _subscription) =
+            subscribed(move |_, _| vec![Fault::text(status, "")]).await;
         tokio::time::sleep(Duration::from_millis(2500)).await;
         client.list_tools().await.ok();
         assert_eq!(gets(&server.requests.all()), 1, "{status}");
@@ -108,17 +94,11 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
         "429 Too Many Requests",
         "503 Service Unavailable",
     ] {
-        let server = listening_server(move |nth, _| match nth {
+        let (server, _client, mut subscription) = subscribed(move |nth, _| match nth {
             0 => vec![Fault::text(status, "")],
-            _ => vec![
-                Fault::head(EVENT_STREAM),
-                Fault::Send(LIST_CHANGED.into()),
-                Fault::Hang,
-            ],
+            _ => stream(LIST_CHANGED, Fault::Hang),
         })
         .await;
-        let client = client(&server.url, TransportKind::StreamableHttp);
-        let mut subscription = subscribe_to_tools(&client).await;
         hears(&mut subscription).await;
         assert_eq!(server.requests.count("initialize"), 1, "{status}");
     }
@@ -128,12 +108,8 @@ async fn the_stream_of_a_busy_server_is_requested_again() {
 async fn a_last_event_id_that_the_server_rejects_is_dropped() {
     let resumed = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&resumed);
-    let server = listening_server(move |nth, request| match nth {
-        0 => vec![
-            Fault::head(EVENT_STREAM),
-            Fault::Send(b"id: 1\nretry: 100\ndata:\n\n".to_vec()),
-            Fault::Close,
-        ],
+    let (server, _client, mut subscription) = subscribed(move |nth, request| match nth {
+        0 => stream("id: 1\nretry: 100\ndata:\n\n", Fault::Close),
         1 => {
             assert_eq!(request.header("last-event-id"), "1");
             counter.fetch_add(1, Ordering::SeqCst);
@@ -141,16 +117,10 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
         }
         _ => {
             assert_eq!(request.header("last-event-id"), "");
-            vec![
-                Fault::head(EVENT_STREAM),
-                Fault::Send(LIST_CHANGED.into()),
-                Fault::Hang,
-            ]
+            stream(LIST_CHANGED, Fault::Hang)
         }
     })
     .await;
-    let client = client(&server.url, TransportKind::StreamableHttp);
-    let mut subscription = subscribe_to_tools(&client).await;
     hears(&mut subscription).await;
     assert_eq!(resumed.load(Ordering::SeqCst), 1);
     assert_eq!(server.requests.count("initialize"), 1);
@@ -158,17 +128,8 @@ async fn a_last_event_id_that_the_server_rejects_is_dropped() {
 
 #[tokio::test]
 async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
-    let prime = |nth: usize| {
-        let prime = format!("id: {nth}\nretry: 0\ndata:\n\n");
-        vec![
-            Fault::head(EVENT_STREAM),
-            Fault::Send(prime.into_bytes()),
-            Fault::Close,
-        ]
-    };
-    let server = listening_server(move |nth, _| prime(nth)).await;
-    let subscriber = client(&server.url, TransportKind::StreamableHttp);
-    let _subscription = subscribe_to_tools(&subscriber).await;
+    let prime = |nth: usize| stream(&format!("id: {nth}\nretry: 0\ndata:\n\n"), Fault::Close);
+    let (server, _client, _subscription) = subscribed(move |nth, _| prime(nth)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let opened = gets(&server.requests.all());
     // Pauses of 100, 200, 400, 800 and 1600 ms, or half of that.
@@ -199,26 +160,16 @@ async fn a_stream_that_closes_at_once_is_reopened_with_pauses() {
 
 #[tokio::test]
 async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
-    let server = listening_server(move |nth, request| {
+    let (server, _client, mut subscription) = subscribed(move |nth, request| {
         assert_eq!(request.header("last-event-id"), "");
         let id = "x".repeat(5000);
         let first = format!("id: {id}\nretry: 0\n{LIST_CHANGED}");
         match nth {
-            0 => vec![
-                Fault::head(EVENT_STREAM),
-                Fault::Send(first.into_bytes()),
-                Fault::Close,
-            ],
-            _ => vec![
-                Fault::head(EVENT_STREAM),
-                Fault::Send(LIST_CHANGED.into()),
-                Fault::Hang,
-            ],
+            0 => stream(&first, Fault::Close),
+            _ => stream(LIST_CHANGED, Fault::Hang),
         }
     })
     .await;
-    let client = client(&server.url, TransportKind::StreamableHttp);
-    let mut subscription = subscribe_to_tools(&client).await;
     hears(&mut subscription).await;
     hears(&mut subscription).await;
     assert_eq!(gets(&server.requests.all()), 2);
@@ -226,9 +177,8 @@ async fn an_event_id_too_long_for_a_header_is_not_sent_back() {
 
 #[tokio::test]
 async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
-    let server = FakeMcp::start(LEGACY_SSE);
-    let client = client(&server.url, TransportKind::LegacySse);
-    let _subscription = subscribe_to_tools(&client).await;
+    let (server, client) = start(LEGACY_SSE, TransportKind::LegacySse);
+    let _subscription = client.subscribe(tools_filter()).await.unwrap();
     let until = tokio::time::Instant::now() + Duration::from_secs(9);
     while tokio::time::Instant::now() < until {
         server.close_streams();
@@ -242,15 +192,10 @@ async fn a_legacy_stream_that_closes_at_once_is_reopened_with_pauses() {
 #[tokio::test]
 async fn a_server_request_is_answered_after_its_stream_ended() {
     let question = json!({"id": "q1", "method": "sampling/createMessage", "params": {}});
-    let question = format!("data: {question}\n\n").into_bytes();
-    let server = listening_server(move |nth, _| {
-        let end = if nth == 0 { Fault::Close } else { Fault::Hang };
-        let bytes = if nth == 0 {
-            question.clone()
-        } else {
-            b"data:\n\n".to_vec()
-        };
-        vec![Fault::head(EVENT_STREAM), Fault::Send(bytes), end]
+    let question = format!("data: {question}\n\n");
+    let server = listening_server(move |nth, _| match nth {
+        0 => stream(&question, Fault::Close),
+        _ => stream("data:\n\n", Fault::Hang),
     })
     .await;
     let callbacks = Callbacks::new().on_sampling(|_| async {

@@ -10,18 +10,12 @@ mod renewal;
 mod secrets;
 mod stored;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
 use pillion_mcp_client::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, McpClient, McpError,
-    McpErrorKind, OAuthError, PromptFuture, ServerConfig, TransportKind,
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError, PromptFuture,
 };
-use pillion_testkit::{FakeOAuth, OAuthRules, Recorded};
-use serde_json::{Value, json};
+use pillion_testkit::{FakeOAuth, OAuthRules};
 
-use super::{config, roll};
+use super::*;
 
 const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
 
@@ -108,11 +102,24 @@ async fn consenting(rules: OAuthRules) -> (FakeOAuth, Arc<Consenting>, McpClient
     (server, person, client)
 }
 
+/// Starts a server with these members in the metadata of its authorization server.
+async fn with_metadata(metadata: Value) -> FakeOAuth {
+    FakeOAuth::start(OAuthRules {
+        metadata,
+        ..OAuthRules::default()
+    })
+    .await
+}
+
+fn prompted(server: &FakeOAuth, settings: &Value, person: &Arc<Consenting>) -> ServerConfig {
+    let mut config = oauth(server, settings);
+    config.authorization.prompt = Some(Arc::<Consenting>::clone(person));
+    config
+}
+
 /// Returns a client that registers itself and uses this prompt.
 fn asking(server: &FakeOAuth, person: &Arc<Consenting>) -> McpClient {
-    let mut config = oauth(server, &json!({}));
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(person));
-    McpClient::new(config)
+    McpClient::new(prompted(server, &json!({}), person))
 }
 
 fn oauth_error(error: &McpError) -> &OAuthError {

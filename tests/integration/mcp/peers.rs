@@ -1,16 +1,12 @@
 //! The real servers of `tests/peers`.
 
-use std::sync::Arc;
-
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ToolCall};
-use pillion_mcp_client::{Authentication, ErrorClass, McpClient, McpErrorKind, TransportKind};
+use pillion_mcp_client::Authentication;
 use pillion_mcp_tools::McpTool;
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
 
-use super::{client, config};
+use super::*;
 
 async fn call(client: &McpClient, name: &str, arguments: Value) -> Value {
     let result = client.call_tool(name, &arguments).await;
@@ -27,7 +23,7 @@ async fn names(client: &McpClient) -> Vec<String> {
     let names = listed.iter().map(|tool| {
         let tool: Value = serde_json::from_str(tool.get()).unwrap();
         assert_eq!(tool["inputSchema"]["type"], "object");
-        tool["name"].as_str().unwrap().to_owned()
+        tool["name"].text().to_owned()
     });
     names.collect()
 }
@@ -179,8 +175,7 @@ async fn e8_a_server_with_oauth_names_its_authorization_server() {
         let metadata = get_json(url.split('"').next().unwrap()).await;
         assert_eq!(metadata["resource"], peer.url, "{name}");
         let issuer = metadata["authorization_servers"][0]
-            .as_str()
-            .unwrap()
+            .text()
             .trim_end_matches('/');
         let server = format!("{issuer}/.well-known/oauth-authorization-server");
         let server = get_json(&server).await;

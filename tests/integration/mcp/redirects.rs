@@ -1,10 +1,8 @@
 //! A redirect never forwards a credential to another origin, and never turns a POST into a GET.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{Authentication, McpClient, McpErrorKind, TransportKind};
-use pillion_testkit::{Fault, FaultServer};
+use pillion_mcp_client::Authentication;
 
-use super::{Failure, JSON, ROLLED, config, good_response, roll};
+use super::*;
 
 fn redirect(status: u16, location: &str) -> Vec<Fault> {
     let headers = [("Location", location), ("Content-Type", JSON)];
@@ -41,7 +39,7 @@ async fn l1_a_redirect_to_another_origin_is_refused() {
         for transport in [TransportKind::PostSse, TransportKind::LegacySse] {
             let elsewhere = FaultServer::start(good_response).await;
             let server = redirecting(status, elsewhere.url.clone()).await;
-            let error = roll(&client(&server.url, transport)).await.unwrap_err();
+            let error = roll_error(&server.url, transport).await;
             failure.check(&error, &format!("{status}"));
             assert!(elsewhere.requests.all().is_empty(), "{status}");
             assert_eq!(server.requests.all().len(), 1, "{status}");
@@ -90,8 +88,7 @@ async fn a_301_302_or_303_is_not_followed() {
 #[tokio::test]
 async fn redirects_in_a_circle_end() {
     let server = redirecting(307, "/sse".to_owned()).await;
-    let client = client(&server.url, TransportKind::PostSse);
-    let error = roll(&client).await.unwrap_err();
+    let error = roll_error(&server.url, TransportKind::PostSse).await;
     assert_matches!(error.kind(), McpErrorKind::Redirect);
     assert!(server.requests.all().len() <= 10);
 }

@@ -1,10 +1,6 @@
 //! Real servers that lose their sessions in a restart.
 
-use pillion_mcp_client::TransportKind;
-use pillion_testkit::Peer;
-use serde_json::json;
-
-use super::client;
+use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e9_a_restarted_server_gets_a_new_session() {

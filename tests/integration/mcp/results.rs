@@ -1,14 +1,8 @@
 //! E10 and E11: unchanged results, arguments as objects, lists with all pages.
 
-use std::sync::Arc;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
 use pillion_mcp_tools::McpTool;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
 
-use super::{Failure, client, config, dialects, roll};
+use super::*;
 
 #[tokio::test]
 async fn e10_a_result_is_unchanged_byte_for_byte() {
@@ -57,8 +51,7 @@ async fn e10_is_error_is_a_result_in_the_client_and_a_failure_in_the_tool() {
 
 #[tokio::test]
 async fn e11_empty_arguments_are_an_object() {
-    let server = FakeMcp::start(Dialect::PostSse);
-    let client = client(&server.url, TransportKind::PostSse);
+    let (server, client) = start(Dialect::PostSse, TransportKind::PostSse);
     let nothing: [Value; 3] = [json!([]), json!({}), json!(null)];
     for arguments in &nothing {
         client.call_tool("roll", arguments).await.unwrap();
@@ -102,7 +95,7 @@ async fn every_page_of_a_list_is_fetched() {
         let names: Vec<String> = tools
             .iter()
             .map(|tool| serde_json::from_str::<Value>(tool.get()).unwrap())
-            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .map(|tool| tool["name"].text().to_owned())
             .collect();
         assert_eq!(names, ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3"]);
         assert_eq!(server.requests.count("tools/list"), 4);
@@ -148,13 +141,14 @@ async fn a_malformed_list_is_an_error() {
 #[tokio::test]
 async fn f6_an_invalid_entry_is_skipped() {
     let server = FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [
                 {"name": "good"}, {"description": "no name"}, 7, {"name": 8}, {"name": ""},
                 {"name": "schema", "inputSchema": "none"}, {"name": "fine", "extra": true},
                 {"name": "odd", "title": 5, "description": {}, "annotations": null},
-            ]}))
-        })
+            ]})),
+        )
         .start();
     let client = client(&server.url, TransportKind::Http);
     let tools = McpTool::discover(&client, "x_").await.unwrap();

@@ -2,13 +2,11 @@
 
 use std::error::Error;
 use std::fmt::Write;
-use std::time::Duration;
 
-use pillion_mcp_client::{Authentication, McpClient, McpError, MessageStyle, TransportKind};
-use pillion_testkit::{Fault, FaultServer, TlsServer};
-use serde_json::json;
+use pillion_mcp_client::{Authentication, MessageStyle};
+use pillion_testkit::TlsServer;
 
-use super::{EVENT_STREAM, JSON, config, dialects, roll};
+use super::*;
 
 /// Returns all texts of an error.
 fn texts(error: &McpError) -> String {

@@ -2,22 +2,12 @@
 
 mod answered;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::json;
-
-use super::{Failure, JSON, LEGACY_SSE, ROLLED, client, eventually, roll};
+use super::*;
 
 #[tokio::test]
 async fn the_session_id_is_in_every_request_after_the_handshake() {
     for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
-        let server = FakeMcp::start(dialect);
-        let client = client(&server.url, TransportKind::StreamableHttp);
+        let (server, client) = start(dialect, TransportKind::StreamableHttp);
         roll(&client).await.unwrap();
         client.list_tools().await.unwrap();
         let mut requests = server.requests.all();
@@ -29,41 +19,41 @@ async fn the_session_id_is_in_every_request_after_the_handshake() {
     }
 }
 
+/// Makes a call before and two calls after the server forgets its sessions; each runs once.
+async fn call_after_expiry(dialect: Dialect, transport: TransportKind) -> (FakeMcp, McpClient) {
+    let executed = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&executed);
+    let server = FakeMcp::builder(dialect)
+        .on("tools/call", move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Reply::raw_result(ROLLED)
+        })
+        .start();
+    let client = client(&server.url, transport);
+    roll(&client).await.unwrap();
+    server.forget_sessions();
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
+    assert_eq!(executed.load(Ordering::SeqCst), 3);
+    assert_eq!(server.requests.count("initialize"), 2);
+    (server, client)
+}
+
 #[tokio::test]
 async fn an_expired_session_is_replaced_and_each_call_runs_once() {
     for dialect in [Dialect::StreamableJson, Dialect::StreamableSse] {
-        let executed = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&executed);
-        let server = FakeMcp::builder(dialect)
-            .on("tools/call", move |_| {
-                counter.fetch_add(1, Ordering::SeqCst);
-                Reply::raw_result(ROLLED)
-            })
-            .start();
-        let client = client(&server.url, TransportKind::Auto);
-        roll(&client).await.unwrap();
-        server.forget_sessions();
-        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-        assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-        assert_eq!(executed.load(Ordering::SeqCst), 3);
-        assert_eq!(server.requests.count("initialize"), 2);
+        let (server, _client) = call_after_expiry(dialect, TransportKind::Auto).await;
         // The request that got status 404 was sent twice, in two sessions.
         let calls = server.requests.calls("tools/call");
-        let sessions: Vec<_> = calls
-            .iter()
-            .map(|call| call.header("mcp-session-id"))
-            .collect();
-        assert_eq!(
-            sessions,
-            ["session-1", "session-1", "session-2", "session-2"]
-        );
+        let sessions = calls.iter().map(|call| call.header("mcp-session-id"));
+        let expected = ["session-1", "session-1", "session-2", "session-2"];
+        assert!(sessions.eq(expected), "{calls:?}");
     }
 }
 
 #[tokio::test]
 async fn many_calls_in_an_expired_session_open_one_new_session() {
-    let server = FakeMcp::start(Dialect::StreamableSse);
-    let client = client(&server.url, TransportKind::StreamableHttp);
+    let (server, client) = start(Dialect::StreamableSse, TransportKind::StreamableHttp);
     roll(&client).await.unwrap();
     server.forget_sessions();
     let calls = (0..50).map(|_| {
@@ -76,48 +66,36 @@ async fn many_calls_in_an_expired_session_open_one_new_session() {
     assert_eq!(server.requests.count("initialize"), 2);
 }
 
+/// Starts a server with sessions that answers calls with this fault.
+async fn rejecting(fault: impl Fn(&Recorded) -> Fault + Send + Sync + 'static) -> FaultServer {
+    FaultServer::start(move |request| match request.rpc_method().as_str() {
+        "tools/call" => vec![fault(request)],
+        _ => in_session(request),
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_session_that_always_expires_at_once_is_an_error() {
-    let server = FaultServer::start(|request| {
-        let response = Reply::result(&json!({})).response(&request.rpc_id());
-        let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
-        vec![match request.rpc_method().as_str() {
-            "initialize" => Fault::response_with("200 OK", &session, response),
-            "tools/call" => Fault::response("404 Not Found", JSON, ""),
-            _ => Fault::response("202 Accepted", JSON, ""),
-        }]
-    })
-    .await;
-    let client = client(&server.url, TransportKind::StreamableHttp);
+    let server = rejecting(|_| Fault::response("404 Not Found", JSON, "")).await;
     let failure = Failure {
         class: ErrorClass::Unavailable,
         text: "MCP request failed: the session has expired",
         kind: |kind| matches!(kind, McpErrorKind::SessionExpired),
     };
-    failure.check(&roll(&client).await.unwrap_err(), "404 always");
+    let error = roll_error(&server.url, TransportKind::StreamableHttp).await;
+    failure.check(&error, "404 always");
     assert_eq!(server.requests.count("tools/call"), 2);
 }
 
 #[tokio::test]
 async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
-    let server = FaultServer::start(|request| {
-        let id = request.rpc_id();
-        let session = [("Content-Type", JSON), ("Mcp-Session-Id", "s")];
-        vec![match request.rpc_method().as_str() {
-            "initialize" => {
-                let response = Reply::result(&json!({})).response(&id);
-                Fault::response_with("200 OK", &session, response)
-            }
-            "tools/call" => {
-                let response = Reply::error(-32602, "no such game session").response(&id);
-                Fault::response("400 Bad Request", JSON, response)
-            }
-            _ => Fault::response("202 Accepted", JSON, ""),
-        }]
+    let server = rejecting(|request| {
+        let error = Reply::error(-32602, "no such game session");
+        Fault::response("400 Bad Request", JSON, error.response(&request.rpc_id()))
     })
     .await;
-    let client = client(&server.url, TransportKind::StreamableHttp);
-    let error = roll(&client).await.unwrap_err();
+    let error = roll_error(&server.url, TransportKind::StreamableHttp).await;
     assert_eq!(error.rpc_error().unwrap().code, -32602);
     assert_eq!(server.requests.count("tools/call"), 1);
     assert_eq!(server.requests.count("initialize"), 1);
@@ -125,21 +103,7 @@ async fn a_tool_that_reports_its_own_missing_session_is_called_once() {
 
 #[tokio::test]
 async fn e7_an_expired_endpoint_is_replaced_though_its_stream_is_open() {
-    let executed = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&executed);
-    let server = FakeMcp::builder(LEGACY_SSE)
-        .on("tools/call", move |_| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            Reply::raw_result(ROLLED)
-        })
-        .start();
-    let client = client(&server.url, TransportKind::LegacySse);
-    roll(&client).await.unwrap();
-    server.forget_sessions();
-    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-    assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
-    assert_eq!(executed.load(Ordering::SeqCst), 3);
-    assert_eq!(server.requests.count("initialize"), 2);
+    let (server, _client) = call_after_expiry(LEGACY_SSE, TransportKind::LegacySse).await;
     // The request that got status 404 was sent twice.
     assert_eq!(server.requests.count("tools/call"), 4);
     eventually("the end of the first stream", || server.open_streams() == 1).await;
@@ -157,7 +121,7 @@ async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
     client.connect().await.unwrap();
     let caller = client.clone();
     let slow = tokio::spawn(async move { caller.call_tool("slow", &json!({})).await });
-    eventually("the slow call", || server.requests.count("tools/call") == 1).await;
+    received(&server.requests, "tools/call", 1).await;
     server.forget_sessions();
     assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
     assert_eq!(slow.await.unwrap().unwrap().get(), "\"slow\"");
@@ -166,16 +130,10 @@ async fn e7_a_running_call_is_answered_on_the_stream_of_an_expired_endpoint() {
 
 #[tokio::test]
 async fn a_tool_of_a_server_with_handshake_may_use_the_code_of_a_header_mismatch() {
-    let executed = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&executed);
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/call", move |_| {
-            counter.fetch_add(1, Ordering::SeqCst);
-            Reply::error(-32020, "the dice are gone")
-        })
+        .on("tools/call", |_| Reply::error(-32020, "the dice are gone"))
         .start();
-    let client = client(&server.url, TransportKind::Auto);
-    let error = roll(&client).await.unwrap_err();
+    let error = roll_error(&server.url, TransportKind::Auto).await;
     assert_eq!(error.rpc_error().unwrap().code, -32020);
-    assert_eq!(executed.load(Ordering::SeqCst), 1);
+    assert_eq!(server.requests.count("tools/call"), 1);
 }

@@ -1,9 +1,6 @@
 //! E2: every form of a response.
 
-use pillion_mcp_client::TransportKind;
-use pillion_testkit::{Fault, FaultServer, Reply};
-
-use super::{EVENT_STREAM, JSON, ROLLED, client, roll};
+use super::*;
 
 /// Asserts that the client reads the body that `shape` makes of a good response, with this content
 /// type.

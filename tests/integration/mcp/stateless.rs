@@ -1,18 +1,9 @@
 //! Revision 2026-07-28: no handshake, and every request contains all metadata.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use pillion_mcp_client::{Callbacks, McpLogLevel, ProtocolVersion, RequestOptions};
+use pillion_testkit::FakeMcpBuilder;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{
-    Callbacks, McpClient, McpErrorKind, McpLogLevel, ProtocolVersion, RequestOptions,
-    SubscriptionFilter, TransportKind,
-};
-use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Reply};
-use serde_json::{Value, json};
-
-use super::{ROLLED, client, config, eventually, roll, tools_filter};
+use super::*;
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -87,9 +78,10 @@ async fn a_request_is_repeated_with_a_revision_that_the_server_names() {
 #[tokio::test]
 async fn a_server_with_only_unknown_revisions_is_a_clear_error() {
     let server = stateless()
-        .on("server/discover", |_| {
-            Reply::result(&json!({"supportedVersions": ["2031-01-01"]}))
-        })
+        .on(
+            "server/discover",
+            fixed(json!({"supportedVersions": ["2031-01-01"]})),
+        )
         .start();
     let error = roll(&auto(&server)).await.unwrap_err();
     assert_contains!(error.to_string(), "2031-01-01");
@@ -201,11 +193,10 @@ async fn endless_input_requests_and_malformed_results_are_errors() {
 async fn a_list_is_cached_for_the_ttl_of_the_server() {
     for (ttl, request_count) in [(60_000, 1), (0, 2)] {
         let server = stateless()
-            .on("prompts/list", move |_| {
-                Reply::result(
-                    &json!({"prompts": [{"name": "p"}], "ttlMs": ttl, "cacheScope": "private"}),
-                )
-            })
+            .on(
+                "prompts/list",
+                fixed(json!({"prompts": [{"name": "p"}], "ttlMs": ttl, "cacheScope": "private"})),
+            )
             .start();
         let client = auto(&server);
         for _ in 0..2 {
@@ -283,9 +274,7 @@ async fn streams_of_two_clients_have_different_ids() {
 #[tokio::test]
 async fn a_subscription_survives_reconnections_and_ends_with_the_server() {
     let server = stateless()
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [], "ttlMs": 60_000}))
-        })
+        .on("tools/list", fixed(json!({"tools": [], "ttlMs": 60_000})))
         .start();
     let client = auto(&server);
     let filter = tools_filter();

@@ -7,12 +7,10 @@ mod leaks;
 mod messages;
 mod process_end;
 
-use std::time::Duration;
-
-use pillion_mcp_client::{McpClient, ServerConfig, StdioCommand};
+use pillion_mcp_client::StdioCommand;
 use pillion_testkit::fake_stdio;
-use serde_json::{Value, json};
 
+use super::*;
 use crate::processes::exists;
 
 /// Returns a client of the misbehaving server with these flags.

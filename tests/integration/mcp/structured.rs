@@ -1,25 +1,18 @@
 //! Structured results and output schemas, some of them hostile.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
 use pillion_core::tool::{CallContext, ServerResponse};
-use pillion_mcp_client::{McpClient, McpErrorKind, RequestOptions, ToolCallResult, TransportKind};
+use pillion_mcp_client::{RequestOptions, ToolCallResult};
 use pillion_mcp_tools::McpTool;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::{client, config};
+use super::*;
 
 /// Starts a server whose tool `roll` has this output schema and returns this structured content.
 fn server(output_schema: &Value, content: &Value) -> FakeMcp {
     let tool = json!({"name": "roll", "inputSchema": {}, "outputSchema": output_schema});
     let result = json!({"content": [], "structuredContent": content});
     FakeMcp::builder(Dialect::PlainHttp)
-        .on("tools/list", move |_| {
-            Reply::result(&json!({"tools": [tool]}))
-        })
+        .on("tools/list", fixed(json!({"tools": [tool]})))
         .on("tools/call", move |_| Reply::result(&result))
         .start()
 }
@@ -75,10 +68,7 @@ async fn a_forwarded_result_is_checked_and_kept_as_the_server_wrote_it() {
     let params = json!({"name": "roll", "arguments": {}, "_meta": {"own": 1}});
     let options = RequestOptions::default();
     let output = tool.forward(&client, &params, &options).await.unwrap();
-    assert_starts_with!(
-        output.metadata["output_mismatch"].as_str().unwrap(),
-        "at '/n'"
-    );
+    assert_starts_with!(output.metadata["output_mismatch"].text(), "at '/n'");
     let Some(ServerResponse::Result(written)) = output.response else {
         panic!("no response: {output:?}");
     };
@@ -190,9 +180,7 @@ async fn an_incomplete_list_does_not_change_the_known_tools() {
                 (_, _) => Reply::result(&json!({"tools": [{"name": "other"}]})),
             }
         })
-        .on("tools/call", |_| {
-            Reply::result(&json!({"structuredContent": "x"}))
-        })
+        .on("tools/call", fixed(json!({"structuredContent": "x"})))
         .start();
     let client = client(&server.url, TransportKind::Http);
     let timeout = Duration::from_secs(20);

@@ -1,15 +1,10 @@
 //! Calls that a server runs as tasks (extension of revision 2026-07-28).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use pillion_mcp_client::{Callbacks, RequestOptions};
+use pillion_testkit::FakeMcpBuilder;
+use serde_json::Map;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{Callbacks, McpClient, McpErrorKind, RequestOptions, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, FakeMcpBuilder, Fault, FaultServer, Recorded, Reply};
-use serde_json::{Map, Value, json};
-
-use super::{JSON, client, config, eventually, roll};
+use super::*;
 
 fn stateless() -> FakeMcpBuilder {
     FakeMcp::builder(Dialect::Stateless)
@@ -59,12 +54,13 @@ async fn faulty(
 async fn a_task_is_polled_until_its_result() {
     let polls = AtomicUsize::new(0);
     let server = stateless()
-        .on("tools/call", |_| {
-            Reply::result(&json!({
+        .on(
+            "tools/call",
+            fixed(json!({
                 "resultType": "task", "taskId": "t1", "status": "working",
                 "statusMessage": "begun", "ttlMs": null, "pollIntervalMs": 1,
-            }))
-        })
+            })),
+        )
         .on("tasks/get", move |_| {
             Reply::result(&match polls.fetch_add(1, Ordering::SeqCst) {
                 0 => json!({"taskId": "t1", "status": "working", "pollIntervalMs": 1}),
@@ -97,9 +93,10 @@ async fn a_task_is_polled_until_its_result() {
 async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let task = |status: Value| {
         stateless()
-            .on("tools/call", |_| {
-                Reply::result(&json!({"resultType": "task", "taskId": "t", "status": "working"}))
-            })
+            .on(
+                "tools/call",
+                fixed(json!({"resultType": "task", "taskId": "t", "status": "working"})),
+            )
             .on("tasks/get", move |_| Reply::result(&status))
             .start()
     };
@@ -117,10 +114,7 @@ async fn failed_cancelled_and_abandoned_tasks_end_the_call() {
     let client = auto(&server);
     let error = client.call_tool_with("roll", &json!({}), &options).await;
     assert!(error.unwrap_err().is_timeout());
-    eventually("tasks/cancel", || {
-        server.requests.count("tasks/cancel") == 1
-    })
-    .await;
+    received(&server.requests, "tasks/cancel", 1).await;
 }
 
 #[tokio::test]
@@ -215,10 +209,7 @@ async fn a_task_with_endless_input_requests_is_an_error() {
     let error = roll(&client).await.unwrap_err();
     assert_matches!(error.kind(), McpErrorKind::TooManyRounds { .. });
     assert_eq!(prompts.load(Ordering::SeqCst), 512);
-    eventually("tasks/cancel", || {
-        server.requests.count("tasks/cancel") == 1
-    })
-    .await;
+    received(&server.requests, "tasks/cancel", 1).await;
 }
 
 #[tokio::test]
@@ -241,7 +232,7 @@ async fn e9_disconnecting_ends_a_task_between_two_polls() {
         let client = McpClient::with_callbacks(config, callbacks);
         let caller = client.clone();
         let call = tokio::spawn(async move { roll(&caller).await });
-        eventually("the call", || server.requests.count("tools/call") == 1).await;
+        received(&server.requests, "tools/call", 1).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         client.disconnect().await;
         let ended = tokio::time::timeout(Duration::from_secs(5), call).await;

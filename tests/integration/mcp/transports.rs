@@ -1,18 +1,12 @@
 //! E7: every transport, pinned and detected.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
-use serde_json::json;
-
-use super::{Failure, LEGACY_SSE, ROLLED, client, dialects, eventually, roll};
+use super::*;
 
 #[tokio::test]
 async fn e7_every_transport_works_pinned_and_detected() {
     for (dialect, pinned) in dialects() {
         for transport in [pinned, TransportKind::Auto] {
-            let server = FakeMcp::start(dialect.clone());
-            let client = client(&server.url, transport);
+            let (_server, client) = start(dialect.clone(), transport);
             let case = format!("{dialect:?} as {transport:?}");
             assert_eq!(roll(&client).await.unwrap().get(), ROLLED, "{case}");
             let tools = client.list_tools().await.unwrap();
@@ -25,8 +19,7 @@ async fn e7_every_transport_works_pinned_and_detected() {
 #[tokio::test]
 async fn e7_the_detected_transport_is_cached() {
     for (dialect, _) in dialects() {
-        let server = FakeMcp::start(dialect.clone());
-        let client = client(&server.url, TransportKind::Auto);
+        let (server, client) = start(dialect.clone(), TransportKind::Auto);
         roll(&client).await.unwrap();
         let first = server.requests.all().len();
         client.disconnect().await;
@@ -55,8 +48,7 @@ async fn e7_the_detected_transport_is_cached() {
 #[tokio::test]
 async fn e7_ids_are_integers_from_1_except_for_post_sse() {
     for (dialect, transport) in dialects() {
-        let server = FakeMcp::start(dialect.clone());
-        let client = client(&server.url, transport);
+        let (server, client) = start(dialect.clone(), transport);
         roll(&client).await.unwrap();
         roll(&client).await.unwrap();
         let mut ids: Vec<_> = server.requests.all();
@@ -74,8 +66,7 @@ async fn e7_ids_are_integers_from_1_except_for_post_sse() {
 #[tokio::test]
 async fn e7_an_endpoint_may_be_relative_or_absolute() {
     for endpoint in [Endpoint::Relative, Endpoint::Absolute] {
-        let server = FakeMcp::start(Dialect::LegacySse(endpoint));
-        let client = client(&server.url, TransportKind::LegacySse);
+        let (server, client) = start(Dialect::LegacySse(endpoint), TransportKind::LegacySse);
         assert_eq!(roll(&client).await.unwrap().get(), ROLLED);
         let call = server.requests.calls("tools/call").remove(0);
         assert_eq!(call.path, "/messages?session=1");
@@ -99,8 +90,7 @@ async fn e7_an_endpoint_of_another_origin_is_refused_without_a_request() {
 
 #[tokio::test]
 async fn e7_a_request_from_the_server_is_answered() {
-    let server = FakeMcp::start(LEGACY_SSE);
-    let client = client(&server.url, TransportKind::LegacySse);
+    let (server, client) = start(LEGACY_SSE, TransportKind::LegacySse);
     roll(&client).await.unwrap();
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":\"s1\",\"method\":\"ping\"}\n\n");
     server.push("data: {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"roots/list\"}\n\n");
@@ -137,7 +127,7 @@ async fn e7_a_closed_stream_is_reopened() {
         // A running call fails and is not retried.
         let waiting = client.clone();
         let call = tokio::spawn(async move { waiting.request("wait", &json!({})).await });
-        eventually("the call", || server.requests.count("wait") == 1).await;
+        received(&server.requests, "wait", 1).await;
         server.close_streams();
         let failure = Failure {
             class: ErrorClass::Unavailable,

@@ -1,16 +1,9 @@
 //! The client over WebSocket.
 
-use std::time::Duration;
+use pillion_mcp_client::{Authentication, ProtocolVersion, ServerConfigError};
+use pillion_testkit::{FakeWebSocket, Subprotocol, TlsServer};
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{
-    Authentication, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, ServerConfigError,
-    TransportKind,
-};
-use pillion_testkit::{FakeWebSocket, Fault, FaultServer, Peer, Subprotocol, TlsServer};
-use serde_json::{Value, json};
-
-use super::{JSON, client_within, config, eventually, roll};
+use super::*;
 
 fn client(url: &str) -> McpClient {
     McpClient::new(config(url, TransportKind::Auto))
@@ -152,7 +145,7 @@ async fn l1_a_message_that_is_too_large_is_not_read() {
     config.limits.max_event_bytes = 100_000;
     let client = McpClient::new(config);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
-    assert_eq!(fits.as_str().unwrap().len(), 90_000);
+    assert_eq!(fits.text().len(), 90_000);
     let error = client
         .call_tool("large", &json!({"bytes": 8 << 20}))
         .await
@@ -262,7 +255,7 @@ async fn e7_a_real_server_of_the_official_python_sdk() {
     let tools = client.list_tools().await.unwrap();
     assert!(tools.iter().any(|tool| tool.get().contains("\"roll\"")));
     let rolled = call(&client, "roll", json!({"dice": "2d6"})).await;
-    assert_contains!(rolled["content"][0]["text"].as_str().unwrap(), "2d6");
+    assert_contains!(rolled["content"][0]["text"].text(), "2d6");
     let calls = (0..50).map(|number| {
         let client = client.clone();
         tokio::spawn(async move { call(&client, "add", json!({"a": number, "b": 1})).await })

@@ -1,15 +1,5 @@
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-
-use pillion_wire::route;
-
-use super::mcp::Session;
-use crate::http::{self, Reply, post, post_with};
-use crate::program::Daemon;
-use crate::sidecar::Sidecar;
+use crate::http::Reply;
+use crate::prelude::*;
 
 const EXECUTE: &str = "/api/v1/tools/execute/both";
 
@@ -20,7 +10,7 @@ fn assert_rejected(sidecar: &Sidecar, reply: &Reply, status: u16, code: &str) ->
     assert_eq!(body["success"], false);
     assert_eq!(body["error_code"], code);
     assert_eq!(sidecar.client().fetch(route::HEALTH).unwrap().status, "ok");
-    body["error"].as_str().unwrap().to_owned()
+    body["error"].text().to_owned()
 }
 
 #[test]
@@ -35,10 +25,10 @@ fn malformed_json() {
         "{'a': 1}",
         "{\"a\": 1e999}",
     ] {
-        let reply = http::post(&sidecar.socket, EXECUTE, body);
+        let reply = sidecar.post(EXECUTE, body);
         let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
         assert!(error.starts_with("Malformed JSON: "), "{body}: {error}");
-        let reply = http::post(&sidecar.socket, "/api/v1/tools/batch-execute", body);
+        let reply = sidecar.post("/api/v1/tools/batch-execute", body);
         assert_rejected(&sidecar, &reply, 400, "invalid_input");
     }
 }
@@ -47,7 +37,7 @@ fn malformed_json() {
 fn json_that_is_not_an_object() {
     let sidecar = Sidecar::start();
     for body in ["1", "\"{}\"", "[1]", "true"] {
-        let reply = http::post(&sidecar.socket, EXECUTE, body);
+        let reply = sidecar.post(EXECUTE, body);
         let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
         assert!(error.contains("must be a JSON object"), "{body}: {error}");
     }
@@ -56,20 +46,15 @@ fn json_that_is_not_an_object() {
 #[test]
 fn a_bad_parameter_is_named() {
     let daemon = Daemon::start();
+    let limit = "'limit' must be a number from 1 to 1000";
     let milliseconds = "'wait_ms' must be a number of milliseconds, 0 or more";
     for (target, expected) in [
         (
             "approvals?status=lost",
             "'status' must be one of pending, approved, denied, expired",
         ),
-        (
-            "approvals?limit=0",
-            "'limit' must be a number from 1 to 1000",
-        ),
-        (
-            "tool-calls?limit=abc",
-            "'limit' must be a number from 1 to 1000",
-        ),
+        ("approvals?limit=0", limit),
+        ("tool-calls?limit=abc", limit),
         (
             "tool-calls?limit=1&limit=2",
             "The query is malformed: duplicate field `limit`",
@@ -91,11 +76,11 @@ fn a_bad_parameter_is_named() {
             "'status' must be one of pending, running, ",
         ),
     ] {
-        let rejected = http::get(&daemon.socket, &format!("/api/v1/{target}"));
+        let rejected = daemon.get(&format!("/api/v1/{target}"));
         assert_eq!(rejected.status, 400, "{target}");
         let problem = rejected.json();
         assert_eq!(problem["error_code"], "invalid_input", "{target}");
-        let detail = problem["detail"].as_str().unwrap();
+        let detail = problem["detail"].text();
         assert!(detail.contains(expected), "{target}: {detail}");
     }
 }
@@ -113,7 +98,7 @@ fn json_nested_10_000_deep() {
         (EXECUTE, &objects),
         ("/api/v1/tools/batch-execute", &batch),
     ] {
-        let reply = http::post(&sidecar.socket, target, body);
+        let reply = sidecar.post(target, body);
         let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
         assert_contains!(error, "recursion limit");
     }
@@ -122,30 +107,26 @@ fn json_nested_10_000_deep() {
 #[test]
 fn invalid_utf8() {
     let sidecar = Sidecar::start();
-    let reply = http::post(&sidecar.socket, EXECUTE, b"{\"a\": \"\xff\xfe\"}");
+    let reply = sidecar.post(EXECUTE, b"{\"a\": \"\xff\xfe\"}");
     assert_rejected(&sidecar, &reply, 400, "invalid_input");
-    let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/a%ff", "{}");
-    assert_contains!(
-        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
-        "tool's name"
-    );
+    let reply = sidecar.post("/api/v1/tools/execute/a%ff", "{}");
+    let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+    assert_contains!(error, "tool's name");
     let mut request = b"POST /api/v1/tools/execute/both HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\nx-pillion-user: ".to_vec();
     request.extend_from_slice(b"\xff\xfe\r\n\r\n{}");
-    let reply = http::exchange(&sidecar.socket, &request);
-    assert_contains!(
-        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
-        "x-pillion-user"
-    );
+    let reply = sidecar.exchange(&request);
+    let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+    assert_contains!(error, "x-pillion-user");
 }
 
 #[test]
 fn a_body_over_the_limit() {
     let sidecar = Sidecar::with_config("[http]\nmax_body_bytes = 1000");
     let fits = format!("{{\"a\": \"{}\"}}", "x".repeat(900));
-    assert_eq!(http::post(&sidecar.socket, EXECUTE, fits).status, 200);
+    assert_eq!(sidecar.post(EXECUTE, fits).status, 200);
 
     let long = format!("{{\"a\": \"{}\"}}", "x".repeat(5_000_000));
-    let reply = http::post(&sidecar.socket, EXECUTE, &long);
+    let reply = sidecar.post(EXECUTE, &long);
     let error = assert_rejected(&sidecar, &reply, 413, "invalid_input");
     assert_eq!(error, "The body is longer than 1000 bytes");
 
@@ -157,7 +138,7 @@ fn a_body_over_the_limit() {
         chunked.push_str(&format!("64\r\n{}\r\n", "x".repeat(100)));
     }
     chunked.push_str("0\r\n\r\n");
-    let reply = http::exchange(&sidecar.socket, chunked.as_bytes());
+    let reply = sidecar.exchange(chunked.as_bytes());
     assert_rejected(&sidecar, &reply, 413, "invalid_input");
 
     // The client reads the error although it could not send everything.
@@ -175,7 +156,7 @@ fn a_body_that_never_arrives() {
     let sidecar = Sidecar::with_config("[http]\nbody_timeout_ms = 200");
     let request = format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n{{");
     let started = Instant::now();
-    let reply = http::exchange(&sidecar.socket, request.as_bytes());
+    let reply = sidecar.exchange(request.as_bytes());
     let error = assert_rejected(&sidecar, &reply, 408, "timeout");
     assert_eq!(error, "The body did not arrive within 0.2s");
     assert!(started.elapsed() < Duration::from_secs(10));
@@ -186,7 +167,7 @@ fn a_chunk_that_breaks_off() {
     let sidecar = Sidecar::start();
     let request =
         format!("POST {EXECUTE} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n");
-    let reply = http::exchange(&sidecar.socket, request.as_bytes());
+    let reply = sidecar.exchange(request.as_bytes());
     assert_rejected(&sidecar, &reply, 400, "invalid_input");
 }
 
@@ -194,7 +175,7 @@ fn a_chunk_that_breaks_off() {
 fn a_silent_client_is_disconnected() {
     let sidecar = Sidecar::with_config("[http]\nidle_timeout_ms = 200");
     for start in [&b""[..], b"GET /healthz HTTP/1.1\r\nhost:"] {
-        let mut stream = http::connect(&sidecar.socket);
+        let mut stream = sidecar.connect();
         stream.write_all(start).unwrap();
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
@@ -211,7 +192,7 @@ fn a_request_that_is_not_http() {
         b"hello\r\n\r\n",
         &[0; 4096],
     ] {
-        let mut stream = http::connect(&sidecar.socket);
+        let mut stream = sidecar.connect();
         stream.write_all(bytes).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut response = Vec::new();
@@ -228,13 +209,11 @@ fn a_request_that_is_not_http() {
 fn headers_that_are_too_long() {
     let sidecar = Sidecar::start();
     let user = format!("x-pillion-user: {}\r\n", "u".repeat(257));
-    let reply = http::post_with(&sidecar.socket, EXECUTE, &user, b"{}");
-    assert_contains!(
-        assert_rejected(&sidecar, &reply, 400, "invalid_input"),
-        "at most 256 bytes"
-    );
+    let reply = sidecar.post_with(EXECUTE, &user, b"{}");
+    let error = assert_rejected(&sidecar, &reply, 400, "invalid_input");
+    assert_contains!(error, "at most 256 bytes");
     let endless = format!("x: {}\r\n", "u".repeat(2_000_000));
-    let reply = http::post_with(&sidecar.socket, EXECUTE, &endless, b"{}");
+    let reply = sidecar.post_with(EXECUTE, &endless, b"{}");
     assert_eq!(reply.status, 431);
     sidecar.client().fetch(route::HEALTH).unwrap();
 }
@@ -254,8 +233,8 @@ fn a_lone_surrogate_is_named_as_such() {
     for escape in [r"\ud83d", r"\ude00", r"\ud83dx", r"\ud83d\u0041"] {
         let body = format!("{{\"expression\": \"{escape}\"}}");
         let path = "/api/v1/tools/execute/calculator";
-        let rejected = post(&sidecar.socket, path, body.as_bytes()).json();
-        let error = rejected["error"].as_str().unwrap();
+        let rejected = sidecar.post(path, body.as_bytes()).json();
+        let error = rejected["error"].text();
         assert!(error.contains("lone surrogate"), "{escape}: {error}");
 
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -267,8 +246,10 @@ fn a_lone_surrogate_is_named_as_such() {
                 r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#
             );
             let headers = &session.headers;
-            let rejected = post_with(&sidecar.socket, "/mcp", headers, message.as_bytes()).json();
-            let error = rejected["error"]["message"].as_str().unwrap();
+            let rejected = sidecar
+                .post_with("/mcp", headers, message.as_bytes())
+                .json();
+            let error = rejected["error"]["message"].text();
             assert!(error.contains("lone surrogate"), "{message}: {error}");
         }
     }

@@ -1,11 +1,10 @@
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn an_unknown_route_is_json() {
     let sidecar = Sidecar::start();
     for target in ["/", "/api", "/api/v2/tools/", "/api/v1/tools/execute/a/b"] {
-        let reply = http::post(&sidecar.socket, target, "{}");
+        let reply = sidecar.post(target, "{}");
         assert_eq!(reply.status, 404, "{target}");
         let body = reply.json();
         assert_eq!(body["success"], false);
@@ -25,11 +24,11 @@ fn a_wrong_base_url_of_a_language_model_client_is_explained() {
         ),
         ("/v1/v1/messages", "not_found_error", "must not end in /v1"),
     ] {
-        let reply = http::post(&sidecar.socket, target, "{}");
+        let reply = sidecar.post(target, "{}");
         assert_eq!(reply.status, 404, "{target}");
         let error = &reply.json()["error"];
         assert_json!(error["type"], kind);
-        let message = error["message"].as_str().unwrap();
+        let message = error["message"].text();
         assert_starts_with!(message, &format!("There is no route {target}; "));
         assert_contains!(message, expected);
     }
@@ -45,7 +44,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
         ("GET", "/api/v1/tools/execute/calculator", "post"),
         ("PUT", "/api/v1/tools/batch-execute", "post"),
     ] {
-        let reply = http::send(&sidecar.socket, method, target, "", b"");
+        let reply = sidecar.send(method, target, "", b"");
         assert_eq!(reply.status, 405, "{method} {target}");
         assert_eq!(reply.json()["error_code"], "invalid_input");
         assert_eq!(
@@ -59,7 +58,7 @@ fn a_wrong_method_is_json_and_names_the_right_one() {
 #[test]
 fn every_answer_carries_a_request_id() {
     let sidecar = Sidecar::start();
-    let with_id = |headers: &str| http::get_with(&sidecar.socket, "/nope", headers).head;
+    let with_id = |headers: &str| sidecar.get_with("/nope", headers).head;
     assert_contains!(with_id("x-request-id: abc-1\r\n"), "x-request-id: abc-1");
     let too_long = format!("x-request-id: {}\r\n", "a".repeat(129));
     for headers in ["", "x-request-id: \r\n", too_long.as_str()] {

@@ -1,17 +1,11 @@
 //! Conversion to and from the formats of model providers, as the PHP library uses it.
 
-use serde_json::{Value, json};
-
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn convert(sidecar: &Sidecar, path: &str, body: &Value) -> Value {
-    http::post(
-        &sidecar.socket,
-        &format!("/api/v1/formats/{path}"),
-        body.to_string(),
-    )
-    .json()
+    sidecar
+        .post(&format!("/api/v1/formats/{path}"), body.to_string())
+        .json()
 }
 
 #[test]
@@ -58,7 +52,7 @@ fn h1_what_cannot_be_converted_is_invalid_input() {
         let problem = convert(&sidecar, path, &body);
         assert_json!(problem["status"], 400);
         assert_eq!(problem["error_code"], "invalid_input");
-        problem["detail"].as_str().unwrap().to_owned()
+        problem["detail"].text().to_owned()
     };
     assert_eq!(
         problem("text?provider=hal9000", json!({})),

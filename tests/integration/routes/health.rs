@@ -1,6 +1,4 @@
-use pillion_wire::route;
-
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn the_sidecar_reports_that_it_is_up() {

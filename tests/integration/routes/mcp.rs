@@ -20,15 +20,38 @@ mod stateless;
 mod tools;
 mod without_session;
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-
-use serde_json::{Value, json};
-
-use crate::http::{Reply, begin, post_with};
+use crate::http::Reply;
+use crate::prelude::*;
 
 pub const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
+
+/// Returns a request of a revision with sessions.
+pub fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+/// Returns the first request of a client with these capabilities.
+pub fn hello(version: &str, capabilities: Value) -> Value {
+    let client = json!({"name": "test", "version": "1"});
+    let params =
+        json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
+    request(0, "initialize", params)
+}
+
+/// Returns a call of a tool in a revision with sessions.
+pub fn call_request(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    request(
+        id,
+        "tools/call",
+        json!({"name": tool, "arguments": arguments}),
+    )
+}
+
+/// Returns the cancellation of a request.
+pub fn cancellation(id: impl Into<Value>) -> Value {
+    let params = json!({"requestId": id.into()});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+}
 
 /// Returns a valid request of revision 2026-07-28, with `_meta` and headers.
 pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (String, Value) {
@@ -37,7 +60,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
     let mut headers =
         format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n");
     if let Some(name) = params.get("name").or_else(|| params.get("uri")) {
-        headers += &format!("mcp-name: {}\r\n", name.as_str().unwrap());
+        headers += &format!("mcp-name: {}\r\n", name.text());
     }
     let body = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
     (headers, body)
@@ -46,7 +69,7 @@ pub fn stateless(method: &str, mut params: Value, capabilities: Value) -> (Strin
 /// Sends the request. Returns the last message of the response.
 pub fn ask(socket: &Path, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
-    let reply = post_with(socket, "/mcp", &headers, body.to_string());
+    let reply = socket.post_with("/mcp", &headers, body.to_string());
     last(&reply)
 }
 
@@ -79,13 +102,9 @@ impl<'a> Session<'a> {
     }
 
     pub fn open_with(socket: &'a Path, version: &str, capabilities: Value, more: &str) -> Self {
-        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": version,
-            "capabilities": capabilities,
-            "clientInfo": {"name": "test", "version": "1"},
-        }});
+        let hello = hello(version, capabilities);
         let headers = format!("{ACCEPT}{more}");
-        let reply = post_with(socket, "/mcp", &headers, hello.to_string());
+        let reply = socket.post_with("/mcp", &headers, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], version);
         let id = reply
             .head
@@ -103,7 +122,8 @@ impl<'a> Session<'a> {
     }
 
     pub fn send(&self, message: &Value) -> Reply {
-        post_with(self.socket, "/mcp", &self.headers, message.to_string())
+        self.socket
+            .post_with("/mcp", &self.headers, message.to_string())
     }
 
     pub fn ask(&self, method: &str, params: Value) -> Value {
@@ -130,7 +150,7 @@ pub struct Stream {
 impl Stream {
     pub fn open(socket: &Path, verb: &str, headers: &str, body: &str) -> Self {
         let headers = format!("connection: close\r\n{headers}");
-        let mut lines = BufReader::new(begin(socket, verb, "/mcp", &headers, body));
+        let mut lines = BufReader::new(socket.begin(verb, "/mcp", &headers, body));
         let mut status = String::new();
         lines.read_line(&mut status).unwrap();
         assert_starts_with!(status, "HTTP/1.1 200");

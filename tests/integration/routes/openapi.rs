@@ -1,20 +1,17 @@
-use serde_json::Value;
-
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn i5_every_operation_has_an_id_and_every_reference_resolves() {
     let sidecar = Sidecar::start();
-    let reply = http::get(&sidecar.socket, "/openapi.json");
+    let reply = sidecar.get("/openapi.json");
     assert_eq!(reply.status, 200);
     assert_contains!(reply.head, "content-type: application/json");
     let document = reply.json();
-    assert_starts_with!(document["openapi"].as_str().unwrap(), "3.");
+    assert_starts_with!(document["openapi"].text(), "3.");
     let paths = document["paths"].as_object().unwrap().values();
     let operations = paths.flat_map(|item| item.as_object().unwrap().values());
     let mut ids: Vec<_> = operations
-        .map(|operation| operation["operationId"].as_str().unwrap())
+        .map(|operation| operation["operationId"].text())
         .collect();
     ids.sort_unstable();
     assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");

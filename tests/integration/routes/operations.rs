@@ -1,14 +1,7 @@
-use pillion_client::Caller;
-use pillion_wire::route;
-use serde_json::json;
-
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::eventually;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn lines(sidecar: &Sidecar) -> String {
-    let reply = http::get(&sidecar.socket, "/metrics");
+    let reply = sidecar.get("/metrics");
     assert_eq!(reply.status, 200);
     assert_contains!(reply.head, "content-type: application/openmetrics-text");
     String::from_utf8(reply.body).unwrap()
@@ -28,11 +21,7 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
     call("nothing of that name", json!({}));
     let batch =
         json!({"calls": [{"id": "a", "name": "calculator", "arguments": {"expression": "2"}}]});
-    http::post(
-        &sidecar.socket,
-        "/api/v1/tools/batch-execute",
-        batch.to_string(),
-    );
+    sidecar.post("/api/v1/tools/batch-execute", batch.to_string());
     let text = lines(&sidecar);
     for line in [
         "pillion_tool_calls_total{tool=\"calculator\",outcome=\"success\"} 2",
@@ -54,7 +43,7 @@ fn m1_calls_are_counted_by_tool_and_outcome_and_their_time_in_a_histogram() {
 fn m1_a_cancelled_call_is_not_in_flight() {
     let sidecar = Sidecar::start();
     let target = "/api/v1/tools/execute/sleep";
-    let stream = http::begin(&sidecar.socket, "POST", target, "", r#"{"ms": 25000}"#);
+    let stream = sidecar.begin("POST", target, "", r#"{"ms": 25000}"#);
     sidecar.wait_for_sleeps(1);
     assert_contains!(lines(&sidecar), "pillion_tool_calls_in_flight 1");
     drop(stream);
@@ -65,7 +54,7 @@ fn m1_a_cancelled_call_is_not_in_flight() {
 
 #[test]
 fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
-    let ready = |sidecar: &Sidecar| http::get(&sidecar.socket, "/readyz");
+    let ready = |sidecar: &Sidecar| sidecar.get("/readyz");
     assert_eq!(ready(&Sidecar::start()).status, 200);
 
     let server = McpServer::start(json!([]));
@@ -73,8 +62,7 @@ fn the_sidecar_is_ready_after_the_first_attempt_to_reach_every_server() {
     let toml = detected_entry("far", &server.url, "");
     let sidecar = Sidecar::with_config(&toml);
     let first = ready(&sidecar);
-    assert_eq!(first.status, 503);
-    assert_eq!(first.json()["status"], "starting");
+    assert_eq!(first.expect(503)["status"], "starting");
     eventually("it is ready", || ready(&sidecar).status == 200);
     let response = ready(&sidecar).json();
     assert_eq!(response["unavailable_servers"][0]["label"], "far");

@@ -1,5 +1,5 @@
-use crate::http::{self, Reply};
-use crate::program::Daemon;
+use crate::http::Reply;
+use crate::prelude::*;
 
 /// The lists with an ETag.
 const LISTS: [&str; 6] = [
@@ -13,7 +13,7 @@ const LISTS: [&str; 6] = [
 
 fn again(daemon: &Daemon, list: &str, tag: &str) -> Reply {
     let known = format!("if-none-match: {tag}\r\n");
-    http::get_with(&daemon.socket, list, &known)
+    daemon.get_with(list, &known)
 }
 
 fn tag_of(reply: &Reply) -> String {
@@ -28,7 +28,7 @@ fn tag_of(reply: &Reply) -> String {
 fn i4_an_unchanged_list_gives_status_304() {
     let daemon = Daemon::start();
     for list in LISTS {
-        let first = http::get(&daemon.socket, list);
+        let first = daemon.get(list);
         assert_eq!(first.status, 200, "{list}");
         assert_contains!(first.head, "content-type: application/json");
         let tag = tag_of(&first);
@@ -42,13 +42,12 @@ fn i4_an_unchanged_list_gives_status_304() {
 
 #[test]
 fn i4_a_changed_list_is_sent_again() {
-    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let daemon = Daemon::with_config("[approvals]\npolicy = \"always-ask\"\n");
     let list = "/api/v1/approvals";
-    let before = tag_of(&http::get(&daemon.socket, list));
-    let reply = http::post(&daemon.socket, "/api/v1/tools/execute/get_time", "{}");
+    let before = tag_of(&daemon.get(list));
+    let reply = daemon.post("/api/v1/tools/execute/get_time", "{}");
     assert_eq!(reply.json()["result"]["error_code"], "approval_required");
     let after = again(&daemon, list, &before);
-    assert_eq!(after.status, 200);
-    assert_eq!(after.json()["approvals"][0]["tool"], "get_time");
+    assert_eq!(after.expect(200)["approvals"][0]["tool"], "get_time");
     assert_ne!(tag_of(&after), before);
 }

@@ -1,14 +1,4 @@
-use std::path::Path;
-use std::time::Duration;
-
-use pillion_client::Client;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, names, servers, tools, with_echo};
-use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, eventually};
+use super::*;
 use crate::reload::{calls_succeed_during, rewrite};
 
 #[test]
@@ -18,9 +8,9 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     let id = add(&daemon, &json!({"name": "far", "url": far.url}))["id"].clone();
     assert!(call(&daemon, "far_echo"));
     change(&daemon, "POST", "/far/disable", &Value::Null);
-    assert!(!tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(!daemon.offers("far_echo"));
     change(&daemon, "POST", "/far/enable", &Value::Null);
-    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     let renamed = change(
         &daemon,
         "PATCH",
@@ -38,18 +28,17 @@ fn f2_a_server_is_usable_at_once_and_its_calls_are_removed_with_it() {
     assert_eq!(names(&daemon), ["afar"]);
     assert!(call(&daemon, "afar_echo"));
     let calls = |server: &str| {
-        let target = format!("/api/v1/tool-calls?server={server}");
-        let response = http::get(&daemon.socket, &target).json();
-        response["calls"].as_array().unwrap().len()
+        let query = format!("?server={server}");
+        daemon.recorded(&query).len()
     };
     // The records have the server's new name.
     assert_eq!((calls("far"), calls("afar")), (0, 3));
-    let path = format!("/{}", id.as_str().unwrap());
+    let path = format!("/{}", id.text());
     let removed = ask(&daemon, "DELETE", &path, &Value::Null).json();
     assert_eq!(removed, json!({"success": true, "removed": id}));
     assert_eq!(calls("afar"), 0);
     assert!(names(&daemon).is_empty());
-    assert!(!tools(&daemon).contains(&"afar_echo".to_owned()));
+    assert!(!daemon.offers("afar_echo"));
 }
 
 #[test]
@@ -79,7 +68,7 @@ fn f1_put_replaces_and_patch_merges() {
 #[test]
 fn f3_the_status_contains_the_state_and_the_last_response() {
     let far = McpServer::echo();
-    let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n", &[]);
+    let mut daemon = Daemon::with_config("[mcp]\nretry_after_ms = 10\n");
     let added = add(
         &daemon,
         &json!({"name": "far", "url": far.url, "retryAttempts": 1}),
@@ -87,13 +76,13 @@ fn f3_the_status_contains_the_state_and_the_last_response() {
     assert_eq!(added["status"], "disconnected");
     assert_eq!(added.get("lastConnectedAt"), None);
     far.set_mood(Mood::Ill);
-    tools(&daemon);
+    daemon.tools();
     let shown = &servers(&daemon)[0];
     assert_eq!(shown["status"], "error");
-    assert_contains!(shown["error"].as_str().unwrap(), "500");
+    assert_contains!(shown["error"].text(), "500");
     far.set_mood(Mood::Well);
     eventually("the server is connected", || {
-        tools(&daemon);
+        daemon.tools();
         servers(&daemon)[0]["status"] == "connected"
     });
     assert!(call(&daemon, "far_echo"));
@@ -167,11 +156,9 @@ fn f2_a_server_can_be_tested_before_and_after_it_is_added() {
         true
     );
     far.set_mood(Mood::Ill);
-    let reply = ask(&daemon, "POST", "/far/test", &Value::Null);
-    assert_eq!(reply.status, 200);
-    let trial = reply.json();
+    let trial = ask(&daemon, "POST", "/far/test", &Value::Null).expect(200);
     assert_eq!(trial["reachable"], false);
-    assert_contains!(trial["error"].as_str().unwrap(), "500");
+    assert_contains!(trial["error"].text(), "500");
 }
 
 #[test]
@@ -179,7 +166,7 @@ fn f2_no_call_fails_while_servers_are_added_and_removed() {
     let ((far, daemon), other) = (with_echo(), McpServer::echo());
     calls_succeed_during(&daemon.socket, |_| {
         add(&daemon, &json!({"name": "other", "url": other.url}));
-        assert!(tools(&daemon).contains(&"other_echo".to_owned()));
+        assert!(daemon.offers("other_echo"));
         ask(&daemon, "DELETE", "/other", &Value::Null);
     });
     // One session from the first call to the last.
@@ -249,7 +236,7 @@ fn f2_acknowledged_changes_survive_a_kill_without_duplicates() {
         daemon = daemon.again();
         let mut found = std::collections::BTreeMap::new();
         for server in servers(&daemon) {
-            let name = server["name"].as_str().unwrap().to_owned();
+            let name = server["name"].text().to_owned();
             if name == unknown {
                 ask(&daemon, "DELETE", &format!("/{name}"), &Value::Null);
                 continue;

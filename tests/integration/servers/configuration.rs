@@ -1,11 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{add, ask, names, rejection, servers, with_echo};
-use crate::http;
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::program::{Daemon, success};
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
@@ -31,13 +26,13 @@ fn f1_a_new_server_has_the_defaults_and_a_stable_id() {
         assert_json!(server[key], expected);
     }
     for key in ["createdAt", "updatedAt"] {
-        let timestamp = server[key].as_str().unwrap();
+        let timestamp = server[key].text();
         assert!(
             timestamp.starts_with("20") && timestamp.ends_with('Z'),
             "{server}"
         );
     }
-    assert_eq!(server["id"].as_str().unwrap().len(), 36);
+    assert_eq!(server["id"].text().len(), 36);
     for immutable in ["id", "createdAt"] {
         let (status, code, error) = rejection(&daemon, "PATCH", "/far", &json!({immutable: "x"}));
         assert_eq!((status, code.as_str()), (400, "invalid_input"), "{error}");
@@ -54,16 +49,18 @@ fn f1_invalid_settings_are_rejected_by_key() {
         server[key] = value;
         server
     };
+    let odd = |key: &str, value: &str| with(key, json!(value));
+    let authentication = |value: Value| with("authentication", value);
+    let length = "name: must have between 1 and 100";
+    let reserved = "name: `test` and `refresh` are";
+    let control = "name: a name must not contain control characters";
     for (server, expected) in [
-        (with("name", json!("")), "name: must have between 1 and 100"),
-        (
-            with("name", json!(long)),
-            "name: must have between 1 and 100",
-        ),
+        (odd("name", ""), length),
+        (odd("name", &long), length),
         (json!({"url": url}), "name: is required"),
         (with("timeout", json!(999)), "timeout: must be between"),
         (with("timeout", json!(300_001)), "timeout: must be between"),
-        (with("timeout", json!("soon")), "timeout: invalid type"),
+        (odd("timeout", "soon"), "timeout: invalid type"),
         (
             with("retryAttempts", json!(6)),
             "retryAttempts: must be between 0 and 5",
@@ -72,69 +69,48 @@ fn f1_invalid_settings_are_rejected_by_key() {
             with("retryAttempts", json!(-1)),
             "retryAttempts: invalid value",
         ),
-        (with("url", json!("not-a-url")), "Invalid server URL"),
+        (odd("url", "not-a-url"), "Invalid server URL"),
+        (odd("url", "ftp://127.0.0.1/mcp"), "Invalid server URL"),
         (
-            with("url", json!("ftp://127.0.0.1/mcp")),
-            "Invalid server URL",
-        ),
-        (
-            with("url", json!("https://me:pw@127.0.0.1/")),
+            odd("url", "https://me:pw@127.0.0.1/"),
             "put them into 'authentication'",
         ),
         (json!({"name": "far"}), "either a 'url' or a 'command'"),
         (
-            with("authentication", json!({"type": "bearer"})),
+            authentication(json!({"type": "bearer"})),
             "authentication: missing field `token`",
         ),
         (
-            with("authentication", json!({"type": "bearer", "token": ""})),
+            authentication(json!({"type": "bearer", "token": ""})),
             "authentication: the token is empty",
         ),
         (
             with("headers", json!({"x": 1})),
             "headers: expected an object with string values",
         ),
+        (odd("transport", "pigeon"), "transport: Unknown transport: "),
         (
-            with("transport", json!("pigeon")),
-            "transport: Unknown transport: ",
-        ),
-        (
-            with("transport", json!("websocket")),
+            odd("transport", "websocket"),
             "The transport does not match",
         ),
         (
-            with("toolPrefix", json!("a b")),
+            odd("toolPrefix", "a b"),
             "toolPrefix: must have at most 128",
         ),
         (
-            with("color", json!("red")),
+            odd("color", "red"),
             "unknown field `color`, expected one of `name`, `description`, `transport`, `handshake`, \
              `protocolVersion`, `url`, `headers`, `authentication`, `command`, `args`, `env`, \
              `inheritEnv`, `cwd`, `timeout`, `retryAttempts`, `enabled`, `toolPrefix`, \
              `requireApproval`, `pin`, `newTools`, `rateLimit`, `maxConcurrent`, `credential`",
         ),
+        (odd("name", "test"), reserved),
+        (odd("name", "refresh"), reserved),
+        (odd("name", "a\u{202e}b"), control),
+        (odd("name", "a\nb"), control),
+        (odd("handshake", "always"), "handshake: unknown variant"),
         (
-            with("name", json!("test")),
-            "name: `test` and `refresh` are",
-        ),
-        (
-            with("name", json!("refresh")),
-            "name: `test` and `refresh` are",
-        ),
-        (
-            with("name", json!("a\u{202e}b")),
-            "name: a name must not contain control characters",
-        ),
-        (
-            with("name", json!("a\nb")),
-            "name: a name must not contain control characters",
-        ),
-        (
-            with("handshake", json!("always")),
-            "handshake: unknown variant",
-        ),
-        (
-            with("protocolVersion", json!("1999-01-01")),
+            odd("protocolVersion", "1999-01-01"),
             "protocolVersion: Unknown MCP protocol version '1999-01-01'",
         ),
         (json!([]), "body: expected a JSON object"),
@@ -150,7 +126,7 @@ fn f1_invalid_settings_are_rejected_by_key() {
         with("retryAttempts", json!(5)),
     ] {
         let added = add(&daemon, &server);
-        let path = format!("/{}", added["id"].as_str().unwrap());
+        let path = format!("/{}", added["id"].text());
         assert_eq!(ask(&daemon, "DELETE", &path, &Value::Null).status, 200);
     }
     assert!(names(&daemon).is_empty());
@@ -160,7 +136,6 @@ fn f1_invalid_settings_are_rejected_by_key() {
 fn l1_other_machines_need_https_unless_the_operator_allows_http() {
     let daemon = Daemon::with_config(
         "[servers]\negress = { allow_http = [\"tools.internal\"], allow_private = false }\n",
-        &[],
     );
     let server = |name: &str, url: &str| json!({"name": name, "url": url});
     for url in [
@@ -182,7 +157,7 @@ fn l1_other_machines_need_https_unless_the_operator_allows_http() {
 fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
     let far = McpServer::echo();
     let file = detected_entry("near", &far.url, "");
-    let daemon = Daemon::with_config(&file, &[]);
+    let daemon = Daemon::with_config(&file);
     add(&daemon, &json!({"name": "far", "url": far.url}));
     for name in ["far", "near"] {
         let (status, code, error) =
@@ -194,7 +169,7 @@ fn f1_names_are_unique_and_servers_of_the_file_cannot_be_changed() {
     let listed = servers(&daemon);
     assert_eq!(names(&daemon), ["near", "far"]);
     assert_eq!(listed[0]["origin"], "file");
-    let id = listed[0]["id"].as_str().unwrap();
+    let id = listed[0]["id"].text();
     for key in ["near", id] {
         assert_eq!(
             ask(&daemon, "GET", &format!("/{key}"), &Value::Null).status,
@@ -228,10 +203,7 @@ fn f1_a_server_of_the_file_takes_precedence_over_a_stored_one() {
     let daemon = daemon.again();
     let listed = servers(&daemon);
     assert_eq!(listed[1]["status"], "error");
-    assert_contains!(
-        listed[1]["error"].as_str().unwrap(),
-        "configuration file has"
-    );
+    assert_contains!(listed[1]["error"].text(), "configuration file has");
     assert!(super::call(&daemon, "far_echo"));
     assert_eq!((far.count("tools/call"), other.count("tools/call")), (0, 1));
 
@@ -252,7 +224,7 @@ fn the_api_cannot_add_start_or_change_programs() {
     let witness = tempfile::tempdir().unwrap();
     let touched = witness.path().join("touched");
     let file = "[[mcp_servers]]\nlabel = \"near\"\ncommand = \"/bin/false\"\nenabled = false\n";
-    let daemon = Daemon::with_config(file, &[]);
+    let daemon = Daemon::with_config(file);
     let program = json!({
         "name": "p", "command": "/bin/touch", "args": [touched.to_str().unwrap()],
     });
@@ -291,7 +263,7 @@ fn i4_an_unchanged_list_is_not_sent_again() {
     let daemon = Daemon::start();
     let list = |tag: &str| {
         let header = format!("if-none-match: {tag}\r\n");
-        http::get_with(&daemon.socket, super::SERVERS, &header)
+        daemon.get_with(super::SERVERS, &header)
     };
     let first = list("\"nothing\"");
     assert_eq!(first.status, 200);
@@ -320,9 +292,8 @@ fn i4_without_a_store_servers_cannot_be_added() {
         ("POST", "/refresh"),
     ] {
         let path = format!("{}{path}", super::SERVERS);
-        let reply = http::send(&sidecar.socket, method, &path, "", b"{}");
-        assert_eq!(reply.status, 503);
-        assert_eq!(reply.json()["error_code"], "unavailable");
+        let reply = sidecar.send(method, &path, "", b"{}");
+        assert_eq!(reply.expect(503)["error_code"], "unavailable");
     }
 }
 

@@ -1,10 +1,4 @@
-use pillion_client::Client;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, rejection, servers, tools, with_echo};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::Daemon;
+use super::*;
 
 #[test]
 fn f2_a_server_can_be_connected_before_the_first_call() {
@@ -24,7 +18,7 @@ fn f2_a_server_can_be_connected_before_the_first_call() {
     far.set_mood(Mood::Ill);
     let failed = change(&daemon, "POST", "/far/connect", &Value::Null);
     assert_eq!(failed["status"], "error");
-    assert_contains!(failed["error"].as_str().unwrap(), "500");
+    assert_contains!(failed["error"].text(), "500");
     far.set_mood(Mood::Well);
     // Connects at once, however recently the server failed.
     let connected = change(&daemon, "POST", "/far/connect", &Value::Null);
@@ -40,7 +34,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     assert_json!(shown["enabled"], true);
     let (listed, called) = (far.count("tools/list"), far.count("tools/call"));
     let rejected = || {
-        let client = Client::new(&daemon.socket);
+        let client = daemon.client();
         let request = client.request(route::EXECUTE_TOOL, ["far_echo"]);
         let response = request.send_json(&json!({})).unwrap();
         let response: Value = serde_json::from_slice(response.body()).unwrap();
@@ -51,7 +45,7 @@ fn f2_a_disconnected_server_is_not_used_until_it_is_connected() {
     };
     let expected = (json!("Not connected to server"), json!("unavailable"));
     assert_eq!(rejected(), expected);
-    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     let list = ask(&daemon, "GET", "/far/tools", &Value::Null).json();
     assert_eq!(
         list["unavailable_servers"][0]["error"],

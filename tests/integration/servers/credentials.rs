@@ -1,16 +1,9 @@
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, rejection, servers};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, failure, pillion};
+use super::*;
 
 const TOKEN: &str = "hunter2-hunter2-hunter2";
 
 pub(super) fn with_vault() -> Daemon {
-    Daemon::with_vault(
-        "[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n",
-        &[],
-    )
+    Daemon::with_vault("[log]\nfilter = \"trace\"\n[mcp]\nretry_after_ms = 0\n")
 }
 
 fn bearer(far: &McpServer, token: &str) -> Value {
@@ -132,7 +125,7 @@ fn l1_a_wrong_key_of_the_store_is_an_error_at_start() {
     let daemon = daemon.again();
     let listed = &servers(&daemon)[0];
     assert_eq!(listed["status"], "error");
-    assert_contains!(listed["error"].as_str().unwrap(), "no key is configured");
+    assert_contains!(listed["error"].text(), "no key is configured");
 }
 
 #[test]

@@ -1,19 +1,14 @@
 //! Policies of added servers for approvals and changed tools (F1, G2).
 
-use serde_json::{Value, json};
-
-use super::{add, ask, call, change, rejection};
+use super::*;
 use crate::approvals::{approval_id, decide};
-use crate::http;
-use crate::mcp_server::McpServer;
-use crate::program::Daemon;
 
 fn tool(description: &str) -> Value {
     json!([{"name": "echo", "description": description, "inputSchema": {"type": "object"}}])
 }
 
 fn execute(daemon: &Daemon) -> Value {
-    http::execute(&daemon.socket, "far_echo", &json!({}))
+    daemon.execute("far_echo", &json!({}))
 }
 
 #[test]

@@ -1,22 +1,13 @@
 //! Requests that use an old configuration while servers are added and removed.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use super::{add, ask, change, tools};
-use crate::http;
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, eventually};
+use super::*;
 
 /// A call whose head was read, so that its configuration is fixed; the body follows later.
 struct Held(UnixStream);
 
 impl Held {
     fn begin(daemon: &Daemon) -> Self {
-        let mut stream = http::connect(&daemon.socket);
+        let mut stream = daemon.connect();
         let head = "POST /api/v1/tools/execute/nothing_of_that_name HTTP/1.1\r\nhost: x\r\n\
                     connection: close\r\ncontent-length: 2\r\n\r\n{";
         stream.write_all(head.as_bytes()).unwrap();
@@ -42,28 +33,33 @@ fn f2_a_running_request_does_not_restore_the_tools_of_a_removed_server() {
         &daemon,
         &json!({"name": "far", "url": far.url, "pin": "warn"}),
     );
-    assert!(tools(&daemon).contains(&"far_echo".to_owned()));
+    assert!(daemon.offers("far_echo"));
     far.set_tools(
         json!([{"name": "echo", "description": "new", "inputSchema": {"type": "object"}}]),
     );
     change(&daemon, "POST", "/far/reconnect", &Value::Null);
-    tools(&daemon);
+    daemon.tools();
     // After the acceptance, the list is requested again.
-    let accepted = http::post(&daemon.socket, "/api/v1/pins/far/echo/accept", "");
+    let accepted = daemon.post("/api/v1/pins/far/echo/accept", "");
     assert_eq!(accepted.status, 200, "{accepted:?}");
     let held = Held::begin(&daemon);
     assert_eq!(ask(&daemon, "DELETE", "/far", &Value::Null).status, 200);
     held.go_on();
-    assert!(!tools(&daemon).iter().any(|name| name.starts_with("far")));
+    assert!(
+        !daemon
+            .tool_names()
+            .iter()
+            .any(|name| name.starts_with("far"))
+    );
 }
 
 #[test]
 fn f3_two_configurations_do_not_register_tools_at_the_same_time() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let far = McpServer::start(json!([tool("a")]));
-    let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n", &[]);
+    let daemon = Daemon::with_config("[mcp]\nrefresh_after_ms = 1\n");
     add(&daemon, &json!({"name": "far", "url": far.url}));
-    assert!(tools(&daemon).contains(&"far_a".to_owned()));
+    assert!(daemon.offers("far_a"));
     let held = Held::begin(&daemon);
     // Another configuration with the same server.
     add(
@@ -74,7 +70,7 @@ fn f3_two_configurations_do_not_register_tools_at_the_same_time() {
     held.go_on();
     far.set_tools(json!([tool("a")]));
     eventually("removed tools stay removed", || {
-        let tools = tools(&daemon);
+        let tools = daemon.tool_names();
         tools.contains(&"far_a".to_owned()) && !tools.contains(&"far_b".to_owned())
     });
 }

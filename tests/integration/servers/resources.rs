@@ -1,10 +1,4 @@
-use pillion_client::Client;
-use pillion_wire::route;
-use serde_json::{Value, json};
-
-use super::{add, ask, rejection};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::Daemon;
+use super::*;
 
 #[test]
 fn f2_resources_of_one_server_are_listed_and_read() {
@@ -12,7 +6,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     let daemon = Daemon::start();
     add(&daemon, &json!({"name": "far", "url": far.url}));
     add(&daemon, &json!({"name": "ill", "url": ill.url}));
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let list = client.request(route::LIST_SERVER_RESOURCES, ["far"]);
     let list: Value = serde_json::from_slice(list.send().unwrap().body()).unwrap();
     assert_json!(list["success"], true);
@@ -50,7 +44,7 @@ fn f2_resources_of_one_server_are_listed_and_read() {
     ill.set_mood(Mood::Ill);
     let list = ask(&daemon, "GET", "/ill/resources", &Value::Null).json();
     assert_eq!(list["total"], 0);
-    let error = list["unavailable_servers"][0]["error"].as_str().unwrap();
+    let error = list["unavailable_servers"][0]["error"].text();
     assert_contains!(error, "500");
     let path = "/ill/resources/read?uri=memo://one";
     let (status, code, error) = rejection(&daemon, "GET", path, &Value::Null);

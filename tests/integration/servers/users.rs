@@ -1,20 +1,13 @@
 //! Servers that are called with the credentials of users (L1).
 
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::{Duration, Instant};
-
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
 
 use super::credentials::{all_stored_bytes, holds, with_vault};
-use super::{add, ask, change, rejection};
-use crate::approvals::{approval_id, decide};
-use crate::http;
-use crate::mcp_server::{McpServer, Mood, detected_entry};
-use crate::program::{Daemon, eventually, run, stderr, stdout, vault};
+use super::*;
+use crate::approvals::{approval_id, decide, wait_for_approval};
+use crate::program::vault;
 use crate::reload::rewrite;
-use crate::routes::mcp::{Session, last, stateless};
+use crate::routes::mcp::last;
 
 const ALICE: &str = "alice-alice-alice-alice";
 const BOB: &str = "bob-bob-bob-bob-bob-bob";
@@ -37,32 +30,21 @@ fn bearer(token: &str) -> Value {
 }
 
 fn give(daemon: &Daemon, user: &str, token: &str) {
-    let reply = ask(
-        daemon,
-        "PUT",
-        &format!("/far/credentials/{user}"),
-        &bearer(token),
-    );
-    assert_eq!(reply.status, 200, "{}", reply.json());
-    assert_eq!(reply.json()["credential"]["user"], user);
-    assert_eq!(reply.json()["credential"]["authentication"], "bearer");
+    let path = format!("/far/credentials/{user}");
+    let stored = ask(daemon, "PUT", &path, &bearer(token)).expect(200)["credential"].clone();
+    assert_eq!(stored["user"], user);
+    assert_eq!(stored["authentication"], "bearer");
 }
 
 fn take(daemon: &Daemon, user: &str) {
-    let reply = ask(
-        daemon,
-        "DELETE",
-        &format!("/far/credentials/{user}"),
-        &Value::Null,
-    );
-    assert_eq!(reply.status, 200, "{}", reply.json());
+    let path = format!("/far/credentials/{user}");
+    ask(daemon, "DELETE", &path, &Value::Null).expect(200);
 }
 
 fn users(daemon: &Daemon) -> Vec<String> {
     let response = ask(daemon, "GET", "/far/credentials", &Value::Null).json();
-    let list = response["credentials"].as_array().unwrap().iter();
-    list.map(|entry| entry["user"].as_str().unwrap().to_owned())
-        .collect()
+    let list = response["credentials"].items().iter();
+    list.map(|entry| entry["user"].text().to_owned()).collect()
 }
 
 fn user_header(user: Option<&str>) -> String {
@@ -71,7 +53,7 @@ fn user_header(user: Option<&str>) -> String {
 
 fn call(daemon: &Daemon, user: Option<&str>, tool: &str) -> Value {
     let target = format!("/api/v1/tools/execute/{tool}");
-    http::post_with(&daemon.socket, &target, &user_header(user), b"{}").json()
+    daemon.post_with(&target, &user_header(user), b"{}").json()
 }
 
 /// Returns the account for which the server ran the call.
@@ -92,16 +74,15 @@ fn denied(daemon: &Daemon, far: &McpServer, user: Option<&str>) -> String {
         &response
     };
     assert_eq!(failure["error_code"], "denied", "{response}");
-    failure["error"].as_str().unwrap().to_owned()
+    failure["error"].text().to_owned()
 }
 
 fn tools_of(daemon: &Daemon, user: Option<&str>) -> Vec<String> {
-    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &user_header(user)).json();
+    let list = daemon.get_with("/api/v1/tools/", &user_header(user)).json();
     let names = list["tools"]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
-        .map(|tool| tool["name"].as_str().unwrap().to_owned());
+        .map(|tool| tool["name"].text().to_owned());
     names.filter(|name| name.starts_with("far_")).collect()
 }
 
@@ -147,7 +128,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     );
     // Statistics do not contain them, either.
     for path in ["/metrics", "/api/v1/status"] {
-        let reply = http::get(&daemon.socket, path);
+        let reply = daemon.get(path);
         let body = String::from_utf8(reply.body).unwrap();
         assert_contains!(body, "(users' of far)");
         assert_lacks!(body, "files_of", "far_echo");
@@ -159,7 +140,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
     assert!(!available.contains("of_alice"), "{others}");
     let shown = |user: Option<&str>| {
         let target = "/api/v1/tools/far_files_of_alice";
-        http::get_with(&daemon.socket, target, &user_header(user)).status
+        daemon.get_with(target, &user_header(user)).status
     };
     assert_eq!(
         ["alice", "bob", "carol"].map(|user| shown(Some(user))),
@@ -174,14 +155,14 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         "'carol' has no credential"
     );
     let carol = user_header(Some("carol"));
-    let list = http::get_with(&daemon.socket, "/api/v1/tools/", &carol).json();
+    let list = daemon.get_with("/api/v1/tools/", &carol).json();
     assert_json!(list["unavailable_servers"][0]["label"], "far");
     // The same holds in batches and in the list of one server.
     let batch =
         json!({"calls": [{"id": "a", "name": "far_echo"}, {"id": "b", "name": "get_time"}]});
     let batch = |user| {
         let (target, header) = ("/api/v1/tools/batch-execute", user_header(user));
-        http::post_with(&daemon.socket, target, &header, batch.to_string()).json()
+        daemon.post_with(target, &header, batch.to_string()).json()
     };
     let of_bob = batch(Some("bob"));
     assert_eq!(
@@ -194,7 +175,7 @@ fn l1_users_call_a_server_concurrently_with_their_own_credentials() {
         true
     );
     let target = "/api/v1/servers/far/tools";
-    let of_one = http::get_with(&daemon.socket, target, &user_header(Some("bob"))).json();
+    let of_one = daemon.get_with(target, &user_header(Some("bob"))).json();
     assert_json!(of_one["total"], 3);
 }
 
@@ -226,11 +207,8 @@ fn l1_mcp_clients_have_the_tools_of_their_user() {
     let result = session.ask("tools/call", json!({"name": "far_echo"}));
     assert_json!(result["result"]["isError"], true);
     assert_eq!(far.strays(), 0);
-    assert!(
-        far.credentials()
-            .iter()
-            .all(|it| *it == format!("Bearer {ALICE}") || *it == format!("Bearer {BOB}"))
-    );
+    let expected = [ALICE, BOB].map(|token| format!("Bearer {token}"));
+    assert!(far.credentials().iter().all(|it| expected.contains(it)));
 }
 
 #[test]
@@ -239,19 +217,14 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
     let models = "[[models]]\nid = \"one\"\n\
          tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n\
          [[models]]\nid = \"all\"\ntools = { function_calling = true, mcp = true }\n";
-    let daemon = Daemon::with_vault(models, &[]);
+    let daemon = Daemon::with_vault(models);
     add(&daemon, &server(&far, "per_user"));
     for user in [None, Some("carol")] {
         let call = |target: &str, name: &str| {
             let params = json!({"name": name, "arguments": {}});
             let (headers, body) = stateless("tools/call", params, json!({}));
             let headers = headers + &user_header(user);
-            last(&http::post_with(
-                &daemon.socket,
-                target,
-                &headers,
-                body.to_string(),
-            ))
+            last(&daemon.post_with(target, &headers, body.to_string()))
         };
         for target in ["/mcp", "/mcp?model=all"] {
             let rejected = call(target, "far_echo");
@@ -271,7 +244,7 @@ fn h2_a_model_learns_nothing_about_a_hidden_server() {
 #[test]
 fn l1_calls_to_a_hanging_server_of_a_user_share_one_connection_attempt() {
     let far = far();
-    let daemon = Daemon::with_vault("[mcp]\ndiscovery_timeout_ms = 1500\n", &[]);
+    let daemon = Daemon::with_vault("[mcp]\ndiscovery_timeout_ms = 1500\n");
     add(&daemon, &server(&far, "per_user"));
     give(&daemon, "alice", ALICE);
     far.set_mood(Mood::Asleep);
@@ -354,35 +327,20 @@ fn l1_a_users_credential_is_shown_nowhere() {
     let mut shown = call(&daemon, Some("mallory"), "far_echo")
         .to_string()
         .into_bytes();
+    let alice = "/far/credentials/alice";
     for (method, path, body) in [
         ("GET", "/far", Value::Null),
         ("GET", "/far/credentials", Value::Null),
         (
             "PUT",
-            "/far/credentials/alice",
+            alice,
             json!({"authentication": {"type": "bearer", "token": [ALICE]}}),
         ),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": ALICE}),
-        ),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": {"type": ALICE}}),
-        ),
-        ("PUT", "/far/credentials/alice", json!({"token": ALICE})),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": {"type": "none"}}),
-        ),
-        (
-            "PUT",
-            "/far/credentials/alice",
-            json!({"authentication": {"type": "oauth"}}),
-        ),
+        ("PUT", alice, json!({"authentication": ALICE})),
+        ("PUT", alice, json!({"authentication": {"type": ALICE}})),
+        ("PUT", alice, json!({"token": ALICE})),
+        ("PUT", alice, json!({"authentication": {"type": "none"}})),
+        ("PUT", alice, json!({"authentication": {"type": "oauth"}})),
     ] {
         let reply = ask(&daemon, method, path, &body);
         assert!(method == "GET" || reply.status == 400, "{body}: {reply:?}");
@@ -391,8 +349,8 @@ fn l1_a_users_credential_is_shown_nowhere() {
     give(&daemon, "odd", "line\nbreak-break-break");
     let odd = call(&daemon, Some("odd"), "far_echo");
     assert_json!(odd["error_code"], "denied");
-    shown.extend(http::get(&daemon.socket, "/api/v1/tool-calls").body);
-    shown.extend(http::get(&daemon.socket, "/api/v1/status").body);
+    shown.extend(daemon.get("/api/v1/tool-calls").body);
+    shown.extend(daemon.get("/api/v1/status").body);
     shown.extend(odd.to_string().bytes());
     daemon.kill();
     shown.extend(all_stored_bytes(&daemon));
@@ -439,7 +397,7 @@ fn l1_a_server_may_have_its_own_credential_too() {
 #[test]
 fn g3_an_approval_is_valid_for_one_credential() {
     let far = far();
-    let daemon = Daemon::with_vault("[approvals]\npolicy = \"always-ask\"\n", &[]);
+    let daemon = Daemon::with_vault("[approvals]\npolicy = \"always-ask\"\n");
     let mut both = server(&far, "user_or_shared");
     both["authentication"] = json!({"type": "bearer", "token": SHARED});
     add(&daemon, &both);
@@ -468,17 +426,12 @@ fn g3_an_approval_is_valid_for_one_credential() {
     let rejection_after = |change: &dyn Fn()| {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| call(&daemon, alice, "far_echo?wait_ms=60000"));
-            let mut open = Value::Null;
-            eventually("the call waits", || {
-                let list = http::get(&daemon.socket, "/api/v1/approvals?status=pending").json();
-                open = list["approvals"][0]["id"].clone();
-                open.is_string()
-            });
+            let open = wait_for_approval(&daemon.socket);
             change();
-            approve(open.as_str().unwrap());
+            approve(&open);
             let response = waiting.join().unwrap()["result"].clone();
             assert_json!(response["error_code"], "denied");
-            response["error"].as_str().unwrap().to_owned()
+            response["error"].text().to_owned()
         })
     };
     let error = rejection_after(&|| give(&daemon, "alice", ALICE));
@@ -493,7 +446,10 @@ fn g3_an_approval_is_valid_for_one_credential() {
 fn with_tokens(tokens: &str, more: &str) -> (Daemon, SocketAddr) {
     let address = http::free_address();
     let config = format!("[tcp]\nlisten = \"{address}\"\ntokens_env = \"TOKENS\"\n{more}");
-    (Daemon::with_vault(&config, &[("TOKENS", tokens)]), address)
+    (
+        Daemon::with_vault_and(&config, &[("TOKENS", tokens)]),
+        address,
+    )
 }
 
 /// Sends a request with a token. Returns the status and the body.
@@ -550,7 +506,7 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     let pins = |token: &str| {
         let (status, response) = read(address, token, "/api/v1/pins");
         assert_eq!(status, 200, "{response}");
-        let pins = response["pins"].as_array().unwrap().iter();
+        let pins = response["pins"].items().iter();
         let of = |pin: &Value| format!("{} {}", pin["user"], pin["tool"]).replace('"', "");
         pins.map(of).collect::<Vec<_>>()
     };
@@ -573,9 +529,8 @@ fn l1_tools_listed_for_a_user_are_pinned_for_that_user() {
     }
 
     // An operator accepts the tool for one user only.
-    let socket = daemon.socket.to_str().unwrap();
     let run = |arguments: &[&str]| {
-        let output = run(&[arguments, &["--socket", socket]].concat(), &[]);
+        let output = daemon.run(arguments);
         format!("{}{}", stdout(&output), stderr(&output))
     };
     let reported = run(&["servers", "tools", "far", "--user", "alice"]);
@@ -609,14 +564,14 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
     for user in [None, Some("alice"), Some("bob")] {
         let calculate = br#"{"expression": "1"}"#;
         let target = "/api/v1/tools/execute/calculator";
-        http::post_with(&daemon.socket, target, &user_header(user), calculate);
+        daemon.post_with(target, &user_header(user), calculate);
         call(&daemon, user, "get_time");
     }
     const BOSS: &str = "boss-boss-boss-boss-boss";
     let users = |token: &str, path: &str, list: &str| {
         let (status, response) = read(address, token, path);
         assert_eq!(status, 200, "{response}");
-        let entries = response[list].as_array().unwrap().iter();
+        let entries = response[list].items().iter();
         let mut users: Vec<_> = entries
             .map(|entry| entry["user"].as_str().unwrap_or("no user").to_owned())
             .collect();
@@ -642,7 +597,7 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         let path = format!("{path}?user=bob");
         assert_eq!(read(address, HERS, &path).0, 403);
         let (_, response) = read(address, OPS, &path);
-        response[list][0]["id"].as_str().unwrap().to_owned()
+        response[list][0]["id"].text().to_owned()
     };
     for (path, list) in [("/api/v1/tool-calls", "calls"), (approvals, "approvals")] {
         let one = format!("{path}/{}", of_bob(path, list));
@@ -651,7 +606,7 @@ fn l1_a_token_of_one_user_cannot_read_records_of_others() {
         assert_eq!(read(address, BOSS, &one).0, 404);
         assert_eq!(read(address, APP, &one).0, 200);
         let (_, hers) = read(address, HERS, &format!("{path}?user=alice"));
-        let own = format!("{path}/{}", hers[list][0]["id"].as_str().unwrap());
+        let own = format!("{path}/{}", hers[list][0]["id"].text());
         assert_eq!(read(address, HERS, &own).0, 200);
     }
     let counted = |token: &str, query: &str| {
@@ -759,7 +714,9 @@ fn l1_a_real_server_behind_bearer_tokens() {
     let sum = |user: &str| {
         let header = user_header(Some(user));
         let target = "/api/v1/tools/execute/far_add";
-        http::post_with(&daemon.socket, target, &header, r#"{"a": 2, "b": 40}"#).json()
+        daemon
+            .post_with(target, &header, r#"{"a": 2, "b": 40}"#)
+            .json()
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -784,7 +741,7 @@ fn l1_servers_of_the_configuration_file_have_users_and_programs_have_none() {
         let credential = format!("credential = \"{credential}\"");
         vault(directory.path()) + &detected_entry("far", &far.url, &credential)
     };
-    let daemon = Daemon::with_config(&config("per_user"), &[]);
+    let daemon = Daemon::with_config(&config("per_user"));
     give(&daemon, "alice", ALICE);
     assert_eq!(account(&daemon, Some("alice")), "alice");
     denied(&daemon, &far, Some("bob"));

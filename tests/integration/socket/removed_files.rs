@@ -1,16 +1,12 @@
 //! Removed or replaced files of a running sidecar's sockets.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-use crate::http;
-use crate::program::{self, Daemon, Guarded, eventually, failure};
 use pillion_testkit::root_or_skip;
+
+use super::*;
+use crate::program::Guarded;
 
 fn serve(socket: &Path, options: &[&str]) -> Output {
     let mut arguments = vec!["serve", "--socket", socket.to_str().unwrap()];
@@ -28,7 +24,7 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
     let socket = daemon.socket.clone();
     fs::remove_file(&socket).unwrap();
     eventually("the socket is bound again", || socket.exists());
-    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    assert_eq!(socket.get("/healthz").status, 200);
     assert_eq!(fs::metadata(&socket).unwrap().mode() & 0o7777, 0o600);
     eventually("the log has the message", || {
         let lines = "was removed or replaced: listening on";
@@ -40,9 +36,9 @@ fn a_socket_whose_file_was_removed_is_bound_again() {
     );
     // The successor serves the socket that clients find.
     let mut next = daemon.successor();
-    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    assert_eq!(socket.get("/healthz").status, 200);
     assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
-    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    assert_eq!(socket.get("/healthz").status, 200);
     next.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(next.wait().code(), Some(0));
     assert!(!socket.exists());
@@ -61,7 +57,7 @@ fn a_successor_takes_over_although_files_were_removed() {
         let next = daemon.successor();
         assert_eq!(daemon.wait().code(), Some(0), "{}", daemon.log());
         eventually("clients find the successor", || {
-            socket.exists() && http::get(&socket, "/healthz").status == 200
+            socket.exists() && socket.get("/healthz").status == 200
         });
         daemon = next;
     }
@@ -69,7 +65,7 @@ fn a_successor_takes_over_although_files_were_removed() {
     eventually("the directory and all in it are back", || {
         sibling(&socket, ".control").exists() && socket.exists()
     });
-    assert_eq!(http::get(&socket, "/healthz").status, 200);
+    assert_eq!(socket.get("/healthz").status, 200);
     let directory = fs::metadata(socket.parent().unwrap()).unwrap();
     assert_eq!(directory.mode() & 0o7777, 0o700);
     assert_contains!(
@@ -92,7 +88,7 @@ fn in_a_directory_writable_by_others_the_socket_is_not_bound_again() {
     assert!(!socket.exists());
     fs::set_permissions(directory, Permissions::from_mode(0o700)).unwrap();
     eventually("the socket is bound again", || socket.exists());
-    assert_eq!(http::get(socket, "/healthz").status, 200);
+    assert_eq!(socket.get("/healthz").status, 200);
 }
 
 #[test]

@@ -1,13 +1,8 @@
 //! Tokens that have a list of tools (L3).
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{FEW, RUNNER, Server};
-use crate::http;
-use crate::mcp_server::{McpServer, detected_entry, server_entry};
-use crate::program::eventually;
-use crate::routes::mcp::stateless;
+use super::*;
 
 /// Returns a server `far` with two tools, and a server that cannot be reached.
 fn servers() -> (FakeMcp, String) {
@@ -16,7 +11,7 @@ fn servers() -> (FakeMcp, String) {
     let far = FakeMcp::builder(Dialect::StreamableJson)
         .on("tools/list", move |_| Reply::result(&tools))
         .on("tools/call", |params| {
-            let text = params["name"].as_str().unwrap();
+            let text = params["name"].text();
             Reply::result(&json!({"content": [{"type": "text", "text": text}]}))
         })
         .start();
@@ -27,24 +22,16 @@ fn servers() -> (FakeMcp, String) {
 
 impl Server {
     fn json(&self, token: &str, request: &str, body: &Value) -> Value {
-        let (status, _, text) = self.authorized(token, request, &body.to_string());
-        assert_eq!(status, 200, "{request}: {text}");
-        serde_json::from_str(&text).unwrap()
-    }
-
-    fn mcp(&self, token: &str, method: &str, params: Value) -> Value {
-        let (headers, body) = stateless(method, params, json!({}));
-        let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n{headers}");
-        let (_, _, text) = self.send("POST /mcp", &headers, &body.to_string());
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+        self.reply(token, request, "", &body.to_string())
+            .expect(200)
     }
 }
 
 /// Returns the strings at `pointer` of each entry.
 fn each(list: &Value, pointer: &str) -> Vec<String> {
-    let entries = list.as_array().unwrap().iter();
+    let entries = list.items().iter();
     let mut names: Vec<_> = entries
-        .map(|entry| entry.pointer(pointer).unwrap().as_str().unwrap().to_owned())
+        .map(|entry| entry.pointer(pointer).unwrap().text().to_owned())
         .collect();
     names.sort();
     names
@@ -81,7 +68,7 @@ async fn l3_a_token_sees_only_the_tools_of_its_list() {
         assert!(listed(RUNNER).iter().any(|listed| listed == name), "{name}");
     }
     // The socket has no list.
-    let reply = http::get(&server.daemon.socket, "/api/v1/tools/").json();
+    let reply = server.daemon.get("/api/v1/tools/").json();
     let names = each(&reply["tools"], "/name");
     assert!(names.iter().any(|name| name == "far_secret"), "{names:?}");
 }
@@ -179,11 +166,9 @@ fn l3_a_blocked_unlisted_tool_is_an_unknown_tool() {
 fn l3_an_unlisted_tool_is_unknown_with_an_idempotency_key_too() {
     let server = Server::start("");
     let run = |key: &str| {
-        let headers =
-            format!("host: localhost\r\nauthorization: Bearer {FEW}\r\nidempotency-key: {key}\r\n");
-        let (status, _, body) = server.send("POST /api/v1/tools/execute/roll_dice", &headers, "{}");
-        assert_eq!(status, 200, "{body}");
-        serde_json::from_str::<Value>(&body).unwrap()
+        let headers = format!("idempotency-key: {key}\r\n");
+        let run = "POST /api/v1/tools/execute/roll_dice";
+        server.reply(FEW, run, &headers, "{}").expect(200)
     };
     for key in ["a", "a", "b"] {
         let response = run(key);
@@ -234,9 +219,7 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
     };
     FakeMcp::builder(Dialect::StreamableJson)
         .with_get_stream()
-        .on("tools/list", move |_| {
-            Reply::result(&json!({"tools": tools}))
-        })
+        .on("tools/list", fixed(json!({"tools": tools})))
         .on(
             "resources/list",
             list("resources", json!({"uri": uri, "name": label})),
@@ -249,14 +232,15 @@ fn with_everything(label: &'static str, tool: Option<&'static str>) -> FakeMcp {
             ),
         )
         .on("prompts/list", list("prompts", json!({"name": label})))
-        .on("prompts/get", |_| Reply::result(&json!({"messages": []})))
+        .on("prompts/get", fixed(json!({"messages": []})))
         .on("resources/read", move |params| {
             Reply::result(&json!({"contents": [{"uri": params["uri"], "text": label}]}))
         })
-        .on("resources/subscribe", |_| Reply::result(&json!({})))
-        .on("completion/complete", |_| {
-            Reply::result(&json!({"completion": {"values": []}}))
-        })
+        .on("resources/subscribe", fixed(json!({})))
+        .on(
+            "completion/complete",
+            fixed(json!({"completion": {"values": []}})),
+        )
         .start()
 }
 

@@ -1,22 +1,12 @@
 //! Which principal an approval belongs to, and who sees it.
 
-use serde_json::{Value, json};
-
-use super::{APPROVER, FEW, HER_APPROVER, HERS, READER, RUNNER, Server};
+use super::*;
 use crate::approvals::{approval_id, decide};
 
 #[test]
 fn g3_claiming_a_user_gives_no_access_to_the_users_approval() {
     let server = Server::start("[approvals]\npolicy = \"always-ask\"");
-    let body = json!({"expression": "6 * 7"}).to_string();
-    let call = |token: &str| {
-        let headers = format!(
-            "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: alice\r\n"
-        );
-        let run = "POST /api/v1/tools/execute/calculator";
-        let (_, _, response) = server.send(run, &headers, &body);
-        serde_json::from_str::<Value>(&response).unwrap()["result"].clone()
-    };
+    let call = |token: &str| server.calculate(token, "alice", "6 * 7");
     let id = approval_id(&call(RUNNER));
     assert_eq!(approval_id(&call(RUNNER)), id);
     assert_eq!(decide(&server.daemon.socket, &id, "approve").status, 200);
@@ -33,25 +23,22 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
         Server::start("[approvals]\npolicy = \"always-ask\"\nmax_waiting = 2\nmax_wait_ms = 60000");
     let server = &server;
     let call = |token: &str, expression: &str| {
-        let headers = format!("host: localhost\r\nauthorization: Bearer {token}\r\n");
         let run = "POST /api/v1/tools/execute/calculator?wait_ms=60000";
         let body = json!({"expression": expression}).to_string();
-        let (_, _, response) = server.send(run, &headers, &body);
-        serde_json::from_str::<Value>(&response).unwrap()["result"].clone()
+        server.reply(token, run, "", &body).json()["result"].clone()
     };
     let pending = || {
         let list = "/api/v1/approvals?status=pending";
-        let list = crate::http::get(&server.daemon.socket, list).json();
-        let ids = list["approvals"].as_array().unwrap().iter();
-        ids.map(|approval| approval["id"].as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
+        let list = server.daemon.get(list).json();
+        let ids = list["approvals"].texts("id").into_iter();
+        ids.map(str::to_owned).collect::<Vec<_>>()
     };
     std::thread::scope(|scope| {
         let first = scope.spawn(|| call(RUNNER, "1 + 1"));
         let second = scope.spawn(|| call(RUNNER, "1 + 2"));
-        crate::program::eventually("two callers wait", || pending().len() == 2);
+        eventually("two callers wait", || pending().len() == 2);
         let other = scope.spawn(|| call(FEW, "1 + 3"));
-        crate::program::eventually("another token's caller waits", || pending().len() == 3);
+        eventually("another token's caller waits", || pending().len() == 3);
         // Two callers already wait, so this call returns the approval's id at once.
         approval_id(&call(RUNNER, "1 + 4"));
         assert!(!first.is_finished() && !second.is_finished() && !other.is_finished());
@@ -67,24 +54,21 @@ fn g3_waiting_callers_are_limited_for_each_principal() {
 impl Server {
     /// Calls the calculator as a client that names alice.
     fn calculate(&self, token: &str, user: &str, expression: &str) -> Value {
-        let headers = format!(
-            "host: localhost\r\nauthorization: Bearer {token}\r\nx-pillion-user: {user}\r\n"
-        );
+        let headers = format!("x-pillion-user: {user}\r\n");
         let run = "POST /api/v1/tools/execute/calculator";
         let body = json!({"expression": expression}).to_string();
-        let (_, _, response) = self.send(run, &headers, &body);
-        serde_json::from_str::<Value>(&response).unwrap()["result"].clone()
+        self.reply(token, run, &headers, &body).json()["result"].clone()
     }
 
     fn read(&self, token: &str, path: &str) -> (u16, Value) {
-        let (status, _, response) = self.authorized(token, &format!("GET {path}"), "");
-        (status, serde_json::from_str(&response).unwrap())
+        let reply = self.reply(token, &format!("GET {path}"), "", "");
+        (reply.status, reply.json())
     }
 
     fn list(&self, token: &str, path: &str, list: &str) -> Vec<Value> {
         let (status, response) = self.read(token, path);
         assert_eq!(status, 200, "{response}");
-        response[list].as_array().unwrap().clone()
+        response[list].items().clone()
     }
 }
 
@@ -124,10 +108,8 @@ fn l1_a_claimed_user_is_shown_as_a_claim_and_not_to_the_user() {
         let expected = [json!(["token:ci", false]), json!(["token:hers", true])];
         assert_eq!(users, expected);
     }
-    let socket = server.daemon.socket.to_str().unwrap();
     for command in ["approvals", "calls"] {
-        let table = crate::program::run(&[command, "--socket", socket, "list"], &[]);
-        let table = crate::program::stdout(&table);
+        let table = stdout(&server.daemon.run(&[command, "list"]));
         assert_contains!(
             table,
             "alice (claimed)  token:ci",
@@ -153,7 +135,7 @@ fn g3_claimed_users_of_a_token_leave_capacity_for_verified_users() {
     let codes = |token: &str, users: &[&str]| {
         let users = users.iter().map(|user| {
             let result = server.calculate(token, user, &format!("1 + {}", user.len()));
-            result["error_code"].as_str().unwrap().to_owned()
+            result["error_code"].text().to_owned()
         });
         users.collect::<Vec<_>>()
     };

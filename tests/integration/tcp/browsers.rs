@@ -1,9 +1,6 @@
 //! Web pages of other origins: what a browser needs to let a page use the API (CORS).
 
-use serde_json::json;
-
-use super::{READER, RUNNER, Server};
-use crate::routes::mcp::ACCEPT;
+use super::*;
 
 const PAGE: &str = "https://page.example";
 
@@ -85,6 +82,7 @@ fn l3_a_page_of_a_configured_origin_reads_every_response() {
         "protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "page", "version": "1"}}});
     let initialize = initialize.to_string();
+    let run = "POST /api/v1/tools/execute/calculator";
     for (request, token, body, expected) in [
         ("POST /mcp", Some(RUNNER), initialize.as_str(), 200),
         ("POST /mcp", None, &initialize, 401),
@@ -93,32 +91,25 @@ fn l3_a_page_of_a_configured_origin_reads_every_response() {
         ("PUT /mcp", Some(RUNNER), "", 405),
         ("GET /api/v1/tools/", Some(READER), "", 200),
         ("GET /api/v1/nothing", Some(READER), "", 404),
-        (
-            "POST /api/v1/tools/execute/calculator",
-            Some(READER),
-            "{}",
-            403,
-        ),
+        (run, Some(READER), "{}", 403),
         ("POST /v1/chat/completions", None, "{}", 401),
         ("POST /v1/messages", Some("wrong-wrong-wrong"), "{}", 401),
     ] {
-        let token = token
-            .map(|token| format!("authorization: Bearer {token}\r\n"))
-            .unwrap_or_default();
+        let authorization = |token| format!("authorization: Bearer {token}\r\n");
+        let token = token.map(authorization).unwrap_or_default();
         let headers = format!("host: localhost\r\norigin: {PAGE}\r\n{ACCEPT}{token}");
         let (status, head, body) = server.send(request, &headers, body);
         assert_eq!(status, expected, "{request}: {head} {body}");
         assert_eq!(header(&head, "access-control-allow-origin"), Some(PAGE));
         assert_contains!(head, "vary: origin");
         let exposed = header(&head, "access-control-expose-headers").unwrap_or_default();
-        for name in [
+        assert_contains!(
+            exposed,
             "mcp-session-id",
             "x-request-id",
             "retry-after",
-            "x-pillion-chat",
-        ] {
-            assert_contains!(exposed, name);
-        }
+            "x-pillion-chat"
+        );
         assert_lacks!(head, "allow-credentials");
     }
 }
@@ -141,14 +132,11 @@ fn l3_other_pages_and_programs_get_no_headers_of_cors() {
     let headers = preflight(PAGE, "POST", "authorization").replace("localhost", "evil.example");
     let (status, head, _) = server.send("OPTIONS /mcp", &headers, "");
     assert!(status == 403 && !head.contains("access-control"), "{head}");
-    for (request, headers, expected) in [
-        ("OPTIONS /mcp", "host: localhost\r\n".to_owned(), 401),
-        (
-            "GET /api/v1/tools/",
-            format!("host: localhost\r\n{token}"),
-            200,
-        ),
+    for (request, token, expected) in [
+        ("OPTIONS /mcp", "", 401),
+        ("GET /api/v1/tools/", &token, 200),
     ] {
+        let headers = format!("host: localhost\r\n{token}");
         let (status, head, _) = server.send(request, &headers, "");
         assert_eq!(status, expected, "{head}");
         assert_lacks!(head, "access-control");

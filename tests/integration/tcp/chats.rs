@@ -1,7 +1,6 @@
-use pillion_testkit::{FakeLlm, LlmDialect, LlmResponse};
-use serde_json::{Value, json};
+use pillion_testkit::LlmDialect;
 
-use super::{APP, HERS, RUNNER, Server, as_alice};
+use super::*;
 use crate::chat::config;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,7 +18,7 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
     let message = json!({"message": "Hello", "model": "demo"});
     let (status, chat) = ask(APP, "POST /api/v1/chat/", &message);
     assert_eq!(status, 200, "{chat}");
-    let id = chat["id"].as_str().unwrap();
+    let id = chat["id"].text();
     let path = format!("/api/v1/chat/{id}");
     let unknown_path = "/api/v1/chat/0192d5a0-0000-7000-8000-000000000000";
     let nothing = json!({});
@@ -42,7 +41,7 @@ async fn l3_claiming_a_user_gives_no_access_to_the_users_chats() {
     }
     // A claimed user's chats are the token's alone as well.
     let (_, claimed) = ask(RUNNER, "POST /api/v1/chat/", &message);
-    let claimed = format!("/api/v1/chat/{}", claimed["id"].as_str().unwrap());
+    let claimed = format!("/api/v1/chat/{}", claimed["id"].text());
     for token in [APP, HERS] {
         assert_eq!(ask(token, &format!("GET {claimed}"), &nothing).0, 404);
     }

@@ -1,14 +1,6 @@
 //! Connections without a token, and tokens that are revoked while a connection is open.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use serde_json::json;
-
-use super::{READER, RUNNER, Server, free_address};
-use crate::program::{Daemon, eventually, success};
-use crate::routes::mcp::{ACCEPT, stateless};
+use super::*;
 
 const TOOLS: &str = "GET /api/v1/tools/";
 
@@ -190,7 +182,7 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
     let address = free_address();
     let toml =
         format!("[tcp]\nlisten = \"{address}\"\ntokens_store = true\n[tabletop]\nenabled = true\n");
-    let daemon = Daemon::with_config(&toml, &[]);
+    let daemon = Daemon::with_config(&toml);
     let (bad, good) = (
         tokens(&daemon, &["create", "bad", "--scope", "execute"]),
         tokens(&daemon, &["create", "good", "--scope", "execute"]),
@@ -218,11 +210,7 @@ fn l3_the_streams_of_a_token_end_when_it_is_revoked() {
         lines
     };
     let events = |token: &str| open(token, "GET /api/v1/events", ACCEPT, "");
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"},
-    }});
+    let hello = hello("2025-11-25", json!({}));
     let mut opened = open(&bad, "POST /mcp", ACCEPT, &hello.to_string());
     let session = loop {
         let mut line = String::new();

@@ -1,15 +1,6 @@
 //! Requests that continue, or wait, although their clients have disconnected.
 
-use std::io::Write;
-use std::thread;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use super::{HERS, RUNNER, Server};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::eventually;
-use crate::routes::mcp::ACCEPT;
+use super::*;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -103,8 +94,7 @@ fn the_memory_of_requests_without_clients_is_limited() {
     assert!(grown < 250 * MIB, "{} MiB", grown / MIB);
     // Another principal is served.
     let hers = open(&server, HERS);
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "calculator", "arguments": {"expression": "6*7"}}});
+    let call = call_request(1, "calculator", json!({"expression": "6*7"}));
     let (status, _, body) = server.send("POST /mcp", &hers, &call.to_string());
     assert_eq!(status, 200, "{body}");
     assert_contains!(body, "42");
@@ -117,10 +107,7 @@ fn requests_of_sessions_and_with_keys_count_together() {
     far.set_mood(Mood::Asleep);
     let server = Server::start(&configuration(&far, "[http]\nmax_detached = 3\n"));
     let headers = open(&server, RUNNER);
-    let call = |id: usize| {
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": {"name": "echo", "arguments": {}}})
-    };
+    let call = |id: usize| call_request(id, "echo", json!({}));
     let mut keys = 0;
     let mut with_key = |token: &str| {
         keys += 1;

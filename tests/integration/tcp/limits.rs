@@ -1,9 +1,6 @@
 //! Which account the calls of a token count toward.
 
-use serde_json::Value;
-
-use super::{APP, HERS, RUNNER, Server};
-use crate::http;
+use super::*;
 
 /// Makes a call on behalf of `user`, and returns its error code if it failed.
 fn code(server: &Server, token: &str, user: &str) -> Option<String> {
@@ -36,7 +33,7 @@ fn c7_claimed_users_of_a_token_count_as_the_token() {
     let path = "/api/v1/tools/execute/calculator";
     let call = || {
         let (headers, body) = ("X-Pillion-User: alice\r\n", r#"{"expression": "1 + 1"}"#);
-        let reply = http::post_with(socket, path, headers, body.as_bytes());
+        let reply = socket.post_with(path, headers, body.as_bytes());
         reply.json()["result"]["error_code"].clone()
     };
     assert_eq!(call(), Value::Null);

@@ -1,14 +1,6 @@
 //! Request bodies with many small JSON values, which need many times their size once they are parsed.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use super::{HERS, RUNNER, Server};
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::eventually;
+use super::*;
 
 const MIB: u64 = 1024 * 1024;
 

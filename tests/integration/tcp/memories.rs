@@ -1,10 +1,6 @@
 //! The memories that a token can read and remove.
 
-use serde_json::{Value, json};
-
-use super::{APP, HERS, RUNNER, Server};
-use crate::http;
-use crate::program::Daemon;
+use super::*;
 
 /// Makes a call with these header lines in addition to the token.
 fn call(server: &Server, token: &str, about: &str, tool: &str, arguments: &Value) -> Value {
@@ -27,7 +23,7 @@ fn found(response: &Value) -> Vec<&str> {
     memories
         .unwrap_or_else(|| panic!("{response}"))
         .iter()
-        .map(|memory| memory["content"].as_str().unwrap())
+        .map(|memory| memory["content"].text())
         .collect()
 }
 
@@ -93,7 +89,7 @@ fn d5_memories_survive_a_restart_and_the_most_important_come_first() {
     let call = |daemon: &Daemon, tool: &str, arguments: &Value| {
         let path = format!("/api/v1/tools/execute/{tool}");
         let head = about("alice", "table");
-        http::post_with(&daemon.socket, &path, &head, arguments.to_string()).json()
+        daemon.post_with(&path, &head, arguments.to_string()).json()
     };
     let mut daemon = Daemon::start();
     for (content, importance) in [("Alice likes dice", 3), ("alice owns a cat", 5)] {

@@ -1,19 +1,10 @@
 //! Clients that read slowly, and clients that read nothing.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::thread;
-use std::time::{Duration, Instant};
-
 use nix::sys::socket::{setsockopt, sockopt};
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 use tokio::runtime::Runtime;
 
-use super::{ADMIN, RUNNER, Server};
-use crate::mcp_server::server_entry;
-use crate::program::eventually;
+use super::*;
 
 const MIB: usize = 1024 * 1024;
 

@@ -1,19 +1,9 @@
 //! A sidecar that is stopped (`SIGSTOP`) for longer than a timeout, and then continues: what arrived
 //! meanwhile is read before the timeout counts.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::thread;
-use std::time::Duration;
+use pillion_testkit::Reply;
 
-use nix::sys::signal::Signal;
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::json;
-
-use super::{READER, RUNNER, Server};
-use crate::mcp_server::server_entry;
-use crate::program::{Daemon, eventually};
+use super::*;
 use crate::workers::{Worker, greet};
 
 /// The timeout that passes while the sidecar is stopped, and the time for which it is stopped.

@@ -1,8 +1,6 @@
 //! What workers learn about their callers.
 
-use serde_json::{Value, json};
-
-use super::{APP, HERS, RUNNER, Server};
+use super::*;
 use crate::workers::{Worker, greet};
 
 #[test]
@@ -11,7 +9,7 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     Worker::connect(&server.daemon.socket, &greet())
         .serve(|params| params["_meta"]["pillion"].to_string());
     let caller = |response: &Value| {
-        let text = response["result"]["text"].as_str().unwrap();
+        let text = response["result"]["text"].text();
         let about: Value = serde_json::from_str(text).unwrap();
         ["user", "claimedUser", "principal"].map(|member| about[member].clone())
     };
@@ -41,7 +39,7 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     let headers = super::as_alice(RUNNER, &headers);
     let (_, _, response) = server.send("POST /mcp", &headers, &request.to_string());
     let response: Value = serde_json::from_str(&response).unwrap();
-    let text = response["result"]["content"][0]["text"].as_str().unwrap();
+    let text = response["result"]["content"][0]["text"].text();
     let about: Value = serde_json::from_str(text).unwrap();
     assert_json!(about["user"], json!(null));
     assert_json!(about["claimedUser"], "alice");
@@ -49,7 +47,7 @@ fn l1_a_worker_can_distinguish_claimed_and_verified_users() {
     let socket = &server.daemon.socket;
     let path = "/api/v1/tools/execute/greet";
     let headers = "x-pillion-user: alice\r\n";
-    let reply = crate::http::post_with(socket, path, headers, body.as_bytes());
+    let reply = socket.post_with(path, headers, body.as_bytes());
     let [user, claimed, _] = caller(&reply.json());
     assert_eq!((user, claimed), (json!("alice"), json!(null)));
 }

@@ -6,14 +6,11 @@ error if a response is wrong.
 """
 
 import asyncio
-import json
 import sys
-import urllib.request
 
 import anthropic
+from common import CLOCK, SUM, approve, rejection, said
 
-SUM = 'calculator {"expression": "6 * 7"}'
-CLOCK = 'get_time {"timezone": "UTC"}'
 PIZZA = {
     "name": "order_pizza",
     "description": "Orders a pizza",
@@ -25,21 +22,8 @@ PIZZA = {
 }
 
 
-def said(content: object) -> list:
-    return [{"role": "user", "content": content}]
-
-
 def text(message: anthropic.types.Message) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
-
-
-def refusal(kind: type, call) -> anthropic.APIStatusError:
-    """Returns the error of that kind that the call raises."""
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"no {kind.__name__}")
 
 
 def kind_of(error: anthropic.APIStatusError) -> str:
@@ -113,25 +97,25 @@ def errors(client: anthropic.Anthropic, origin: str) -> None:
     create = client.messages.create
     request = {"model": "demo", "max_tokens": 100}
     stranger = anthropic.Anthropic(base_url=origin, api_key="wrong-wrong-wrong-wrong")
-    error = refusal(
+    error = rejection(
         anthropic.AuthenticationError,
         lambda: stranger.messages.create(messages=said("Hi"), **request),
     )
     assert kind_of(error) == "authentication_error", error
-    error = refusal(
+    error = rejection(
         anthropic.NotFoundError,
         lambda: create(model="gone", max_tokens=100, messages=said("Hi")),
     )
     assert kind_of(error) == "not_found_error" and "'gone'" in error.message, error
-    error = refusal(anthropic.BadRequestError, lambda: create(messages=[], **request))
+    error = rejection(anthropic.BadRequestError, lambda: create(messages=[], **request))
     assert kind_of(error) == "invalid_request_error", error
-    error = refusal(
+    error = rejection(
         anthropic.NotFoundError,
         lambda: client.messages.count_tokens(model="demo", messages=said("Hi")),
     )
     assert "/v1/messages/count_tokens" in error.message, error
     once = client.with_options(max_retries=0).messages.create
-    error = refusal(
+    error = rejection(
         anthropic.RateLimitError, lambda: once(messages=said("refuse anthropic"), **request)
     )
     assert kind_of(error) == "rate_limit_error", error
@@ -140,27 +124,17 @@ def errors(client: anthropic.Anthropic, origin: str) -> None:
     again = create(messages=said("refuse anthropic again"), **request)
     assert text(again) == "You said: refuse anthropic again", again
     slow = client.with_options(timeout=0.5, max_retries=0).messages.create
-    refusal(anthropic.APITimeoutError, lambda: slow(messages=said("wait"), **request))
+    rejection(anthropic.APITimeoutError, lambda: slow(messages=said("wait"), **request))
 
 
 def approvals(client: anthropic.Anthropic, origin: str, token: str) -> None:
     request = {"model": "demo", "max_tokens": 100, "messages": said(CLOCK)}
-    error = refusal(
+    error = rejection(
         anthropic.PermissionDeniedError, lambda: client.messages.create(**request)
     )
     assert kind_of(error) == "permission_error", error
     chat = error.response.headers["x-pillion-chat"]
-    authorization = {"Authorization": f"Bearer {token}"}
-
-    def ask(method: str, path: str) -> dict:
-        asked = urllib.request.Request(origin + path, method=method, headers=authorization)
-        with urllib.request.urlopen(asked) as answer:
-            return json.load(answer)
-
-    waiting = ask("GET", "/api/v1/approvals?status=pending")["approvals"]
-    for approval in waiting:
-        if approval["id"] in error.message:
-            ask("POST", f"/api/v1/approvals/{approval['id']}/approve")
+    approve(origin, token, error.message)
     message = client.messages.create(**request, extra_headers={"x-pillion-chat": chat})
     assert text(message).startswith("The tools say: "), message
 

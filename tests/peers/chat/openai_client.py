@@ -8,13 +8,11 @@ wrong.
 import asyncio
 import json
 import sys
-import urllib.request
 
 import openai
+from common import CLOCK, SUM, approve, rejection, said
 from pydantic import BaseModel
 
-SUM = 'calculator {"expression": "6 * 7"}'
-CLOCK = 'get_time {"timezone": "UTC"}'
 PIZZA = {
     "type": "function",
     "function": {
@@ -36,25 +34,12 @@ class Departure(BaseModel):
     hour: int
 
 
-def said(text: str) -> list:
-    return [{"role": "user", "content": text}]
-
-
-def refusal(kind: type, call) -> openai.APIStatusError:
-    """Returns the error of that kind that the call raises."""
-    try:
-        call()
-    except kind as error:
-        return error
-    raise AssertionError(f"no {kind.__name__}")
-
-
 def models(client: openai.OpenAI) -> None:
     listed = [model.id for model in client.models.list()]
     assert listed == ["demo", "small/er"], listed
     for name in listed:
         assert client.models.retrieve(name).id == name
-    error = refusal(openai.NotFoundError, lambda: client.models.retrieve("gone"))
+    error = rejection(openai.NotFoundError, lambda: client.models.retrieve("gone"))
     assert error.code == "model_not_found", error
 
 
@@ -126,15 +111,15 @@ def structured(client: openai.OpenAI) -> None:
 def errors(client: openai.OpenAI, base_url: str) -> None:
     create = client.chat.completions.create
     stranger = openai.OpenAI(base_url=base_url, api_key="wrong-wrong-wrong-wrong")
-    error = refusal(openai.AuthenticationError, stranger.models.list)
+    error = rejection(openai.AuthenticationError, stranger.models.list)
     assert error.code == "invalid_api_key", error.body
-    error = refusal(openai.NotFoundError, lambda: create(model="gone", messages=said("Hi")))
+    error = rejection(openai.NotFoundError, lambda: create(model="gone", messages=said("Hi")))
     assert error.code == "model_not_found" and "'gone'" in error.message, error
-    error = refusal(openai.BadRequestError, lambda: create(model="demo", messages=[]))
+    error = rejection(openai.BadRequestError, lambda: create(model="demo", messages=[]))
     assert error.type == "invalid_request_error", error
-    refusal(openai.NotFoundError, lambda: client.embeddings.create(model="demo", input="Hi"))
+    rejection(openai.NotFoundError, lambda: client.embeddings.create(model="demo", input="Hi"))
     busy = client.with_options(max_retries=0).chat.completions.create
-    error = refusal(
+    error = rejection(
         openai.RateLimitError, lambda: busy(model="demo", messages=said("refuse python"))
     )
     assert error.response.headers["retry-after"] == "1", error
@@ -142,26 +127,16 @@ def errors(client: openai.OpenAI, base_url: str) -> None:
     again = create(model="demo", messages=said("refuse python again"))
     assert again.choices[0].message.content == "You said: refuse python again", again
     slow = client.with_options(timeout=0.5, max_retries=0).chat.completions.create
-    refusal(openai.APITimeoutError, lambda: slow(model="demo", messages=said("wait")))
+    rejection(openai.APITimeoutError, lambda: slow(model="demo", messages=said("wait")))
 
 
 def approvals(client: openai.OpenAI, origin: str, token: str) -> None:
     create = client.chat.completions.create
     request = {"model": "demo", "messages": said(CLOCK)}
-    error = refusal(openai.PermissionDeniedError, lambda: create(**request))
+    error = rejection(openai.PermissionDeniedError, lambda: create(**request))
     assert error.code == "approval_required", error
     chat = error.response.headers["x-pillion-chat"]
-    authorization = {"Authorization": f"Bearer {token}"}
-
-    def ask(method: str, path: str) -> dict:
-        asked = urllib.request.Request(origin + path, method=method, headers=authorization)
-        with urllib.request.urlopen(asked) as answer:
-            return json.load(answer)
-
-    waiting = ask("GET", "/api/v1/approvals?status=pending")["approvals"]
-    for approval in waiting:
-        if approval["id"] in error.message:
-            ask("POST", f"/api/v1/approvals/{approval['id']}/approve")
+    approve(origin, token, error.message)
     answer = create(**request, extra_headers={"x-pillion-chat": chat})
     assert answer.choices[0].message.content.startswith("The tools say: "), answer
 

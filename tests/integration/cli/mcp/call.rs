@@ -1,23 +1,20 @@
-use std::io::Write;
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use super::mcp;
-use crate::program::{failure, pillion, run_with_input, stderr, stdout, stdout_json, success};
+use super::*;
 
 /// Starts a server whose `roll` returns its arguments as text.
 fn server() -> FakeMcp {
     FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/list", |_| {
-            Reply::result(&json!({"tools": [{"name": "roll", "inputSchema": {
+        .on(
+            "tools/list",
+            fixed(json!({"tools": [{"name": "roll", "inputSchema": {
                 "type": "object",
                 "properties": {
                     "dice": {"type": "string"}, "times": {"type": "integer"},
                     "tags": {"type": "array", "items": {"type": "string"}},
                 },
-            }}]}))
-        })
+            }}]})),
+        )
         .on("tools/call", |params| match params["name"].as_str() {
             Some("roll") => {
                 let text = params["arguments"].to_string();
@@ -130,16 +127,18 @@ async fn an_unknown_tool_is_reported_with_the_available_tools() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f6_a_mismatch_with_the_output_schema_is_reported_with_the_result() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("tools/list", |_| {
-            Reply::result(
-                &json!({"tools": [{"name": "roll", "inputSchema": {}, "outputSchema": {
+        .on(
+            "tools/list",
+            fixed(
+                json!({"tools": [{"name": "roll", "inputSchema": {}, "outputSchema": {
                     "type": "object", "properties": {"total": {"type": "integer"}},
                 }}]}),
-            )
-        })
-        .on("tools/call", |_| {
-            Reply::result(&json!({"content": [], "structuredContent": {"total": "many"}}))
-        })
+            ),
+        )
+        .on(
+            "tools/call",
+            fixed(json!({"content": [], "structuredContent": {"total": "many"}})),
+        )
         .start();
     let output = mcp(&["call", &server.url, "roll"]);
     assert_eq!(success(&output), "{\n  \"total\": \"many\"\n}\n");

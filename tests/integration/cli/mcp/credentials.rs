@@ -1,9 +1,4 @@
-use std::io::Write;
-
-use pillion_testkit::{Dialect, FakeMcp};
-
-use super::{mcp, mcp_with};
-use crate::program::{failure, stderr, stdout, success};
+use super::*;
 
 const SECRET: &str = "hunter2-hush";
 

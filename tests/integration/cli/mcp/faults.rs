@@ -1,10 +1,6 @@
-use std::time::{Duration, Instant};
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::json;
-
-use super::mcp;
-use crate::program::{failure, stderr, stdout, stdout_json};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_times_out_is_cancelled_at_the_server() {

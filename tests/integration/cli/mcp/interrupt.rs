@@ -1,11 +1,7 @@
-use std::process::Stdio;
-use std::time::Duration;
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pillion_testkit::{Dialect, FakeMcp};
 
-use crate::program::{eventually, pillion, stderr};
+use super::*;
 
 /// Runs an endless call, and ends the command with a signal.
 async fn interrupted(signal: Signal) -> (FakeMcp, std::process::Output) {

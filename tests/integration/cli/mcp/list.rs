@@ -1,8 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::json;
+use pillion_testkit::Reply;
 
-use super::mcp;
-use crate::program::{stderr, stdout};
+use super::*;
 
 fn server() -> FakeMcp {
     FakeMcp::builder(Dialect::StreamableJson)
@@ -15,11 +13,10 @@ fn server() -> FakeMcp {
         .on("resources/list", |_| {
             Reply::raw_result(r#"{"resources":[{"uri":"a://1","name":"One", "x":1.50}]}"#)
         })
-        .on("resources/templates/list", |_| {
-            Reply::result(
-                &json!({"resourceTemplates": [{"uriTemplate": "a://{n}", "name": "Any"}]}),
-            )
-        })
+        .on(
+            "resources/templates/list",
+            fixed(json!({"resourceTemplates": [{"uriTemplate": "a://{n}", "name": "Any"}]})),
+        )
         .start()
 }
 

@@ -7,17 +7,15 @@ mod peers;
 mod responses;
 mod unrelated_requests;
 
-use std::io::Read;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Child;
 use std::thread::JoinHandle;
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use pillion_testkit::FakeOAuth;
 use reqwest::{Client, Response, Url, redirect};
 
-use crate::program::{eventually, pillion};
+use super::*;
 
 /// The prefix of every secret that [`FakeOAuth`] issues.
 const SECRET: &str = "hush-";

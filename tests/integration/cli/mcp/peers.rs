@@ -1,9 +1,6 @@
 //! The real servers of `tests/peers`.
 
-use pillion_testkit::Peer;
-
-use super::{mcp, mcp_with};
-use crate::program::{stderr, stdout, stdout_json};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_over_streamable_http_and_over_sse() {
@@ -66,9 +63,8 @@ async fn python_of_2026_07_28_and_behind_a_token() {
         );
     }
     if let Some(peer) = Peer::start("fastmcp-bearer") {
-        let output = mcp(&["list", "tools", &peer.url]);
-        assert_eq!(output.status.code(), Some(1));
-        assert_ends_with!(stderr(&output), "(denied)\n");
+        let error = failure(&mcp(&["list", "tools", &peer.url]), 1);
+        assert_ends_with!(error, "(denied)\n");
         let output = mcp_with(
             &["list", "tools", &peer.url, "--bearer-env", "T"],
             &[("T", "let-me-in")],

@@ -1,19 +1,15 @@
-use pillion_testkit::{Dialect, Endpoint, FakeMcp, Reply};
-use serde_json::json;
+use pillion_testkit::Endpoint;
 
-use super::mcp;
-use crate::program::{stderr, stdout, stdout_json};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn probe_reports_what_was_tried_what_is_spoken_and_what_is_offered() {
     let server = FakeMcp::builder(Dialect::StreamableJson)
-        .on("initialize", |_| {
-            Reply::result(&json!({
+        .on("initialize", fixed(json!({
                 "protocolVersion": "2025-06-18", "capabilities": {"tools": {}, "prompts": {}},
                 "serverInfo": {"name": "fa\u{1b}[2Jke", "version": "1"}, "instructions": "Roll.\nWell.",
-            }))
-        })
-        .on("prompts/list", |_| Reply::result(&json!({"prompts": [{"name": "p"}]})))
+            })))
+        .on("prompts/list", fixed(json!({"prompts": [{"name": "p"}]})))
         .start();
     let output = mcp(&["probe", &server.url]);
     assert_eq!(
@@ -50,7 +46,7 @@ async fn a_legacy_server_is_detected_and_reported_as_json() {
     assert_eq!(found["transport"], "legacy_sse");
     assert_eq!(found["server"]["serverInfo"]["name"], "fake");
     assert_eq!(found["offers"], json!({"tools": ["roll"]}));
-    assert_eq!(found["steps"].as_array().unwrap().len(), 3);
+    assert_eq!(found["steps"].items().len(), 3);
     assert_eq!(found["steps"][1]["error"], "HTTP 405");
 }
 

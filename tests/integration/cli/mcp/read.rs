@@ -1,8 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::json;
+use pillion_testkit::Reply;
 
-use super::mcp;
-use crate::program::{stderr, stdout};
+use super::*;
 
 fn server() -> FakeMcp {
     FakeMcp::builder(Dialect::StreamableJson)
@@ -25,7 +23,7 @@ fn server() -> FakeMcp {
                 _ => Reply::error(-32602, "Unknown prompt"),
             }
         })
-        .on("prompts/list", |_| Reply::result(&json!({"prompts": [{"name": "count"}]})))
+        .on("prompts/list", fixed(json!({"prompts": [{"name": "count"}]})))
         .start()
 }
 
@@ -41,12 +39,8 @@ async fn a_resource_is_printed_byte_for_byte() {
         stdout(&mcp(&["read", &server.url, "a://two"])),
         "one\n[x/y, 3 bytes]\n"
     );
-    let output = mcp(&["read", &server.url, "a://nope"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_ends_with!(
-        stderr(&output),
-        "MCP Error -32002: Resource not found (not_found)\n"
-    );
+    let error = failure(&mcp(&["read", &server.url, "a://nope"]), 1);
+    assert_ends_with!(error, "MCP Error -32002: Resource not found (not_found)\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,10 +50,6 @@ async fn a_prompts_arguments_are_strings() {
         stdout(&mcp(&["prompt", &server.url, "count", "n=5"])),
         "user: \"5\"\n"
     );
-    let output = mcp(&["prompt", &server.url, "nope"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_ends_with!(
-        stderr(&output),
-        "Unknown prompt; available: count (not_found)\n"
-    );
+    let error = failure(&mcp(&["prompt", &server.url, "nope"]), 1);
+    assert_ends_with!(error, "Unknown prompt; available: count (not_found)\n");
 }

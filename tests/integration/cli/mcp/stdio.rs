@@ -1,10 +1,8 @@
 //! Servers that are programs.
 
 use pillion_testkit::fake_stdio;
-use serde_json::Value;
 
-use super::mcp_with;
-use crate::program::{failure, stderr, stdout_json, success};
+use super::*;
 
 /// Runs `pillion mcp ... -- python3 ...` with the fake server.
 fn with_fake(arguments: &[&str], flags: &[&str]) -> std::process::Output {
@@ -23,7 +21,7 @@ fn a_program_is_probed_listed_and_called() {
     let output = with_fake(&["probe", "--json"], &[]);
     let found = stdout_json(&output);
     assert_eq!(found["transport"], "stdio");
-    assert_starts_with!(found["steps"][0]["attempt"].as_str().unwrap(), "stdio ");
+    assert_starts_with!(found["steps"][0]["attempt"].text(), "stdio ");
     success(&with_fake(&["list", "tools"], &[]));
     let output = with_fake(&["call", "roll", "dice=1d20", "--json"], &[]);
     let result = stdout_json(&output);
@@ -62,9 +60,8 @@ fn a_program_that_fails_to_start_or_exits_is_reported_in_one_line() {
     );
     assert_eq!(reported.lines().count(), 1, "{reported}");
 
-    let output = with_fake(&["probe", "--timeout", "2"], &["silent"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_ends_with!(stderr(&output), " (timeout)\n");
+    let error = failure(&with_fake(&["probe", "--timeout", "2"], &["silent"]), 1);
+    assert_ends_with!(error, " (timeout)\n");
 }
 
 #[test]

@@ -1,22 +1,17 @@
 //! Behavior that requires a terminal.
 
-use std::process::Stdio;
-use std::time::Duration;
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use crate::program::pillion;
+use super::*;
 use crate::terminal::Terminal;
 
 /// Starts a server of 2026-07-28 that requests a name before it answers a call.
 fn asking_server() -> FakeMcp {
     FakeMcp::builder(Dialect::PlainHttp)
-        .on("server/discover", |_| {
-            Reply::result(
-                &json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}),
-            )
-        })
+        .on(
+            "server/discover",
+            fixed(json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})),
+        )
         .on("tools/call", |params| {
             if let Some(response) = params.get("inputResponses") {
                 let text = response["who"].to_string();

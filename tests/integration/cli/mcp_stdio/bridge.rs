@@ -1,16 +1,11 @@
 //! If a sidecar runs, the process forwards messages between the client and the sidecar.
 
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::thread;
+
+use pillion_testkit::root_or_skip;
 
 use super::*;
-use crate::http;
-use crate::mcp_server::McpServer;
-use crate::program::{Daemon, failure};
-use crate::reload::reload;
 use crate::workers::{self, Worker};
-use pillion_testkit::root_or_skip;
 
 /// The user of the program if the tests run as root.
 const UNPRIVILEGED_UID: u32 = 65_534;
@@ -20,9 +15,17 @@ fn client(daemon: &Daemon) -> Client {
     Client::for_sidecar(&daemon.socket, Path::new("/dev/null/none"), &[])
 }
 
-fn calls(daemon: &Daemon, query: &str) -> Vec<Value> {
-    let list = http::get(&daemon.socket, &format!("/api/v1/tool-calls?{query}")).json();
-    list["calls"].as_array().unwrap().clone()
+/// Returns a client after its handshake.
+fn initialized(daemon: &Daemon) -> Client {
+    let mut client = client(daemon);
+    client.initialize(&json!({}));
+    client
+}
+
+/// Adds the server as `memos`.
+fn add_memos(daemon: &Daemon, server: &McpServer) {
+    let body = json!({"name": "memos", "url": server.url}).to_string();
+    assert_eq!(daemon.post("/api/v1/servers", body).status, 201);
 }
 
 fn stateless(params: &Value) -> Value {
@@ -37,14 +40,11 @@ fn stateless(params: &Value) -> Value {
 #[test]
 fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let daemon = Daemon::start();
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
+    let mut client = initialized(&daemon);
     assert!(!client.tools().contains(&"echo".to_owned()));
     // Servers that are added later are available, too.
     let server = McpServer::echo();
-    let body = json!({"name": "memos", "url": server.url}).to_string();
-    let added = http::post(&daemon.socket, "/api/v1/servers", body);
-    assert_eq!(added.status, 201);
+    add_memos(&daemon, &server);
     Worker::connect(&daemon.socket, &workers::greet()).serve(|_| "Hello".to_owned());
     let tools = client.tools();
     for tool in ["calculator", "echo", "greet"] {
@@ -61,7 +61,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
     let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
     let called = modern.request("tools/call", &stateless(&params));
     assert_json!(called["result"]["resultType"], "complete");
-    let recorded = calls(&daemon, "");
+    let recorded = daemon.recorded("");
     assert_eq!(recorded.len(), 3, "{recorded:?}");
     for call in &recorded {
         assert_json!(call["status"], "success");
@@ -74,11 +74,7 @@ fn f1_f4_clients_use_stored_servers_and_workers_and_their_calls_are_recorded() {
 fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
     let daemon = Daemon::start();
     let server = McpServer::echo();
-    let body = json!({"name": "memos", "url": server.url}).to_string();
-    assert_eq!(
-        http::post(&daemon.socket, "/api/v1/servers", body).status,
-        201
-    );
+    add_memos(&daemon, &server);
     let program = pillion_path().to_str().unwrap();
     let socket = daemon.socket.to_str().unwrap();
     let served = [program, "mcp-stdio", "--socket", socket];
@@ -101,14 +97,11 @@ fn real_clients_of_both_protocol_eras_list_and_call_a_stored_servers_tool() {
 
 #[test]
 fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
-    let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n", &[]);
+    let daemon = Daemon::with_config("[tools.calculator]\nrequire_approval = \"always\"\n");
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
     let mut client = client(&daemon);
     client.initialize(&json!({"elicitation": {}}));
-    let id = client.send_request(
-        "tools/call",
-        &json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
-    );
+    let id = client.send_call("calculator", &json!({"expression": "6*7"}));
     let question = client.receive();
     assert_json!(question["method"], "elicitation/create");
     client.send(&json!({"jsonrpc": "2.0", "id": question["id"],
@@ -124,10 +117,7 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
     );
     let progress = client.receive();
     assert_json!(progress["params"]["progressToken"], "p");
-    client.send(
-        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-        "params": {"requestId": id}}),
-    );
+    client.send(&cancellation(id));
     assert_eq!(worker.read().unwrap()["method"], "notifications/cancelled");
     worker.respond(&call, &json!({"content": []}));
     // No request is pending any more.
@@ -138,15 +128,13 @@ fn g3_progress_questions_answers_and_cancellation_are_forwarded() {
 fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sidecar() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
-    let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-    let id = client.send_request("tools/call", &params);
+    let mut client = initialized(&daemon);
+    let id = client.send_call("greet", &json!({"name": "Ann"}));
     worker.read().unwrap();
     daemon.kill();
     let failed = client.response_to(id);
     assert_json!(failed["error"]["code"], -32000);
-    let reported = failed["error"]["message"].as_str().unwrap();
+    let reported = failed["error"]["message"].text();
     assert_starts_with!(reported, "The sidecar stopped before it answered");
     // Sent while no sidecar runs; the next sidecar answers in the same session.
     let id = client.send_request("tools/list", &json!({}));
@@ -157,9 +145,9 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
     assert!(listed["result"]["tools"].is_array(), "{listed}");
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
-    let recorded = calls(&daemon, "tool=greet");
+    let recorded = daemon.recorded("?tool=greet");
     assert_eq!(recorded[0]["status"], "interrupted", "{recorded:?}");
-    let recorded = calls(&daemon, "tool=calculator");
+    let recorded = daemon.recorded("?tool=calculator");
     assert_eq!(recorded[0]["status"], "success", "{recorded:?}");
     client.end();
 }
@@ -167,13 +155,12 @@ fn after_a_kill_pending_requests_fail_and_the_client_continues_with_the_next_sid
 #[test]
 fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
     let mut daemon = Daemon::start();
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
+    let mut client = initialized(&daemon);
     daemon.kill();
     let rejected = client.request("tools/list", &json!({}));
     assert_json!(rejected["error"]["code"], -32000);
     assert_starts_with!(
-        rejected["error"]["message"].as_str().unwrap(),
+        rejected["error"]["message"].text(),
         "no sidecar listens on "
     );
     let daemon = daemon.again();
@@ -187,12 +174,8 @@ fn without_a_new_sidecar_requests_fail_and_are_not_lost() {
 fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
     let mut daemon = Daemon::start();
     let mut worker = Worker::connect(&daemon.socket, &workers::greet());
-    let mut client = client(&daemon);
-    client.initialize(&json!({}));
-    let slow = client.send_request(
-        "tools/call",
-        &json!({"name": "greet", "arguments": {"name": "Ann"}}),
-    );
+    let mut client = initialized(&daemon);
+    let slow = client.send_call("greet", &json!({"name": "Ann"}));
     let call = worker.read().unwrap();
     let next = daemon.successor();
     // The next sidecar has no worker, which distinguishes both.
@@ -201,15 +184,12 @@ fn a_takeover_loses_no_call_and_later_calls_go_to_the_successor() {
         tools = client.tools();
     }
     assert!(tools.contains(&"calculator".to_owned()), "{tools:?}");
-    worker.respond(
-        &call,
-        &json!({"content": [{"type": "text", "text": "late"}]}),
-    );
+    worker.respond_text(&call, "late");
     assert_eq!(text(&client.response_to(slow)), "late");
     assert!(daemon.wait().success());
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
-    let recorded = calls(&next, "tool=greet");
+    let recorded = next.recorded("?tool=greet");
     assert_eq!(recorded[0]["status"], "success", "{recorded:?}");
     client.end();
 }
@@ -219,10 +199,8 @@ fn a_disconnected_client_leaves_nothing_behind() {
     let daemon = Daemon::start();
     for is_killed in [false, true] {
         let mut worker = Worker::connect(&daemon.socket, &workers::greet());
-        let mut client = client(&daemon);
-        client.initialize(&json!({}));
-        let params = json!({"name": "greet", "arguments": {"name": "Ann"}});
-        let id = client.send_request("tools/call", &params);
+        let mut client = initialized(&daemon);
+        let id = client.send_call("greet", &json!({"name": "Ann"}));
         let call = worker.read().unwrap();
         if is_killed {
             client.kill();
@@ -241,7 +219,7 @@ fn a_disconnected_client_leaves_nothing_behind() {
         }
     }
     eventually("both calls are recorded", || {
-        let ended = calls(&daemon, "tool=greet");
+        let ended = daemon.recorded("?tool=greet");
         let mut statuses: Vec<_> = ended.iter().map(|call| call["status"].as_str()).collect();
         statuses.sort_unstable();
         statuses == [Some("cancelled"), Some("success")]
@@ -252,7 +230,7 @@ fn a_disconnected_client_leaves_nothing_behind() {
 fn h2_the_model_has_to_be_configured_in_the_sidecar() {
     let toml = "[[models]]\nid = \"small\"\n\
                 tools = { function_calling = true, mcp = true, enabled_tools = [\"calculator\"] }\n";
-    let daemon = Daemon::with_config(toml, &[]);
+    let daemon = Daemon::with_config(toml);
     let mut client =
         Client::for_sidecar(&daemon.socket, Path::new("memory"), &["--model", "small"]);
     client.initialize(&json!({}));
@@ -313,7 +291,7 @@ fn l3_a_user_without_a_rule_gets_an_error_that_names_the_rules() {
     if !root_or_skip() {
         return;
     }
-    let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n", &[]);
+    let daemon = Daemon::with_config("[socket]\nmode = \"0666\"\nallow_uids = [1]\n");
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
@@ -371,7 +349,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     }
     let rules =
         |user: u32| format!("[socket]\nmode = \"0666\"\nallow_uids = [{user}]\n[call_log]\n");
-    let daemon = Daemon::with_config(&rules(UNPRIVILEGED_UID), &[]);
+    let daemon = Daemon::with_config(&rules(UNPRIVILEGED_UID));
     open_to_everybody(daemon.directory());
     let program = tempfile::tempdir().unwrap();
     let copy = program_for_everybody(program.path());
@@ -404,7 +382,7 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
     // The running call finishes.
     let tools = json!([{"name": "slow", "description": "Slow", "inputSchema": {"type": "object"}}]);
     let mut slow = Worker::connect(&daemon.socket, &tools);
-    let running = bridge.send_request("tools/call", &json!({"name": "slow", "arguments": {}}));
+    let running = bridge.send_call("slow", &json!({}));
     let call = slow.read().unwrap();
 
     reload(&daemon, &rules(1));
@@ -412,13 +390,10 @@ fn l3_a_user_whose_rule_is_removed_is_disconnected() {
         assert_eq!(lines.next().unwrap().unwrap(), "over");
         assert!(child.wait().unwrap().success());
     }
-    slow.respond(
-        &call,
-        &json!({"content": [{"type": "text", "text": "done"}]}),
-    );
+    slow.respond_text(&call, "done");
     assert_eq!(text(&bridge.response_to(running)), "done");
     let rejected = bridge.request("tools/list", &json!({}));
-    let reason = rejected["error"]["message"].as_str().unwrap();
+    let reason = rejected["error"]["message"].text();
     assert!(
         reason.contains("no rule of socket.allow_uids"),
         "{rejected}"

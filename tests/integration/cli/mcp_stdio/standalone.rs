@@ -3,9 +3,6 @@
 use tempfile::TempDir;
 
 use super::*;
-use crate::http;
-use crate::mcp_server::{McpServer, Mood};
-use crate::program::{Daemon, failure};
 
 struct StoreDirectory {
     directory: TempDir,
@@ -32,17 +29,14 @@ impl StoreDirectory {
     fn add(&self, server: &McpServer) {
         let body = json!({"name": "memos", "url": server.url}).to_string();
         let sidecar = self.sidecar();
-        assert_eq!(
-            http::post(&sidecar.socket, "/api/v1/servers", body).status,
-            201
-        );
+        assert_eq!(sidecar.post("/api/v1/servers", body).status, 201);
     }
 
     /// Starts a sidecar on the same store.
     fn sidecar(&self) -> Daemon {
         let store = self.store();
         let variable = ("PILLION__STORE__LOCATION", store.to_str().unwrap());
-        Daemon::with_config("", &[variable])
+        Daemon::with_variables("", &[variable])
     }
 }
 
@@ -67,9 +61,8 @@ fn a_named_sidecar_that_does_not_run_is_an_error() {
 }
 
 fn statuses(sidecar: &Daemon) -> Vec<Value> {
-    let list = http::get(&sidecar.socket, "/api/v1/tool-calls?tool=memos_echo").json();
-    let calls = list["calls"].as_array().unwrap().iter();
-    calls.map(|call| call["status"].clone()).collect()
+    let calls = sidecar.recorded("?tool=memos_echo");
+    calls.iter().map(|call| call["status"].clone()).collect()
 }
 
 #[test]
@@ -93,7 +86,7 @@ fn f4_many_processes_share_a_store_and_only_calls_of_dead_ones_are_interrupted()
     let mut long = shared.client();
     long.tools();
     server.set_mood(Mood::Asleep);
-    long.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
+    long.send_call("echo", &json!({}));
     eventually("the call runs", || server.count("tools/call") == 1);
     // Neither another client nor a sidecar marks the running call as interrupted.
     let mut other = shared.client();
@@ -117,7 +110,7 @@ fn f4_calls_interrupted_by_the_exit_are_recorded() {
     let mut client = shared.client();
     client.tools();
     server.set_mood(Mood::Asleep);
-    client.send_request("tools/call", &json!({"name": "echo", "arguments": {}}));
+    client.send_call("echo", &json!({}));
     eventually("the call runs", || server.count("tools/call") == 1);
     kill(
         Pid::from_raw(client.child.id().cast_signed()),
@@ -137,6 +130,5 @@ fn standalone_uses_no_running_sidecar() {
     let called = client.call("calculator", &json!({"expression": "6*7"}));
     assert_eq!(text(&called), "42");
     client.end();
-    let list = http::get(&sidecar.socket, "/api/v1/tool-calls").json();
-    assert_eq!(list["calls"], json!([]));
+    assert!(sidecar.recorded("").is_empty());
 }

@@ -1,11 +1,8 @@
 //! A peer that drops all TCP packets.
 
-use std::time::{Duration, Instant};
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, ServerConfig, TransportKind};
-use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use super::*;
 
 /// A listener with a full backlog: the system drops packets of further connections, like a
 /// firewall.

@@ -1,11 +1,8 @@
 //! Certificates of a trusted authority: a valid one is accepted, an expired one is not.
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpErrorKind, TransportKind};
 use pillion_testkit::CertificateAuthority;
 
-use super::super::{client, roll};
-use super::alone;
+use super::*;
 
 #[test]
 fn l1_an_expired_certificate_is_refused() {
@@ -29,12 +26,10 @@ async fn inner_connect_to_both() {
     let file = std::path::PathBuf::from(std::env::var("SSL_CERT_FILE").unwrap());
     let url = |which| std::fs::read_to_string(file.with_extension(which)).unwrap();
     // This server only performs handshakes.
-    let error = roll(&client(&url("current"), TransportKind::StreamableHttp))
-        .await
-        .unwrap_err();
+    let error = roll_error(&url("current"), TransportKind::StreamableHttp).await;
     assert_lacks!(error.to_string(), "certificate");
     for transport in [TransportKind::Auto, TransportKind::LegacySse] {
-        let error = roll(&client(&url("expired"), transport)).await.unwrap_err();
+        let error = roll_error(&url("expired"), transport).await;
         assert_matches!(error.kind(), McpErrorKind::Connect(_));
         assert_eq!(error.class(), ErrorClass::Unavailable);
         assert_contains!(error.to_string(), "expired");

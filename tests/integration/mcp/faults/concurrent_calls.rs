@@ -1,17 +1,6 @@
 //! A fault of one call does not affect concurrent calls in the same session.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::TransportKind;
-use pillion_testkit::{Fault, FaultServer};
-use serde_json::{Value, json};
-
-use super::super::client_within;
-use super::faults;
-use crate::mcp::in_session;
+use super::*;
 
 const SIBLINGS: usize = 12;
 

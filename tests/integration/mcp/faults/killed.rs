@@ -1,13 +1,6 @@
 //! Real servers that are killed during a call, and restarted.
 
-use std::time::{Duration, Instant};
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::TransportKind;
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
-
-use super::super::{client, eventually};
+use super::*;
 
 /// A tool that works and a tool that takes very long, with their arguments.
 type Tools = [(&'static str, Value); 2];

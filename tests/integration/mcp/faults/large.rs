@@ -1,15 +1,7 @@
 //! Responses of any size: a response within the limits is returned, a larger one is an error, and
 //! neither needs more memory than the limits allow.
 
-use std::time::Duration;
-
-use pillion_mcp_client::{McpClient, McpErrorKind, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, Fault, FaultServer, Reply};
-use serde_json::{Value, json};
-
-use super::super::{EVENT_STREAM, JSON, client, config, dialects, roll};
-use super::{alone, send};
-use crate::mcp::in_session;
+use super::*;
 
 const MIB: usize = 1024 * 1024;
 

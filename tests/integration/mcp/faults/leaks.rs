@@ -1,14 +1,8 @@
 //! No file descriptors or tasks leak.
 
-use std::time::Duration;
+use pillion_mcp_client::Callbacks;
 
-use pillion_mcp_client::{Callbacks, McpClient, TransportKind};
-use pillion_testkit::{Dialect, FakeMcp, FaultServer, Reply};
-use serde_json::json;
-
-use super::super::{client, client_within, config, dialects, eventually, roll, tools_filter};
-use super::{alone, faults};
-use crate::mcp::in_session;
+use super::*;
 
 #[test]
 fn no_descriptors_tasks_or_memory_leak() {
@@ -72,8 +66,7 @@ async fn meet_good_servers(disconnect: bool) {
             client.disconnect().await;
         }
     }
-    let server = FakeMcp::start(Dialect::Stateless);
-    let client = client(&server.url, TransportKind::Auto);
+    let (server, client) = start(Dialect::Stateless, TransportKind::Auto);
     let filter = tools_filter();
     let subscription = client.subscribe(filter).await.unwrap();
     roll(&client).await.unwrap();

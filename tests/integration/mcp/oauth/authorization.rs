@@ -1,19 +1,6 @@
 //! When an authorization starts, and which responses are valid.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, OAuthError, TransportKind};
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
-
-use super::{
-    Consenting, REDIRECT_URI, asking, consenting, issuer, oauth, oauth_error, parameter, redirect,
-};
-use super::{roll, token};
-use crate::mcp::roll_at_once;
+use super::*;
 
 #[tokio::test]
 async fn e8_the_user_authorizes_once_and_every_request_has_the_token() {
@@ -51,37 +38,37 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     assert!(server.requests_to("/register").is_empty());
 }
 
+/// Returns a redirect with the parameters of an error.
+fn error_redirect(request: &AuthorizationRequest, error: &str, issuer: &str) -> String {
+    let (uri, state) = (&request.redirect_uri, parameter(request, "state"));
+    format!("{uri}?{error}&state={state}&iss={issuer}")
+}
+
 #[tokio::test]
 async fn an_authorization_response_for_another_request_is_refused() {
     type Responder = fn(&super::AuthorizationRequest) -> String;
     type Check = fn(&OAuthError) -> bool;
+    let is_wrong_issuer: Check = |error| matches!(error, OAuthError::WrongIssuer);
     let cases: [(&str, Responder, Check); 5] = [
         (
             "another state",
             |request| {
-                format!(
-                    "{}?code=c&state=x&iss={}",
-                    request.redirect_uri,
-                    issuer(request)
-                )
+                let (uri, iss) = (&request.redirect_uri, issuer(request));
+                format!("{uri}?code=c&state=x&iss={iss}")
             },
             |error| matches!(error, OAuthError::WrongState),
         ),
         (
             "another issuer",
             |request| format!("{}&iss=https://evil.example", redirect(request)),
-            |error| matches!(error, OAuthError::WrongIssuer),
+            is_wrong_issuer,
         ),
-        ("no issuer", redirect, |error| {
-            matches!(error, OAuthError::WrongIssuer)
-        }),
+        ("no issuer", redirect, is_wrong_issuer),
         (
             "a refusal",
             |request| {
-                let state = parameter(request, "state");
                 let error = "error=access_denied&error_description=not+today";
-                let iss = issuer(request);
-                format!("{}?{error}&state={state}&iss={iss}", request.redirect_uri)
+                error_redirect(request, error, &issuer(request))
             },
             |error| {
                 let expected = "access_denied (not today)";
@@ -91,13 +78,10 @@ async fn an_authorization_response_for_another_request_is_refused() {
         (
             "a refusal of another issuer",
             |request| {
-                let state = parameter(request, "state");
-                let uri = &request.redirect_uri;
-                format!(
-                    "{uri}?error=login&error_description=evil&state={state}&iss=https://e.example"
-                )
+                let error = "error=login&error_description=evil";
+                error_redirect(request, error, "https://e.example")
             },
-            |error| matches!(error, OAuthError::WrongIssuer),
+            is_wrong_issuer,
         ),
     ];
     for (case, response, expected) in cases {
@@ -113,11 +97,7 @@ async fn an_authorization_response_for_another_request_is_refused() {
 #[tokio::test]
 async fn without_pkce_no_authorization_is_started() {
     for methods in [json!(null), json!(["plain"])] {
-        let server = FakeOAuth::start(OAuthRules {
-            metadata: json!({"code_challenge_methods_supported": methods}),
-            ..OAuthRules::default()
-        })
-        .await;
+        let server = with_metadata(json!({"code_challenge_methods_supported": methods})).await;
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
         assert_matches!(oauth_error(&error), OAuthError::PkceUnsupported);
@@ -128,11 +108,7 @@ async fn without_pkce_no_authorization_is_started() {
 #[tokio::test]
 async fn the_token_endpoint_may_be_at_another_origin_than_its_issuer() {
     let other = FakeOAuth::start(OAuthRules::default()).await;
-    let server = FakeOAuth::start(OAuthRules {
-        metadata: json!({"token_endpoint": format!("{}/token", other.issuer)}),
-        ..OAuthRules::default()
-    })
-    .await;
+    let server = with_metadata(json!({"token_endpoint": format!("{}/token", other.issuer)})).await;
     // The fake MCP server does not know the other one's tokens.
     roll(&asking(&server, &Consenting::new()))
         .await
@@ -146,13 +122,10 @@ async fn the_token_endpoint_may_be_at_another_origin_than_its_issuer() {
 
 #[tokio::test]
 async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
-    let server = FakeOAuth::start(OAuthRules {
-        metadata: json!({
-            "authorization_endpoint": "https://login.example/authorize",
-            "authorization_response_iss_parameter_supported": null,
-        }),
-        ..OAuthRules::default()
-    })
+    let server = with_metadata(json!({
+        "authorization_endpoint": "https://login.example/authorize",
+        "authorization_response_iss_parameter_supported": null,
+    }))
     .await;
     let person = Consenting::answering(redirect);
     let error = roll(&asking(&server, &person)).await.unwrap_err();
@@ -161,9 +134,12 @@ async fn a_sign_in_page_at_another_origin_needs_iss_or_a_configured_issuer() {
         OAuthError::ForeignAuthorizationEndpoint { .. }
     );
     assert_eq!(person.prompts(), 0);
-    let mut config = oauth(&server, &json!({"issuer": server.issuer}));
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
-    roll(&McpClient::new(config)).await.unwrap();
+    let client = McpClient::new(prompted(
+        &server,
+        &json!({"issuer": server.issuer}),
+        &person,
+    ));
+    roll(&client).await.unwrap();
     let announced = json!(true);
     let name = "authorization_response_iss_parameter_supported";
     server.change(|rules| rules.metadata[name] = announced);
@@ -215,12 +191,11 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
         FakeOAuth::start(OAuthRules::default()).await,
     );
     let person = Consenting::new();
-    let mut config = oauth(
+    let client = McpClient::new(prompted(
         &home,
         &json!({"client_id": "me", "client_secret": "hush-mine"}),
-    );
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
-    let client = McpClient::new(config);
+        &person,
+    ));
     roll(&client).await.unwrap();
     home.revoke();
     home.change(|rules| rules.other_issuer = Some(away.issuer.clone()));
@@ -239,11 +214,10 @@ async fn a_configured_client_is_used_with_one_authorization_server_only() {
 async fn the_time_of_the_user_does_not_count_for_the_server() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::after(Duration::from_millis(1500));
-    let mut config = oauth(&server, &json!({}));
+    let mut config = prompted(&server, &json!({}), &person);
     config.transport = TransportKind::Auto;
     // So that the detection waits at most a second.
     config.timeout = Duration::from_secs(4);
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     roll(&McpClient::new(config)).await.unwrap();
     assert_eq!(person.prompts(), 1);
     let probes = server.requests.calls("server/discover");
@@ -254,10 +228,9 @@ async fn the_time_of_the_user_does_not_count_for_the_server() {
 async fn an_authorization_may_take_longer_than_a_call() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::after(Duration::from_millis(1200));
-    let mut config = oauth(&server, &json!({}));
+    let mut config = prompted(&server, &json!({}), &person);
     config.transport = TransportKind::Auto;
     config.timeout = Duration::from_millis(200);
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
     let client = McpClient::new(config);
     let mut calls = 0;
     while let Err(error) = roll(&client).await {
@@ -276,18 +249,13 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
         let server = FakeOAuth::start(OAuthRules::default()).await;
         let person = Consenting {
             thinks: Duration::from_millis(1500),
-            redirect: |request| {
-                let (state, iss) = (parameter(request, "state"), issuer(request));
-                let uri = &request.redirect_uri;
-                format!("{uri}?error=access_denied&state={state}&iss={iss}")
-            },
+            redirect: |request| error_redirect(request, "error=access_denied", &issuer(request)),
             prompts: AtomicUsize::new(0),
         };
         let person = Arc::new(person);
-        let mut config = oauth(&server, &json!({}));
+        let mut config = prompted(&server, &json!({}), &person);
         config.transport = TransportKind::Auto;
         config.timeout = timeout;
-        config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
         let client = McpClient::new(config);
         let error = loop {
             match roll(&client).await.unwrap_err() {

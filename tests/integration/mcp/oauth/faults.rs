@@ -1,15 +1,7 @@
 //! A misbehaving authorization server.
 
-use std::time::{Duration, Instant};
+use super::*;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, OAuthError};
-use pillion_testkit::{FakeOAuth, Fault, OAuthRules};
-use serde_json::json;
-
-use super::{Consenting, asking, consenting, oauth, oauth_error, roll, token};
-
-const JSON: &str = "application/json";
 const METADATA: &str = "/.well-known/oauth-authorization-server";
 const RESOURCE: &str = "/.well-known/oauth-protected-resource/sse";
 
@@ -21,6 +13,11 @@ async fn with_fault(path: &str, faults: Vec<Fault>) -> FakeOAuth {
     .await
 }
 
+fn client_credentials(server: &FakeOAuth) -> Value {
+    json!({"grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+        "issuer": server.issuer})
+}
+
 #[tokio::test]
 async fn bad_answers_are_errors_with_a_code() {
     let long = format!(
@@ -28,90 +25,36 @@ async fn bad_answers_are_errors_with_a_code() {
         "x".repeat(9000)
     );
     let elsewhere = [("Location", "https://evil.example/token")];
-    let endless = Fault::Forever(vec![b' '; 65536]);
-    let unavailable = ErrorClass::Unavailable;
+    let moved = Fault::response_with("307 Temporary Redirect", &elsewhere, "");
+    let endless = vec![Fault::head(JSON), Fault::Forever(vec![b' '; 65536])];
+    let oops = |content_type, body| vec![Fault::response("500 Oops", content_type, body)];
+    let bad = |body: &str| vec![Fault::response("400 Bad", JSON, body)];
+    let json = |body: &str| vec![Fault::json(body)];
+    let page = vec![Fault::response("200 OK", "text/html", "<p>")];
+    let foreign =
+        r#"{"resource":"https://evil.example","authorization_servers":["https://a.example"]}"#;
+    let unusable = r#"{"access_token":"hush\r\nX: 1","token_type":"bearer"}"#;
+    let mac = r#"{"access_token":"hush","token_type":"mac"}"#;
+    let (denied, unavailable) = (ErrorClass::Denied, ErrorClass::Unavailable);
     for (case, path, faults, code) in [
-        (
-            "500",
-            "/token",
-            vec![Fault::response("500 Oops", "text/html", "<p>")],
-            unavailable,
-        ),
-        (
-            "HTML",
-            "/token",
-            vec![Fault::response("200 OK", "text/html", "<p>")],
-            ErrorClass::Denied,
-        ),
-        (
-            "refusal",
-            "/token",
-            vec![Fault::response("400 Bad", JSON, long)],
-            ErrorClass::Denied,
-        ),
-        (
-            "unknown type",
-            "/token",
-            vec![Fault::json(r#"{"access_token":"hush","token_type":"mac"}"#)],
-            ErrorClass::Denied,
-        ),
+        ("500", "/token", oops("text/html", "<p>"), unavailable),
+        ("HTML", "/token", page, denied),
+        ("refusal", "/token", bad(&long), denied),
+        ("unknown type", "/token", json(mac), denied),
         (
             "a token that is invalid in a header",
             "/token",
-            vec![Fault::json(
-                r#"{"access_token":"hush\r\nX: 1","token_type":"bearer"}"#,
-            )],
-            ErrorClass::Denied,
+            json(unusable),
+            denied,
         ),
-        (
-            "endless",
-            "/token",
-            vec![Fault::head(JSON), endless.clone()],
-            unavailable,
-        ),
+        ("endless", "/token", endless.clone(), unavailable),
         ("cut", "/token", vec![Fault::Close], unavailable),
-        (
-            "redirect",
-            "/token",
-            vec![Fault::response_with(
-                "307 Temporary Redirect",
-                &elsewhere,
-                "",
-            )],
-            ErrorClass::Denied,
-        ),
-        (
-            "metadata 500",
-            METADATA,
-            vec![Fault::response("500 Oops", JSON, "")],
-            unavailable,
-        ),
-        (
-            "endless metadata",
-            METADATA,
-            vec![Fault::head(JSON), endless],
-            unavailable,
-        ),
-        (
-            "metadata elsewhere",
-            RESOURCE,
-            vec![Fault::response_with("307 T", &elsewhere, "")],
-            unavailable,
-        ),
-        (
-            "another resource",
-            RESOURCE,
-            vec![Fault::json(
-                r#"{"resource":"https://evil.example","authorization_servers":["https://a.example"]}"#,
-            )],
-            ErrorClass::Denied,
-        ),
-        (
-            "no registration",
-            "/register",
-            vec![Fault::response("400 Bad", JSON, "{}")],
-            ErrorClass::Denied,
-        ),
+        ("redirect", "/token", vec![moved.clone()], denied),
+        ("metadata 500", METADATA, oops(JSON, ""), unavailable),
+        ("endless metadata", METADATA, endless, unavailable),
+        ("metadata elsewhere", RESOURCE, vec![moved], unavailable),
+        ("another resource", RESOURCE, json(foreign), denied),
+        ("no registration", "/register", bad("{}"), denied),
     ] {
         let server = with_fault(path, faults).await;
         let error = roll(&asking(&server, &Consenting::new()))
@@ -123,23 +66,18 @@ async fn bad_answers_are_errors_with_a_code() {
             text.len() < 2000 && !text.contains("hush"),
             "{case}: {text}"
         );
-        assert!(
-            server
-                .requests
-                .all()
-                .iter()
-                .all(|r| !token(r).starts_with("Bearer")),
-            "{case}"
-        );
+        let requests = server.requests.all();
+        let has_token = requests
+            .iter()
+            .any(|sent| token(sent).starts_with("Bearer"));
+        assert!(!has_token, "{case}");
     }
 }
 
 #[tokio::test]
 async fn a_silent_token_endpoint_times_out_with_the_call() {
     let server = with_fault("/token", vec![Fault::Hang]).await;
-    let settings = json!({
-        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
-        "issuer": server.issuer});
+    let settings = client_credentials(&server);
     let mut config = oauth(&server, &settings);
     config.timeout = Duration::from_millis(500);
     let begun = Instant::now();
@@ -155,11 +93,7 @@ async fn an_endpoint_in_plain_http_gets_no_credential() {
         "authorization_endpoint",
         "registration_endpoint",
     ] {
-        let server = FakeOAuth::start(OAuthRules {
-            metadata: json!({endpoint: "http://as.example/x"}),
-            ..OAuthRules::default()
-        })
-        .await;
+        let server = with_metadata(json!({endpoint: "http://as.example/x"})).await;
         let person = Consenting::new();
         let error = roll(&asking(&server, &person)).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Denied, "{endpoint}: {error}");
@@ -195,9 +129,7 @@ async fn credentials_do_not_go_to_a_guessed_token_endpoint() {
         ..OAuthRules::default()
     })
     .await;
-    let settings = json!({
-        "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
-        "issuer": server.issuer});
+    let settings = client_credentials(&server);
     let error = roll(&McpClient::new(oauth(&server, &settings)))
         .await
         .unwrap_err();

@@ -1,13 +1,8 @@
 //! Grants without user interaction.
 
-use std::time::Duration;
+use pillion_mcp_client::ServerConfigError;
 
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, OAuthError, ServerConfigError};
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
-
-use super::{Consenting, oauth, oauth_error, roll, token};
+use super::*;
 
 #[tokio::test]
 async fn client_credentials_are_renewed_without_a_refresh_token() {

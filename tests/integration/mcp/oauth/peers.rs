@@ -1,16 +1,10 @@
 //! The real servers with OAuth.
 
-use std::sync::Arc;
-
 use pillion_mcp_client::{
-    Authentication, AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse,
-    InMemoryTokenStore, McpClient, OAuthCredentials, PromptError, PromptFuture, ServerConfig,
-    TokenKey, TokenStore, TransportKind,
+    Authentication, InMemoryTokenStore, OAuthCredentials, PromptError, TokenKey, TokenStore,
 };
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
 
-use super::{REDIRECT_URI, config};
+use super::*;
 
 /// A browser: these servers consent to everything and redirect at once.
 struct Browser;

@@ -1,12 +1,6 @@
 //! Tokens that expire or are revoked.
 
-use std::time::Duration;
-
-use pillion_mcp_client::ErrorClass;
-use pillion_testkit::{FakeOAuth, OAuthRules};
-
-use super::{Consenting, consenting, roll, token};
-use crate::mcp::roll_at_once;
+use super::*;
 
 #[tokio::test]
 async fn an_expired_token_is_refreshed_once_for_all_calls() {

@@ -1,13 +1,6 @@
 //! L1: logs, errors and debug output contain no secrets.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
-use pillion_mcp_client::McpClient;
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
-
-use super::{Consenting, oauth, roll};
+use super::*;
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -1,17 +1,11 @@
 //! Stored tokens.
 
-use std::sync::{Arc, Mutex};
-
-use pillion_mcp_client::ErrorClass;
 use pillion_mcp_client::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, InMemoryTokenStore,
-    McpClient, OAuthCredentials, OAuthError, PendingAuthorization, PromptError, PromptFuture,
-    StoreFuture, TokenKey, TokenStore, TokenStoreError,
+    InMemoryTokenStore, OAuthCredentials, PendingAuthorization, PromptError, StoreFuture, TokenKey,
+    TokenStore, TokenStoreError,
 };
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
 
-use super::{Consenting, issuer, oauth, oauth_error, redirect, roll};
+use super::*;
 
 fn client(
     server: &FakeOAuth,
@@ -123,8 +117,7 @@ impl TokenStore for Broken {
 async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
-    let mut config = oauth(&server, &json!({}));
-    config.authorization.prompt = Some(Arc::<Consenting>::clone(&person));
+    let config = prompted(&server, &json!({}), &person);
     config.authorization.token_store = Some(Arc::new(Broken));
     let error = roll(&McpClient::new(config)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable);

@@ -1,11 +1,7 @@
 //! A JSON-RPC response with the id of the request is the answer, whatever the HTTP status, unless the
 //! server says that the session is lost and rejects a `ping` as well.
 
-use pillion_mcp_client::TransportKind;
-use pillion_testkit::{Fault, FaultServer, Recorded, Reply};
-use serde_json::{Value, json};
-
-use super::super::{JSON, client, roll};
+use super::*;
 
 const STATUSES: [&str; 10] = [
     "400 Bad Request",

@@ -1,17 +1,14 @@
 //! Programs that exit while they are in use.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::kill;
 use nix::unistd::Pid;
-use pillion_mcp_client::ErrorClass;
-use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig};
-use serde_json::json;
 
-use super::{call, exists, fake, fake_config, pid};
-use crate::mcp::{eventually, roll};
+use super::*;
+
+/// Kills a process.
+fn end(id: impl TryInto<i32, Error: std::fmt::Debug>) {
+    kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
+}
 
 #[tokio::test]
 async fn e9_a_program_that_dies_during_a_call_fails_it_with_its_last_stderr_line_and_restarts() {
@@ -39,11 +36,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
         tokio::spawn(async move { client.call_tool("silent", &json!({})).await })
     });
     tokio::time::sleep(Duration::from_millis(200)).await;
-    kill(
-        Pid::from_raw(i32::try_from(first).unwrap()),
-        Signal::SIGKILL,
-    )
-    .unwrap();
+    end(first);
     for call in waiting {
         let error = call.await.unwrap().unwrap_err();
         assert_contains!(error.to_string(), "(signal: 9 (SIGKILL))");
@@ -52,11 +45,7 @@ async fn e9_all_calls_of_a_killed_program_fail_and_the_next_call_restarts_it() {
     assert_ne!(first, second);
     assert!(!exists(first));
     // Between two calls: the next call uses a new process.
-    kill(
-        Pid::from_raw(i32::try_from(second).unwrap()),
-        Signal::SIGKILL,
-    )
-    .unwrap();
+    end(second);
     eventually("the second one's end", || !exists(second)).await;
     assert_ne!(pid(&client).await, second);
 }
@@ -115,7 +104,7 @@ async fn e9_calls_wait_for_a_program_that_is_killed_repeatedly() {
     const KILLS: usize = 10;
     for _ in 0..KILLS {
         let id = pid(&client).await;
-        kill(Pid::from_raw(i32::try_from(id).unwrap()), Signal::SIGKILL).unwrap();
+        end(id);
         eventually("its end", || !exists(id)).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -160,11 +149,7 @@ async fn e9_the_exit_is_noticed_although_another_process_holds_the_output_open()
     assert_matches!(error.kind(), McpErrorKind::ProcessEnded { .. });
     roll(&client).await.unwrap();
     // The process left the group, so the test has to end it.
-    kill(
-        Pid::from_raw(i32::try_from(holder).unwrap()),
-        Signal::SIGKILL,
-    )
-    .unwrap();
+    end(holder);
 }
 
 #[tokio::test]

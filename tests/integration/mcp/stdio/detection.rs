@@ -1,16 +1,13 @@
 //! The first request to a program, and how its response, or silence, is interpreted.
 
-use pillion_mcp_client::{
-    Handshake, McpClient, McpErrorKind, ProtocolVersion, ServerConfig, StdioCommand, TransportKind,
-};
-use serde_json::{Value, json};
+use pillion_mcp_client::{Handshake, ProtocolVersion};
 
-use super::{call, fake, fake_config, pid};
+use super::*;
 
 /// Returns the methods that the program has received up to this call.
 async fn seen(client: &McpClient) -> Vec<Value> {
     let seen = call(client, "seen", json!({})).await["seen"].clone();
-    seen.as_array().unwrap().clone()
+    seen.items().clone()
 }
 
 const HANDSHAKE: [&str; 3] = ["initialize", "notifications/initialized", "tools/call"];
@@ -68,7 +65,7 @@ async fn e6_a_program_without_handshake_gets_requests_of_its_revision() {
             connection.protocol_version,
             Some(ProtocolVersion::V2026_07_28)
         );
-        let seen = response["seen"].as_array().unwrap();
+        let seen = response["seen"].items();
         assert!(
             !seen.contains(&json!("notifications/initialized")),
             "{response}"

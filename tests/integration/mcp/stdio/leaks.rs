@@ -1,13 +1,11 @@
 //! Tests that need a separate process: leaks of descriptors, and processes that keep running when
 //! their parent is killed. Each test starts this test binary again.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
-use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
 
-use super::{call, exists, fake, pid};
-use crate::mcp::{eventually, roll};
+use super::*;
 
 /// Runs one of the ignored tests below in a separate process.
 fn alone(name: &str) -> Child {
@@ -21,6 +19,10 @@ fn alone(name: &str) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
+}
+
+fn runtime(builder: &mut Builder) -> Runtime {
+    builder.enable_all().build().unwrap()
 }
 
 #[test]
@@ -43,10 +45,7 @@ fn inner_start_and_end_many() {
             .map(|list| list.split_whitespace().count())
             .sum::<usize>()
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime(&mut Builder::new_current_thread());
     runtime.block_on(async {
         let (descriptors_before, threads_before) = (descriptors(), threads());
         for round in 0..4 {
@@ -95,17 +94,12 @@ async fn e9_programs_end_when_their_parent_is_killed() {
 )]
 #[ignore = "run by e9_programs_end_when_their_parent_is_killed, in a process of its own"]
 fn inner_wait_to_be_killed() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime(Builder::new_multi_thread().worker_threads(1));
     runtime.block_on(async {
         let client = fake(&["ignore-term", "ignore-end"]);
         let fork = call(&client, "fork", json!({})).await;
         let mut pids: Vec<String> = fork["pids"]
-            .as_array()
-            .unwrap()
+            .items()
             .iter()
             .map(ToString::to_string)
             .collect();
@@ -125,10 +119,7 @@ fn e9_a_forked_process_does_not_affect_the_program_of_its_parent() {
 #[ignore = "run by e9_a_forked_process_does_not_affect_the_program_of_its_parent, in a process of its own"]
 #[expect(unsafe_code, reason = "there is no safe way to fork")]
 fn inner_fork() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = runtime(&mut Builder::new_current_thread());
     let client = fake(&[]);
     let before = runtime.block_on(pid(&client));
     // SAFETY: no other thread of this process holds a lock while nothing runs on the

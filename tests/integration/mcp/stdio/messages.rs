@@ -1,13 +1,6 @@
 //! Messages over the pipes, in every form.
 
-use std::time::Duration;
-
-use pillion_mcp_client::{McpClient, McpErrorKind};
-use serde_json::json;
-use serde_json::value::RawValue;
-
-use super::{call, fake, fake_config};
-use crate::mcp::{ROLLED, roll};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e7_concurrent_calls_get_their_own_responses() {
@@ -58,7 +51,7 @@ async fn l1_a_line_that_is_too_long_fails_only_its_call() {
     assert_matches!(error.kind(), McpErrorKind::TooLarge { limit: 100_000 });
     assert_eq!(small.unwrap().get().replace(' ', ""), ROLLED);
     let fits = call(&client, "large", json!({"bytes": 90_000})).await;
-    assert_eq!(fits.as_str().unwrap().len(), 90_000);
+    assert_eq!(fits.text().len(), 90_000);
 }
 
 #[tokio::test]

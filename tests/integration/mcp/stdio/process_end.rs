@@ -1,17 +1,12 @@
 //! No process outlives its client, however both end.
 
-use serde_json::json;
-
-use super::{call, exists, fake, fake_config, pid};
-use crate::mcp::{eventually, roll};
-use pillion_mcp_client::{McpClient, McpErrorKind};
+use super::*;
 
 /// Returns the processes of a program that has started three more.
 async fn family(client: &McpClient) -> Vec<u64> {
     let fork = call(client, "fork", json!({})).await;
     let mut pids: Vec<_> = fork["pids"]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
         .filter_map(|pid| pid.as_u64())
         .collect();

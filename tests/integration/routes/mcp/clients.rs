@@ -1,17 +1,9 @@
 //! Third-party clients that list and call through the sidecar.
 
-use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::Command;
-use std::thread;
 
-use pillion_testkit::Peer;
-
-use crate::mcp_server::detected_entry;
-use crate::program::{pillion_path, stderr, stdout};
-use crate::sidecar::Sidecar;
+use super::*;
+use crate::program::pillion_path;
 
 /// Returns a URL for a Unix socket, for clients without support for Unix sockets.
 pub fn bridge(socket: &Path) -> String {

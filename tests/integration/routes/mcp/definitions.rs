@@ -1,13 +1,9 @@
 //! Definitions and results of MCP servers that violate the schema, as clients see them.
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
 use super::clients::{bridge, run};
-use super::{Session, ask};
-use crate::mcp_server::server_entry;
-use crate::program::Daemon;
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Clients that read a list as a whole, and fail if one entry violates the schema.
 const CLIENTS: [&str; 3] = ["lists-python1", "lists-python2", "lists-node"];
@@ -78,7 +74,7 @@ async fn f6_bad_definitions_hide_no_other_entry_from_real_clients() {
     let server = careless();
     let sidecar = Sidecar::with_config(&config(&server.url));
     for lists in read_by_clients(&sidecar, &[]) {
-        let tools = lists["tools"].as_array().unwrap();
+        let tools = lists["tools"].items();
         let of_server = &tools[tools.len() - 6..];
         let expected = ["good", "bare", "described", "flagged", "listing", "mute"];
         assert_eq!(of_server, expected, "{lists}");
@@ -107,7 +103,7 @@ async fn f6_definitions_are_repaired_for_every_revision() {
         results
     };
     for (index, result) in list("tools/list").iter().enumerate() {
-        let tools = result["tools"].as_array().unwrap();
+        let tools = result["tools"].items();
         let tool = |name: &str| tools.iter().find(|tool| tool["name"] == name);
         let empty = json!({"type": "object", "properties": {}});
         let bare = json!({"name": "bare", "inputSchema": empty});
@@ -142,7 +138,7 @@ async fn f6_definitions_are_repaired_for_every_revision() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
     let server = careless();
-    let daemon = Daemon::with_config(&config(&server.url), &[]);
+    let daemon = Daemon::with_config(&config(&server.url));
     for _ in 0..3 {
         ask(&daemon.socket, "resources/list", json!({}));
         ask(&daemon.socket, "tools/list", json!({}));
@@ -157,16 +153,15 @@ async fn f6_a_bad_definition_is_logged_once_with_server_entry_and_reason() {
         assert_eq!(log.matches(line).count(), 1, "{line}\n{log}");
     }
     let path = "/api/v1/servers/far/resources";
-    let listed = crate::http::get(&daemon.socket, path).json();
+    let listed = daemon.get(path).json();
     let names: Vec<_> = listed["resources"]
-        .as_array()
-        .unwrap()
+        .items()
         .iter()
-        .map(|entry| entry["name"].as_str().unwrap())
+        .map(|entry| entry["name"].text())
         .collect();
     assert_eq!(names, ["a", "memo://b", "c"]);
     let path = "/api/v1/servers/far/tools";
-    let listed = crate::http::get(&daemon.socket, path).json();
+    let listed = daemon.get(path).json();
     assert_json!(listed["total"], 6);
 }
 
@@ -249,7 +244,7 @@ async fn results_that_are_not_call_tool_results_become_one_for_every_revision() 
         );
         for response in responses {
             let result = &response["result"];
-            let blocks = result["content"].as_array().unwrap();
+            let blocks = result["content"].items();
             assert!(blocks.iter().all(|block| block["type"] == "text"));
             let texts: Vec<_> = blocks.iter().map(|block| &block["text"]).collect();
             // A cached result is serialized again, so the text may differ.
@@ -261,14 +256,10 @@ async fn results_that_are_not_call_tool_results_become_one_for_every_revision() 
             assert_eq!(result["structuredContent"], structured, "{response}");
         }
         // The REST API returns what the server wrote.
-        let raw = sidecar
-            .client()
-            .execute(name, &json!({}), &pillion_client::Caller::default());
-        let pillion_client::wire::ExecuteResponse::Executed(raw) = raw.unwrap() else {
-            panic!("the tool exists");
-        };
+        let client = sidecar.client();
+        let raw = client.run_tool(name, &json!({}), &Caller::default());
         let written: Value = serde_json::from_str(written).unwrap();
-        assert_eq!(raw.result.data, written);
+        assert_eq!(raw.data, written);
     }
     // Some results came from the cache.
     assert!(server.requests.count("tools/call") < RESULTS.len() * 5);

@@ -1,10 +1,6 @@
 //! Messages in which an empty object is written as a list, as PHP writes it, or as `null`.
 
-use serde_json::{Value, json};
-
-use super::{ACCEPT, Session, last, stateless};
-use crate::http::post_with;
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
@@ -13,7 +9,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": nothing, "clientInfo": nothing,
             "_meta": nothing}});
-        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.to_string());
+        let reply = sidecar.post_with("/mcp", ACCEPT, hello.to_string());
         assert_eq!(reply.status, 200, "{reply:?}");
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({"roots": nothing}));
         for method in ["tools/list", "resources/list", "prompts/list"] {
@@ -35,7 +31,7 @@ fn a_list_or_null_in_place_of_an_object_is_an_empty_object() {
             // The capabilities are required.
             meta["io.modelcontextprotocol/clientCapabilities"] = nothing.clone();
         }
-        let reply = post_with(&sidecar.socket, "/mcp", &headers, body.to_string());
+        let reply = sidecar.post_with("/mcp", &headers, body.to_string());
         assert_eq!(last(&reply)["result"]["isError"], false, "{reply:?}");
     }
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
@@ -63,7 +59,7 @@ fn an_empty_cursor_is_the_first_page() {
             let listed = session.ask(method, json!({"cursor": cursor}));
             assert!(listed["result"][list].is_array(), "{method}: {listed}");
             let (headers, body) = stateless(method, json!({"cursor": cursor}), json!({}));
-            let reply = post_with(&sidecar.socket, "/mcp", &headers, body.to_string());
+            let reply = sidecar.post_with("/mcp", &headers, body.to_string());
             assert!(last(&reply)["result"][list].is_array(), "{method}");
         }
         let rejected = session.ask(method, json!({"cursor": "2"}));

@@ -1,15 +1,6 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use pillion_testkit::Reply;
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
-
-use super::{Session, Stream, ask};
-use crate::http;
-use crate::mcp_server::server_entry;
-use crate::program::{Daemon, eventually};
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Starts a server with a resource, whose tools change on request.
 fn server() -> (FakeMcp, Arc<AtomicBool>) {
@@ -25,11 +16,12 @@ fn server() -> (FakeMcp, Arc<AtomicBool>) {
             };
             Reply::result(&json!({"tools": [{"name": name, "inputSchema": {"type": "object"}}]}))
         })
-        .on("resources/list", |_| {
-            Reply::result(&json!({"resources": [{"uri": "a://b"}]}))
-        })
-        .on("resources/subscribe", |_| Reply::result(&json!({})))
-        .on("resources/unsubscribe", |_| Reply::result(&json!({})))
+        .on(
+            "resources/list",
+            fixed(json!({"resources": [{"uri": "a://b"}]})),
+        )
+        .on("resources/subscribe", fixed(json!({})))
+        .on("resources/unsubscribe", fixed(json!({})))
         .start();
     (server, changed)
 }
@@ -91,7 +83,7 @@ async fn a_server_added_later_is_announced() {
     let tools = || ask(&daemon.socket, "tools/list", json!({})).to_string();
     let notice = "notifications/tools/list_changed";
     let new = json!({"name": "far", "url": server.url, "transport": "streamable_http"});
-    let added = http::post(&daemon.socket, "/api/v1/servers", new.to_string());
+    let added = daemon.post("/api/v1/servers", new.to_string());
     assert_eq!(
         added.status,
         201,
@@ -107,7 +99,7 @@ async fn a_server_added_later_is_announced() {
     assert_eq!(pushed.next().unwrap()["method"], notice);
     assert_contains!(tools(), "\"new\"");
     // After its removal, no listener remains at the server.
-    let removed = http::send(&daemon.socket, "DELETE", "/api/v1/servers/far", "", b"");
+    let removed = daemon.send("DELETE", "/api/v1/servers/far", "", b"");
     assert_eq!(removed.status, 200);
     assert_eq!(pushed.next().unwrap()["method"], notice);
     eventually("the sidecar does not listen", || server.open_streams() == 0);

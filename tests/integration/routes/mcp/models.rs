@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::stateless;
-use crate::http::{post_with, send};
-use crate::sidecar::Sidecar;
+use super::*;
 
 const MODELS: &str = r#"
 [[models]]
@@ -18,15 +14,12 @@ tools = { function_calling = true }
 
 fn ask(sidecar: &Sidecar, target: &str, method: &str, params: Value) -> Value {
     let (headers, body) = stateless(method, params, json!({}));
-    post_with(&sidecar.socket, target, &headers, body.to_string()).json()
+    sidecar.post_with(target, &headers, body.to_string()).json()
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    let tools = list["result"]["tools"].as_array().unwrap();
-    tools
-        .iter()
-        .map(|tool| tool["name"].as_str().unwrap())
-        .collect()
+    let tools = list["result"]["tools"].items();
+    tools.iter().map(|tool| tool["name"].text()).collect()
 }
 
 #[test]
@@ -73,7 +66,7 @@ fn an_unknown_model_is_refused_in_json() {
     let body = body.to_string();
     for verb in ["POST", "GET", "DELETE"] {
         let target = "/mcp?model=nope";
-        let reply = send(&sidecar.socket, verb, target, &headers, body.as_bytes());
+        let reply = sidecar.send(verb, target, &headers, body.as_bytes());
         assert_eq!(reply.status, 400);
         assert_contains!(reply.head, "content-type: application/json");
         assert_eq!(reply.json()["error"]["message"], "Unknown model: nope");

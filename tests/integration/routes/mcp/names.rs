@@ -1,10 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{Session, ask};
-use crate::http::post;
-use crate::mcp_server::{detected_entry, server_entry};
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Starts a server with these tools, and a prompt and a resource of each name.
 fn server(says: &'static str, tools: &'static [&'static str]) -> FakeMcp {
@@ -54,10 +50,8 @@ fn entry(label: &str, server: &FakeMcp, more: &str) -> String {
 fn listed(sidecar: &Sidecar, method: &str, key: &str, id: &str) -> Vec<String> {
     let result = ask(&sidecar.socket, method, json!({}))["result"].clone();
     assert_json!(result["ttlMs"], 0);
-    let entries = result[key].as_array().unwrap().iter();
-    entries
-        .map(|entry| entry[id].as_str().unwrap().to_owned())
-        .collect()
+    let entries = result[key].items().iter();
+    entries.map(|entry| entry[id].text().to_owned()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,7 +167,7 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
             assert_json!(response["result"]["structuredContent"]["total"], 15);
         }
         let path = format!("/api/v1/tools/execute/{name}");
-        let rest = post(&sidecar.socket, &path, r#"{"dice": "1d20"}"#).json();
+        let rest = sidecar.post(&path, r#"{"dice": "1d20"}"#).json();
         assert_json!(rest["result"]["data"]["total"], 15);
         let calls = server.requests.calls("tools/call");
         assert_eq!(calls.len(), before + 3);
@@ -188,9 +182,10 @@ async fn e6_the_header_has_the_servers_name_of_the_tool() {
 #[tokio::test(flavor = "multi_thread")]
 async fn k1_a_template_hides_no_resource_of_another_server() {
     let greedy = FakeMcp::builder(Dialect::StreamableJson)
-        .on("resources/templates/list", |_| {
-            Reply::result(&json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]}))
-        })
+        .on(
+            "resources/templates/list",
+            fixed(json!({"resourceTemplates": [{"uriTemplate": "{+uri}"}]})),
+        )
         .on("resources/read", |params| {
             Reply::result(&json!({"contents": [{"uri": params["uri"], "text": "greedy"}]}))
         })

@@ -1,13 +1,8 @@
 //! `mcp.tools`: which tools clients are offered.
 
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{Session, ask};
-use crate::http::post;
-use crate::program::Daemon;
-use crate::reload::reload;
-use crate::sidecar::Sidecar;
+use super::*;
 
 const SUM: &str = r#"
 [[composed_tools]]
@@ -17,8 +12,8 @@ steps = [{ name = "a", tool = "calculator", arguments = { expression = "6 * 7" }
 "#;
 
 fn names(list: &Value) -> Vec<&str> {
-    let tools = list["result"]["tools"].as_array().unwrap().iter();
-    tools.map(|tool| tool["name"].as_str().unwrap()).collect()
+    let tools = list["result"]["tools"].items().iter();
+    tools.map(|tool| tool["name"].text()).collect()
 }
 
 fn config(tools: &str, url: &str) -> String {
@@ -50,7 +45,7 @@ async fn one_setting_selects_the_tools_of_mcp_clients() {
         assert_eq!(names(&list), expected, "{tools}");
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
         let list = session.ask("prompts/list", json!({}));
-        assert_eq!(list["result"]["prompts"].as_array().unwrap().len(), prompts);
+        assert_eq!(list["result"]["prompts"].items().len(), prompts);
         // MCP clients cannot call a tool that is not offered, by any of its names.
         for name in ["calculator", "time_tool"] {
             let called = session.ask("tools/call", json!({"name": name, "arguments": {}}));
@@ -66,14 +61,14 @@ async fn one_setting_selects_the_tools_of_mcp_clients() {
             assert_json!(called["result"]["isError"], false);
         }
         let path = "/api/v1/tools/execute/calculator";
-        let called = post(&sidecar.socket, path, r#"{"expression": "6 * 7"}"#).json();
+        let called = sidecar.post(path, r#"{"expression": "6 * 7"}"#).json();
         assert_json!(called["result"]["data"]["result"], 42);
     }
 }
 
 #[test]
 fn clients_are_notified_when_a_reload_changes_the_offered_tools() {
-    let daemon = Daemon::with_config("", &[]);
+    let daemon = Daemon::with_config("");
     let session = Session::open(&daemon.socket, "2025-11-25", json!({}));
     let mut stream = session.listen();
     reload(&daemon, "[mcp]\ntools = [\"calculator\"]\n");

@@ -1,11 +1,6 @@
 //! Server requests to the user or the model of the calling client.
 
-use pillion_testkit::Peer;
-use serde_json::{Value, json};
-
-use super::{Session, last, stateless};
-use crate::http::post_with;
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// Real servers with the tools `ask` and `sample`: one that sends requests, over HTTP and over
 /// stdio, and one that returns input-required results.
@@ -32,7 +27,7 @@ fn with(entry: &str) -> Sidecar {
 }
 
 fn response_to(question: &Value) -> Value {
-    match question["method"].as_str().unwrap() {
+    match question["method"].text() {
         "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
         "sampling/createMessage" => json!({"role": "assistant", "model": "m",
             "content": {"type": "text", "text": "Ada"}}),
@@ -46,8 +41,7 @@ fn a_client_with_a_session_gets_requests_on_the_stream_of_its_call() {
         let capabilities = json!({"elicitation": {}, "sampling": {}});
         let session = Session::open(&sidecar.socket, "2025-11-25", capabilities);
         for tool in ["ask", "sample"] {
-            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                "params": {"name": tool, "arguments": {}}});
+            let call = call_request(1, tool, json!({}));
             let mut stream = session.stream(&call);
             let question = stream.next().unwrap();
             let response = json!({"jsonrpc": "2.0", "id": question["id"],
@@ -75,12 +69,7 @@ fn a_client_without_a_session_gets_an_input_required_result() {
                     params[key] = value.clone();
                 }
                 let (headers, body) = stateless("tools/call", params, capabilities.clone());
-                last(&post_with(
-                    &sidecar.socket,
-                    "/mcp",
-                    &headers,
-                    body.to_string(),
-                ))
+                last(&sidecar.post_with("/mcp", &headers, body.to_string()))
             };
             let pending = ask(json!({}))["result"].clone();
             assert_eq!(
@@ -120,12 +109,7 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
     let ask = |params: Value, user: &str| {
         let (headers, body) = stateless("tools/call", params, json!({"elicitation": {}}));
         let headers = headers + user;
-        last(&post_with(
-            &sidecar.socket,
-            "/mcp",
-            &headers,
-            body.to_string(),
-        ))
+        last(&sidecar.post_with("/mcp", &headers, body.to_string()))
     };
     let pending = ask(json!({"name": "ask", "arguments": {}}), "")["result"].clone();
     let state = pending["requestState"].clone();
@@ -146,8 +130,7 @@ fn a_waiting_input_request_is_only_for_the_same_request() {
 fn a_client_without_capabilities_is_not_asked() {
     for (name, _peer, sidecar) in &sidecars() {
         let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
-        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-            "params": {"name": "ask", "arguments": {}}});
+        let call = call_request(1, "ask", json!({}));
         let mut stream = session.stream(&call);
         let response = stream.next().unwrap();
         assert_eq!(response["id"], 1, "{name}: {response}");
@@ -199,7 +182,7 @@ fn l1_requests_of_a_rest_call_go_to_no_mcp_client() {
     let mut slow = alice.stream(&call);
     assert_eq!(slow.next().unwrap()["method"], "notifications/progress");
     for tool in ["ask", "sample"] {
-        let bobs = crate::http::execute(&sidecar.socket, tool, &json!({}));
+        let bobs = sidecar.execute(tool, &json!({}));
         assert_json!(bobs["result"]["success"], false);
     }
     loop {

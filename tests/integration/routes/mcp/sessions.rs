@@ -1,8 +1,4 @@
-use serde_json::{Value, json};
-
-use super::{ACCEPT, Session, last};
-use crate::http::{get_with, post_with, send};
-use crate::sidecar::Sidecar;
+use super::*;
 
 #[test]
 fn every_revision_with_a_handshake_works() {
@@ -13,14 +9,14 @@ fn every_revision_with_a_handshake_works() {
         assert_eq!(session.send(&done).status, 202);
         assert_eq!(session.ask("ping", json!({}))["result"], json!({}));
         let tools = session.ask("tools/list", json!({}))["result"]["tools"].clone();
-        assert!(tools.as_array().unwrap().len() > 2);
+        assert!(tools.items().len() > 2);
     }
     // A client with an unknown revision, or one without handshake, gets the newest revision with a
     // handshake.
     for version in ["2026-07-28", "1999-01-01"] {
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": version, "capabilities": {}}});
-        let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, hello.to_string());
+        let reply = sidecar.post_with("/mcp", ACCEPT, hello.to_string());
         assert_eq!(reply.json()["result"]["protocolVersion"], "2025-11-25");
     }
 }
@@ -30,7 +26,7 @@ fn a_client_can_end_its_session() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
     let mut stream = session.listen();
-    let end = || send(&sidecar.socket, "DELETE", "/mcp", &session.headers, b"").status;
+    let end = || sidecar.send("DELETE", "/mcp", &session.headers, b"").status;
     assert_eq!(end(), 200);
     assert_eq!(stream.next(), None);
     assert_eq!(end(), 404);
@@ -50,7 +46,7 @@ fn only_its_user_can_use_a_session() {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
     let as_user = |user: &str| {
         let headers = format!("{ACCEPT}mcp-session-id: {}\r\n{user}", session.id);
-        post_with(&sidecar.socket, "/mcp", &headers, ping.as_bytes()).status
+        sidecar.post_with("/mcp", &headers, ping.as_bytes()).status
     };
     assert_eq!(as_user(alice), 200);
     assert_eq!(as_user("x-pillion-user: bob\r\n"), 404);
@@ -65,7 +61,7 @@ fn requests_need_a_known_session_and_revision() {
     let level = level.to_string();
     let status = |headers: &str| {
         let headers = format!("{ACCEPT}{headers}");
-        post_with(&sidecar.socket, "/mcp", &headers, level.as_bytes()).status
+        sidecar.post_with("/mcp", &headers, level.as_bytes()).status
     };
     assert_eq!(status(""), 400);
     assert_eq!(status("mcp-session-id: nope\r\n"), 404);
@@ -78,17 +74,14 @@ fn requests_need_a_known_session_and_revision() {
     assert_eq!(with("2025-11-25"), 200);
     assert_eq!(with("soon"), 400);
     let headers = format!("accept: application/json\r\nmcp-session-id: {id}\r\n");
-    assert_eq!(get_with(&sidecar.socket, "/mcp", &headers).status, 406);
+    assert_eq!(sidecar.get_with("/mcp", &headers).status, 406);
 }
 
 #[test]
 fn two_running_requests_of_one_id_get_their_own_responses() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
-    let call = |name: &str, arguments: Value| {
-        json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call",
-            "params": {"name": name, "arguments": arguments}})
-    };
+    let call = |name: &str, arguments: Value| call_request(77, name, arguments);
     let sleep = call("sleep", json!({"ms": 1_000}));
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| last(&session.send(&sleep)));
@@ -104,8 +97,7 @@ fn two_running_requests_of_one_id_get_their_own_responses() {
     std::thread::scope(|scope| {
         let calls = [(); 2].map(|()| scope.spawn(|| session.stream(&sleep).next()));
         sidecar.wait_for_sleeps(3);
-        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": 77}});
+        let cancel = cancellation(77);
         assert_eq!(session.send(&cancel).status, 202);
         for call in calls {
             assert_eq!(call.join().unwrap(), None);
@@ -133,7 +125,7 @@ fn batches_work_only_in_the_revision_that_has_them() {
     assert_eq!(responses[1]["result"]["content"][0]["text"], "42");
     assert_eq!(responses[2]["error"]["code"], -32601);
     assert_eq!(responses[3]["error"]["code"], -32600);
-    assert_eq!(responses.as_array().unwrap().len(), 4);
+    assert_eq!(responses.items().len(), 4);
     let new = Session::open(&sidecar.socket, "2025-06-18", json!({}));
     assert_eq!(new.send(&batch).status, 400);
 }

@@ -1,14 +1,8 @@
 //! Calls that take long and send nothing meanwhile.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
-use super::{ACCEPT, Session, stateless};
-use crate::sidecar::Sidecar;
+use super::*;
 
 /// A response, and how long its first bytes took.
 struct Timed {
@@ -100,13 +94,11 @@ fn a_silent_call_becomes_an_event_stream_with_heartbeats() {
 fn a_call_that_is_cancelled_after_its_stream_is_open_has_no_response() {
     let sidecar = Sidecar::start();
     let session = Session::open(&sidecar.socket, "2025-11-25", json!({}));
-    let call = json!({"jsonrpc": "2.0", "id": "a", "method": "tools/call",
-        "params": {"name": "sleep", "arguments": {"ms": 30_000}}});
+    let call = call_request("a", "sleep", json!({"ms": 30_000}));
     std::thread::scope(|scope| {
         let call = exchange(scope, &sidecar, &session.headers, &call);
         std::thread::sleep(Duration::from_secs(7));
-        let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-            "params": {"requestId": "a"}});
+        let cancel = cancellation("a");
         assert_eq!(session.send(&cancel).status, 202);
         let stream = call.join().unwrap();
         assert!(stream.is_stream(), "{}", stream.text);

@@ -1,11 +1,7 @@
-use serde_json::{Value, json};
-
-use super::{ACCEPT, stateless};
-use crate::http::{Reply, post_with, send};
-use crate::sidecar::Sidecar;
+use super::*;
 
 fn post(sidecar: &Sidecar, headers: &str, body: &Value) -> Reply {
-    post_with(&sidecar.socket, "/mcp", headers, body.to_string())
+    sidecar.post_with("/mcp", headers, body.to_string())
 }
 
 fn status_and_code(reply: &Reply) -> (u16, i64) {
@@ -98,7 +94,7 @@ fn methods_of_other_revisions_are_not_found() {
     }
     let headers = format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\n");
     for verb in ["GET", "DELETE"] {
-        let reply = send(&sidecar.socket, verb, "/mcp", &headers, b"");
+        let reply = sidecar.send(verb, "/mcp", &headers, b"");
         assert_eq!(reply.status, 405);
         assert_contains!(reply.head, "allow: post");
     }
@@ -129,7 +125,7 @@ fn hostile_messages_are_answered_by_errors() {
         "3",
     ] {
         let headers = format!("{ACCEPT}mcp-protocol-version: 2026-07-28\r\n");
-        let reply = post_with(&sidecar.socket, "/mcp", &headers, body.as_bytes());
+        let reply = sidecar.post_with("/mcp", &headers, body.as_bytes());
         assert_eq!(
             reply.status,
             400,
@@ -138,11 +134,8 @@ fn hostile_messages_are_answered_by_errors() {
         );
         assert!(reply.json()["error"]["code"].is_i64());
     }
-    let reply = post_with(&sidecar.socket, "/mcp", ACCEPT, b"{\"a\": \"\xff\"}");
+    let reply = sidecar.post_with("/mcp", ACCEPT, b"{\"a\": \"\xff\"}");
     assert_eq!(reply.status, 400);
     let long = vec![b' '; 2 * 1024 * 1024];
-    assert_eq!(
-        post_with(&sidecar.socket, "/mcp", ACCEPT, &long).status,
-        413
-    );
+    assert_eq!(sidecar.post_with("/mcp", ACCEPT, &long).status, 413);
 }

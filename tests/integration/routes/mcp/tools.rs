@@ -1,10 +1,6 @@
-use pillion_testkit::{Dialect, FakeMcp, Reply};
-use serde_json::{Value, json};
+use pillion_testkit::Reply;
 
-use super::{Session, ask, last, messages, stateless};
-use crate::http::post_with;
-use crate::mcp_server::server_entry;
-use crate::sidecar::Sidecar;
+use super::*;
 
 const ODD: &str = r#"{"content":[{"type":"text","text":"","depth":1.50,"x":{"b":1,"a":18446744073709551617}}],"structuredContent":{"n":[1.0]},"isError":false,"_meta":{"z":1e2},"later":null}"#;
 
@@ -70,7 +66,7 @@ fn the_list_is_in_a_stable_order_and_has_no_second_page() {
     assert_json!(first["ttlMs"], 0);
     assert_json!(first["cacheScope"], "private");
     assert_eq!(first["resultType"], "complete");
-    let tools = first["tools"].as_array().unwrap();
+    let tools = first["tools"].items();
     assert!(
         tools
             .iter()
@@ -105,7 +101,7 @@ async fn e10_lists_and_results_of_a_server_pass_byte_for_byte() {
 
     // The client's revision requires one more member.
     let (headers, message) = stateless("tools/call", params, json!({}));
-    let reply = post_with(&sidecar.socket, "/mcp", &headers, message.to_string());
+    let reply = sidecar.post_with("/mcp", &headers, message.to_string());
     let body = String::from_utf8(reply.body).unwrap();
     let rest = &ODD[1..];
     assert_eq!(

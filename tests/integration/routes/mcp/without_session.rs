@@ -1,10 +1,6 @@
 //! Clients of revisions with sessions that do not repeat the id of their session.
 
-use serde_json::{Value, json};
-
-use super::{ACCEPT, last};
-use crate::http::{Reply, post_with, send};
-use crate::sidecar::Sidecar;
+use super::*;
 
 const VERSIONS: [&str; 5] = ["", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -14,7 +10,7 @@ fn post(sidecar: &Sidecar, version: &str, message: &Value) -> Reply {
         version => format!("mcp-protocol-version: {version}\r\n"),
     };
     let headers = format!("{ACCEPT}{version}");
-    post_with(&sidecar.socket, "/mcp", &headers, message.to_string())
+    sidecar.post_with("/mcp", &headers, message.to_string())
 }
 
 fn request(method: &str, params: Value) -> Value {
@@ -48,7 +44,7 @@ fn requests_that_need_nothing_of_a_session_are_served() {
     }
     let empty = format!("{ACCEPT}mcp-session-id: \r\n");
     let list = request("tools/list", json!({})).to_string();
-    let reply = post_with(&sidecar.socket, "/mcp", &empty, list.as_bytes());
+    let reply = sidecar.post_with("/mcp", &empty, list.as_bytes());
     assert_eq!(reply.status, 200, "{reply:?}");
     let batch = json!([
         request("tools/list", json!({})),
@@ -68,21 +64,20 @@ fn what_needs_a_session_is_refused_with_the_reason() {
             request("logging/setLevel", json!({"level": "info"})),
             request("resources/subscribe", json!({"uri": "a://b"})),
             request("resources/unsubscribe", json!({"uri": "a://b"})),
-            json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
-                "params": {"requestId": 1}}),
+            cancellation(1),
             json!({"jsonrpc": "2.0", "id": "pillion-1", "result": {}}),
         ] {
             let reply = post(&sidecar, version, &message);
             assert_eq!(reply.status, 400, "{message}: {reply:?}");
             let error = &reply.json()["error"];
             assert_json!(error["code"], -32000);
-            let reason = error["message"].as_str().unwrap();
+            let reason = error["message"].text();
             assert_contains!(reason, "needs a session", "Mcp-Session-Id");
         }
         let headers = format!("{ACCEPT}mcp-protocol-version: {version}\r\n");
         for method in ["GET", "DELETE"] {
             let headers = if version.is_empty() { ACCEPT } else { &headers };
-            let reply = send(&sidecar.socket, method, "/mcp", headers, b"");
+            let reply = sidecar.send(method, "/mcp", headers, b"");
             assert_eq!(reply.status, 400, "{method}: {reply:?}");
             assert_contains!(reply.json().to_string(), "Mcp-Session-Id");
         }
@@ -90,7 +85,7 @@ fn what_needs_a_session_is_refused_with_the_reason() {
     // A client that names a session has one.
     let headers = format!("{ACCEPT}mcp-session-id: 0192d5a0-0000-7000-8000-000000000000\r\n");
     let list = request("tools/list", json!({})).to_string();
-    let reply = post_with(&sidecar.socket, "/mcp", &headers, list.as_bytes());
+    let reply = sidecar.post_with("/mcp", &headers, list.as_bytes());
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
@@ -102,7 +97,7 @@ fn a_program_that_accepts_nothing_in_particular_gets_json() {
         json!({"name": "calculator", "arguments": {"expression": "6*7"}}),
     );
     for accept in ["", "accept: */*\r\n", "accept: application/json\r\n"] {
-        let reply = post_with(&sidecar.socket, "/mcp", accept, call.to_string());
+        let reply = sidecar.post_with("/mcp", accept, call.to_string());
         assert!(
             reply.head.contains("application/json"),
             "{accept}: {reply:?}"

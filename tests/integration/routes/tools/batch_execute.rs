@@ -1,13 +1,9 @@
-use std::time::{Duration, Instant};
-
+use pillion_client::ClientError;
 use pillion_client::wire::{
     BatchCall, BatchMode, BatchRequest, BatchResponse, ExecuteResponse, route,
 };
-use pillion_client::{Caller, ClientError};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn call(id: &str, name: &str, arguments: Value) -> BatchCall {
     BatchCall {
@@ -71,13 +67,9 @@ fn i2_each_result_equals_the_result_of_a_single_call() {
         {"id": "a", "type": "function", "index": 0, "name": "both", "arguments": {}},
         {"id": "b", "name": "nope"},
     ]});
-    let reply = http::post(
-        &sidecar.socket,
-        "/api/v1/tools/batch-execute/",
-        body.to_string(),
-    );
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar
+        .post("/api/v1/tools/batch-execute/", body.to_string())
+        .expect(200);
     assert_eq!(body["success"], true);
     assert_eq!(body["total"], 2);
     assert_eq!(body["results"][0]["id"], "a");
@@ -156,13 +148,10 @@ fn a_body_that_is_not_a_batch_is_rejected() {
         ("", "Malformed JSON"),
     ];
     for (body, expected) in cases {
-        let reply = http::post(&sidecar.socket, "/api/v1/tools/batch-execute", body);
+        let reply = sidecar.post("/api/v1/tools/batch-execute", body);
         assert_eq!(reply.status, 400, "{body}");
         let error = reply.json();
-        assert!(
-            error["error"].as_str().unwrap().contains(expected),
-            "{error}"
-        );
+        assert!(error["error"].text().contains(expected), "{error}");
         assert_eq!(error["error_code"], "invalid_input");
     }
 }

@@ -1,11 +1,6 @@
-use std::time::Instant;
-
-use pillion_client::Caller;
 use pillion_client::wire::{ExecuteResponse, Execution};
-use serde_json::{Value, json};
 
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
     let caller = Caller::default();
@@ -19,9 +14,9 @@ fn execute(sidecar: &Sidecar, tool: &str, arguments: &Value) -> Execution {
 fn i1_a_call_has_all_keys_of_the_envelope() {
     let sidecar = Sidecar::start();
     let target = "/api/v1/tools/execute/calculator";
-    let reply = http::post(&sidecar.socket, target, r#"{"expression": "2 + 2"}"#);
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar
+        .post(target, r#"{"expression": "2 + 2"}"#)
+        .expect(200);
     assert_eq!(body["success"], true);
     assert_eq!(body["tool"], "calculator");
     assert_eq!(body["result"]["success"], true);
@@ -33,12 +28,9 @@ fn i1_a_call_has_all_keys_of_the_envelope() {
     assert!(body["result"]["metadata"]["execution_time"].is_f64());
     assert_eq!(body["result"]["text"], "4");
     assert_eq!(
-        http::post(
-            &sidecar.socket,
-            &format!("{target}/"),
-            r#"{"expression": "1"}"#
-        )
-        .status,
+        sidecar
+            .post(&format!("{target}/"), r#"{"expression": "1"}"#)
+            .status,
         200
     );
 }
@@ -60,9 +52,9 @@ fn i1_all_data_of_a_tools_result_is_returned() {
 #[test]
 fn i2_a_failing_tool_gives_status_200_with_an_error_in_the_body() {
     let sidecar = Sidecar::start();
-    let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/refuse", "{}");
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar
+        .post("/api/v1/tools/execute/refuse", "{}")
+        .expect(200);
     assert_eq!(body["success"], true);
     assert_eq!(body["result"]["success"], false);
     assert_eq!(body["result"]["error"], "No, thank you");
@@ -90,14 +82,12 @@ fn i2_c3_invalid_arguments_give_a_failed_result() {
 #[test]
 fn b5_an_unknown_tool_is_rejected_with_the_available_tools() {
     let sidecar = Sidecar::start();
-    let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/nope", "{}");
-    assert_eq!(reply.status, 200);
-    let body = reply.json();
+    let body = sidecar.post("/api/v1/tools/execute/nope", "{}").expect(200);
     assert_eq!(body["success"], false);
     assert_eq!(body["tool"], "nope");
     assert_eq!(body["error"], "Tool 'nope' not found");
     assert_eq!(body["error_code"], "not_found");
-    let available = body["details"]["available_tools"].as_array().unwrap();
+    let available = body["details"]["available_tools"].items();
     assert!(available.contains(&json!("calculator")), "{available:?}");
 }
 
@@ -114,11 +104,7 @@ fn b5_odd_names_are_unknown_tools() {
         "<script>",
         &long,
     ] {
-        let caller = Caller::default();
-        let response = sidecar.client().execute(name, &json!({}), &caller).unwrap();
-        let ExecuteResponse::NotFound(failure) = response else {
-            panic!("{name}");
-        };
+        let failure = sidecar.client().run_missing_tool(name);
         let shown: String = name.chars().take(128).collect();
         assert_eq!(failure.error, format!("Tool '{shown}' not found"));
     }
@@ -172,18 +158,13 @@ fn c7_rate_limits_count_per_user() {
     let sidecar = Sidecar::with_config("[tools.both.rate_limit]\nper_minute = 1");
     let run = |user: &str| {
         let caller = Caller::default().user(user);
-        sidecar
-            .client()
-            .execute("both", &json!({}), &caller)
-            .unwrap()
+        sidecar.client().run_tool("both", &json!({}), &caller)
     };
-    assert!(run("alice").is_success());
-    let ExecuteResponse::Executed(rejected) = run("alice") else {
-        panic!("the tool is there");
-    };
-    assert_eq!(rejected.result.error_code.as_deref(), Some("rate_limited"));
-    assert!(rejected.result.metadata["retry_after"].as_u64().unwrap() <= 60);
-    assert!(run("bob").is_success());
+    assert!(run("alice").success);
+    let rejected = run("alice");
+    assert_eq!(rejected.error_code.as_deref(), Some("rate_limited"));
+    assert!(rejected.metadata["retry_after"].as_u64().unwrap() <= 60);
+    assert!(run("bob").success);
 }
 
 #[test]
@@ -193,24 +174,16 @@ fn the_caller_reaches_the_tool() {
         .user("Jürgen")
         .channel("support")
         .request_id("r-1");
-    let response = sidecar
-        .client()
-        .execute("who", &json!({}), &caller)
-        .unwrap();
-    let ExecuteResponse::Executed(execution) = response else {
-        panic!("{response:?}");
-    };
-    assert_eq!(
-        execution.result.data,
-        json!({"user": "Jürgen", "channel": "support", "call_id": "r-1"})
-    );
+    let outcome = sidecar.client().run_tool("who", &json!({}), &caller);
+    let expected = json!({"user": "Jürgen", "channel": "support", "call_id": "r-1"});
+    assert_eq!(outcome.data, expected);
 }
 
 #[test]
 fn an_empty_body_and_phps_empty_array_mean_no_arguments() {
     let sidecar = Sidecar::start();
     for body in ["", " \n", "{}", "[]"] {
-        let reply = http::post(&sidecar.socket, "/api/v1/tools/execute/both", body);
+        let reply = sidecar.post("/api/v1/tools/execute/both", body);
         assert_eq!(reply.status, 200, "{body:?}");
         assert_eq!(reply.json()["result"]["success"], true, "{body:?}");
     }

@@ -1,37 +1,32 @@
-use serde_json::json;
-
-use pillion_wire::route;
-
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn i1_the_list_has_the_documented_shape() {
     let sidecar = Sidecar::start();
-    let reply = http::get(&sidecar.socket, "/api/v1/tools/");
+    let reply = sidecar.get("/api/v1/tools/");
     assert_eq!(reply.status, 200);
     assert_contains!(reply.head, "content-type: application/json");
     let body = reply.json();
     assert_eq!(body["success"], true);
-    assert_eq!(body["total"], body["tools"].as_array().unwrap().len());
+    assert_eq!(body["total"], body["tools"].items().len());
     assert!(body.get("unavailable_servers").is_none());
     let calculator = &body["tools"][0];
     assert_eq!(calculator["name"], "calculator");
     assert_eq!(calculator["category"], "math");
-    assert!(!calculator["description"].as_str().unwrap().is_empty());
+    assert!(!calculator["description"].text().is_empty());
     let expression = &calculator["parameters"][0];
     assert_eq!(expression["name"], "expression");
     assert_eq!(expression["type"], "STRING");
     assert_eq!(expression["required"], true);
     assert_eq!(expression.get("default"), Some(&json!(null)));
-    assert!(!expression["description"].as_str().unwrap().is_empty());
+    assert!(!expression["description"].text().is_empty());
 }
 
 #[test]
 fn i1_the_trailing_slash_makes_no_difference() {
     let sidecar = Sidecar::start();
-    let with = http::get(&sidecar.socket, "/api/v1/tools/");
-    let without = http::get(&sidecar.socket, "/api/v1/tools");
+    let with = sidecar.get("/api/v1/tools/");
+    let without = sidecar.get("/api/v1/tools");
     assert_eq!(with.body, without.body);
 }
 

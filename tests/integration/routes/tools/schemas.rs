@@ -1,19 +1,12 @@
-use serde_json::json;
-
-use pillion_wire::route;
-
-use crate::http;
-use crate::sidecar::Sidecar;
+use crate::prelude::*;
 
 #[test]
 fn i1_the_schemas_have_the_documented_shape() {
     let sidecar = Sidecar::start();
     for path in ["/api/v1/tools/schemas", "/api/v1/tools/schemas/"] {
-        let reply = http::get(&sidecar.socket, path);
-        assert_eq!(reply.status, 200);
-        let body = reply.json();
+        let body = sidecar.get(path).expect(200);
         assert_eq!(body["success"], true);
-        assert_eq!(body["total"], body["schemas"].as_array().unwrap().len());
+        assert_eq!(body["total"], body["schemas"].items().len());
         let calculator = &body["schemas"][0];
         assert_eq!(calculator["type"], "function");
         let function = &calculator["function"];

@@ -1,9 +1,6 @@
 use pillion_client::wire::{ToolResponse, route};
 
-use crate::http;
-use crate::mcp_server::{McpServer, detected_entry};
-use crate::sidecar::Sidecar;
-use serde_json::json;
+use crate::prelude::*;
 
 fn show(sidecar: &Sidecar, name: &str) -> ToolResponse {
     let client = sidecar.client();
@@ -24,21 +21,21 @@ fn i4_a_tool_is_shown_like_in_the_list() {
     for tool in list.tools {
         assert_eq!(show(&sidecar, &tool.name).tool, tool);
         let path = format!("/api/v1/tools/{}/", tool.name);
-        assert_eq!(http::get(&sidecar.socket, &path).status, 200);
+        assert_eq!(sidecar.get(&path).status, 200);
     }
 }
 
 #[test]
 fn i4_an_unlisted_tool_is_a_problem() {
     let sidecar = Sidecar::start();
-    let reply = http::get(&sidecar.socket, "/api/v1/tools/nope");
+    let reply = sidecar.get("/api/v1/tools/nope");
     assert_eq!(reply.status, 404);
     assert_contains!(reply.head, "application/problem+json");
     let problem = reply.json();
     assert_eq!(problem["error_code"], "not_found");
     assert_eq!(problem["detail"], "Tool 'nope' not found");
     assert_eq!(problem["tool"], "nope");
-    let available = problem["details"]["available_tools"].as_array().unwrap();
+    let available = problem["details"]["available_tools"].items();
     assert!(available.contains(&json!("calculator")), "{problem}");
-    assert_eq!(http::get(&sidecar.socket, "/api/v1/tools/%FF").status, 400);
+    assert_eq!(sidecar.get("/api/v1/tools/%FF").status, 400);
 }

@@ -1,36 +1,21 @@
 //! Which OAuth client the command uses.
 
-use std::io::Write;
-use std::process::Command;
-
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::json;
+use pillion_testkit::OAuthRules;
 use tempfile::NamedTempFile;
 
-use super::{Running, SECRET, Shown, open, parameter};
-use crate::cli::mcp::mcp_with;
-use crate::program::{failure, pillion, stderr, stdout};
+use super::*;
 
 const VARIABLES: [(&str, &str); 1] = [("CLIENT_SECRET", "hush-mine")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_a_registered_client_sends_its_secret_only_to_the_token_endpoint() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let arguments = [
-        "call",
-        &server.url,
-        "roll",
-        "--oauth",
-        "--client-id",
-        "me",
-        "--client-secret-env",
-        "CLIENT_SECRET",
-        "--scope",
-        "read",
-        "--scope",
-        "write",
-        "--verbose",
-    ];
+    let line = format!(
+        "call {} roll --oauth --client-id me --client-secret-env CLIENT_SECRET --scope read \
+         --scope write --verbose",
+        server.url
+    );
+    let arguments: Vec<_> = line.split(' ').collect();
     let running = Running::start(&arguments, &VARIABLES);
     let page = running.page();
     assert_eq!(parameter(&page, "client_id"), "me");

@@ -1,10 +1,8 @@
 use std::net::TcpListener;
 
-use pillion_testkit::{FakeOAuth, OAuthRules};
+use pillion_testkit::OAuthRules;
 
-use super::{Running, open, parameter};
-use crate::cli::mcp::{mcp, mcp_with};
-use crate::program::{failure, stdout};
+use super::*;
 
 #[test]
 fn a_bad_command_line_is_rejected_before_any_request() {

@@ -1,16 +1,9 @@
 //! `pillion auth`: authorizes a sidecar, which cannot prompt a user.
 
-use std::process::Command;
-use std::time::Duration;
+use pillion_testkit::OAuthRules;
 
-use pillion_client::{Caller, Client};
-use pillion_testkit::{FakeOAuth, OAuthRules};
-use serde_json::{Value, json};
-
-use super::{Running, SECRET, Shown, open};
-use crate::mcp_server::detected_entry;
-use crate::program::{Daemon, eventually, stderr, success, vault};
-use crate::reload::reload;
+use super::*;
+use crate::program::vault;
 
 fn auth(daemon: &Daemon, arguments: &[&str]) -> Command {
     daemon.command(&[&["auth"], arguments].concat())
@@ -23,9 +16,9 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     let entry = |label, more| detected_entry(label, &server.url, &format!("{oauth}{more}"));
     let config = entry("far", "credential = \"per_user\"\n")
         + &entry("shared", "enabled = false\n[mcp]\nretry_after_ms = 0\n");
-    let mut daemon = Daemon::with_vault(&config, &[]);
+    let mut daemon = Daemon::with_vault(&config);
     let rolls = |daemon: &Daemon, user: &str| {
-        let client = Client::new(&daemon.socket);
+        let client = daemon.client();
         let caller = Caller::default().user(user);
         let response = client.execute("far_roll", &json!({}), &caller);
         response.unwrap().is_success()
@@ -44,7 +37,7 @@ async fn l1_the_sidecar_is_authorized_for_one_user() {
     server.revoke();
     let daemon = daemon.again();
     assert!(rolls(&daemon, "alice"));
-    let listed = crate::http::get(&daemon.socket, "/api/v1/servers/far/credentials").json();
+    let listed = daemon.get("/api/v1/servers/far/credentials").json();
     assert_json!(listed["credentials"][0]["user"], "alice");
     assert_eq!(listed["credentials"][0]["authentication"], "oauth");
     assert_eq!(secrets(&daemon), 2);
@@ -75,7 +68,7 @@ fn secrets(daemon: &Daemon) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
-    let daemon = Daemon::with_vault("", &[]);
+    let daemon = Daemon::with_vault("");
     let send = |method: &str, path: &str, body: &Value| send(&daemon, method, path, body);
     for name in ["far", "twin"] {
         let oauth = json!({"type": "oauth"});
@@ -97,14 +90,14 @@ async fn l1_tokens_are_removed_with_the_last_server_of_their_url() {
 }
 
 fn with_vault() -> Daemon {
-    Daemon::with_vault("[mcp]\nretry_after_ms = 0\n", &[])
+    Daemon::with_vault("[mcp]\nretry_after_ms = 0\n")
 }
 
 /// Changes the servers; the request has to succeed.
 fn send(daemon: &Daemon, method: &str, path: &str, body: &Value) -> Value {
     let path = format!("/api/v1/servers{path}");
     let body = body.to_string();
-    let reply = crate::http::send(&daemon.socket, method, &path, "", body.as_bytes());
+    let reply = daemon.send(method, &path, "", body.as_bytes());
     assert!(reply.status < 300, "{reply:?}");
     reply.json()
 }
@@ -164,7 +157,7 @@ async fn l1_tokens_are_valid_only_for_the_client_that_got_them() {
     assert!(!rolls(&daemon));
     send(&daemon, "PATCH", "/own", &client("second"));
     assert_eq!(secrets(&daemon), 2);
-    let listed = crate::http::get(&daemon.socket, "/api/v1/servers/own/credentials").json();
+    let listed = daemon.get("/api/v1/servers/own/credentials").json();
     assert_eq!(listed["credentials"], json!([]));
     for name in ["far", "own"] {
         let path = format!("/{name}");
@@ -187,7 +180,7 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
         let oauth = format!("authentication = {{ type = \"oauth\", client_id = \"{client}\" }}");
         sections.clone() + &detected_entry("far", &server.url, &oauth)
     };
-    let daemon = Daemon::with_config(&config("first"), &[]);
+    let daemon = Daemon::with_config(&config("first"));
     log_in(&daemon, &["far"]).await;
     assert!(rolls(&daemon));
     assert_eq!(secrets(&daemon), 1);
@@ -199,7 +192,7 @@ async fn l1_a_changed_client_in_the_configuration_removes_its_tokens() {
 }
 
 fn rolls(daemon: &Daemon) -> bool {
-    let client = Client::new(&daemon.socket);
+    let client = daemon.client();
     let response = client.execute("far_roll", &json!({}), &Caller::default());
     response.unwrap().is_success()
 }
@@ -210,7 +203,7 @@ async fn l1_a_sidecar_uses_an_authorization_given_on_the_command_line() {
     let config = detected_entry("far", &server.url, "authentication = { type = \"oauth\" }")
         + &detected_entry("open", "http://127.0.0.1:9/", "enabled = false")
         + "[log]\nfilter = \"trace\"\n";
-    let mut daemon = Daemon::with_vault(&config, &[]);
+    let mut daemon = Daemon::with_vault(&config);
     assert!(!rolls(&daemon), "no authorization was started");
     let running = Running::spawn(&mut auth(&daemon, &["login", "far"]), &[], Shown::OnStderr);
     open(running.page()).await;

@@ -1,10 +1,6 @@
 //! The real servers with OAuth.
 
-use pillion_testkit::Peer;
-
-use super::{Running, open};
-use crate::cli::mcp::mcp;
-use crate::program::{failure, stderr, stdout};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_real_servers_work_after_an_authorization() {

@@ -1,12 +1,8 @@
 //! Authorization responses: what the browser may return, and when.
 
-use std::time::Duration;
+use pillion_testkit::OAuthRules;
 
-use nix::sys::signal::Signal;
-use pillion_testkit::{FakeOAuth, OAuthRules};
-
-use super::{Running, SECRET, open, parameter, way_back, with_browser};
-use crate::program::{failure, stderr, stdout, stdout_json};
+use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn e8_every_command_continues_after_the_authorization() {

@@ -1,13 +1,10 @@
 //! Other requests that may reach the redirect port before the browser.
 
-use std::time::Duration;
-
-use pillion_testkit::{FakeOAuth, OAuthRules};
+use pillion_testkit::OAuthRules;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Running, open, way_back};
-use crate::program::{stderr, stdout};
+use super::*;
 
 /// Sends these bytes. Returns the status line of the response, if any.
 async fn send(port: u16, bytes: &[u8]) -> String {
