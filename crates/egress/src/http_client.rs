@@ -11,7 +11,7 @@ use url::{Origin, Url};
 
 use super::{
     Attempts, EgressClient, EgressError, EgressPolicy, Purpose, Reachability, SendFailure, Trust,
-    root_cause, was_refused,
+    root_cause, suggests_restart,
 };
 
 /// Maximum number of origins of which a client knows the reachability; when exceeded, all of them are
@@ -71,7 +71,7 @@ pub struct HttpResponse {
 pub enum HttpError {
     /// The egress policy forbids the request.
     #[error(transparent)]
-    Refused(#[from] EgressError),
+    Denied(#[from] EgressError),
     /// The client cannot be created: see [`ClientError`](super::ClientError).
     #[error("cannot set up the HTTP client: {0}")]
     Client(String),
@@ -239,8 +239,8 @@ impl HttpResponse {
 fn classify_failure(error: &reqwest::Error) -> SendFailure {
     if EgressError::cause_of(error).is_some() || error.is_timeout() || error.is_redirect() {
         SendFailure::Other
-    } else if was_refused(error) {
-        SendFailure::Refused
+    } else if suggests_restart(error) {
+        SendFailure::ConnectionRefused
     } else if error.is_connect() {
         SendFailure::Other
     } else {
@@ -251,7 +251,7 @@ fn classify_failure(error: &reqwest::Error) -> SendFailure {
 impl HttpError {
     fn from_reqwest(error: &reqwest::Error) -> Self {
         if let Some(egress_error) = EgressError::cause_of(error) {
-            Self::Refused(egress_error.clone())
+            Self::Denied(egress_error.clone())
         } else if error.is_timeout() {
             Self::Timeout
         } else if error.is_connect() {

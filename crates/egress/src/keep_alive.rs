@@ -207,8 +207,8 @@ mod tests {
         let habit = KeepAliveHabit::default();
         for ttl in [60, 120, 240, 480, 960, 1920, 3600, 3600] {
             habit.note_broken(SECOND);
-            let mut closes = habit.closes.lock();
-            let closes = closes.as_mut().unwrap();
+            let mut locked = habit.closes.lock();
+            let closes = locked.as_mut().unwrap();
             let left = closes.until - Instant::now();
             assert!(
                 left > (ttl - 1) * SECOND && left <= ttl * SECOND,

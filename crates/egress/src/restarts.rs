@@ -91,7 +91,7 @@ impl Restarts {
     /// Records that the server has refused a connection, and waits until another attempt is due.
     /// Refusals of concurrent callers count as one. Returns `false`, without waiting, if the server
     /// has refused too many consecutive connections.
-    pub async fn wait_after_refusal(&self) -> bool {
+    pub async fn wait_to_reconnect(&self) -> bool {
         {
             let mut crashes = self.crashes.lock();
             self.is_healthy.store(false, Ordering::Release);
@@ -214,13 +214,13 @@ mod tests {
     async fn pauses_grow_and_then_callers_are_rejected_at_once() {
         let restarts = Restarts::new(RestartPace::STDIO);
         restarts.wait().await.unwrap();
-        for (crash, longest) in [(1, 100), (2, 200), (3, 400)] {
+        for (crash, max_millis) in [(1, 100), (2, 200), (3, 400)] {
             restarts.crashed(Duration::ZERO, false);
             let before = Instant::now();
             restarts.wait().await.unwrap();
             let waited = before.elapsed().as_millis();
             assert!(
-                (longest / 2..=longest + 1).contains(&waited),
+                (max_millis / 2..=max_millis + 1).contains(&waited),
                 "{crash}: {waited}"
             );
         }
@@ -282,7 +282,7 @@ mod tests {
         let restarts = Restarts::new(RestartPace::HTTP);
         // A server that has never responded is probably not running.
         let started = Instant::now();
-        while restarts.wait_after_refusal().await {}
+        while restarts.wait_to_reconnect().await {}
         assert!(
             started.elapsed() <= Duration::from_millis(100),
             "{:?}",
@@ -292,7 +292,7 @@ mod tests {
         let started = Instant::now();
         let caller = async || {
             let mut attempts = 0;
-            while restarts.wait_after_refusal().await {
+            while restarts.wait_to_reconnect().await {
                 attempts += 1;
             }
             attempts
@@ -303,8 +303,8 @@ mod tests {
         let waited = started.elapsed();
         assert!(waited >= Duration::from_secs(2), "{waited:?}");
         assert!(waited <= Duration::from_millis(4300), "{waited:?}");
-        assert!(!restarts.wait_after_refusal().await);
+        assert!(!restarts.wait_to_reconnect().await);
         restarts.note_response();
-        assert!(restarts.wait_after_refusal().await);
+        assert!(restarts.wait_to_reconnect().await);
     }
 }

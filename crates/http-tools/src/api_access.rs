@@ -165,7 +165,7 @@ fn identity(authentication: &Authentication) -> Value {
 /// Converts an error of a request to `host`.
 pub(crate) fn failure(error: &HttpError, host: &str, access: &ApiAccess) -> ToolFailure {
     let (code, message) = match error {
-        HttpError::Refused(error) => (ErrorCode::Denied, error.to_string()),
+        HttpError::Denied(error) => (ErrorCode::Denied, error.to_string()),
         HttpError::Timeout => {
             let seconds = access.limits.timeout.as_secs_f64();
             (

@@ -65,7 +65,7 @@ impl RunRequests {
             return Err(wit::Error::Denied(what));
         }
         let failed = |error: HttpError| match error {
-            HttpError::Refused(error) => wit::Error::Denied(error.to_string()),
+            HttpError::Denied(error) => wit::Error::Denied(error.to_string()),
             HttpError::TooLong { .. } => wit::Error::TooLong,
             other => wit::Error::Unavailable(format!("'{host}': {other}")),
         };
