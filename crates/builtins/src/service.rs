@@ -12,6 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_core::tool::{ErrorCode, ToolFailure};
 use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
 use url::Url;
 
 pub(crate) use fault::Fault;
@@ -144,8 +145,22 @@ impl Service {
         }
     }
 
+    /// Parses the body of a response in which no fault was detected; `invalid` describes any other
+    /// body.
+    pub(crate) fn parse<T: DeserializeOwned>(
+        &self,
+        response: &ServiceResponse,
+        fault: Option<Fault>,
+        invalid: &str,
+    ) -> Result<T, ToolFailure> {
+        match fault {
+            Some(fault) => Err(self.failure(fault)),
+            None => T::deserialize(&response.body).map_err(|_| self.invalid_response(invalid)),
+        }
+    }
+
     /// Returns the failure for an invalid response; `what` describes the response.
-    pub(crate) fn invalid_response(&self, what: &str) -> ToolFailure {
+    fn invalid_response(&self, what: &str) -> ToolFailure {
         ToolFailure::internal(format!("{} responded with {what}", self.name))
     }
 
@@ -170,9 +185,8 @@ impl Service {
     fn message_suffix(&self, message: &str) -> String {
         let mut message = message.to_owned();
         for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            if !secret.is_empty() {
-                message = message.replace(secret, "***");
+            if !secret.expose_secret().is_empty() {
+                message = message.replace(secret.expose_secret(), "***");
             }
         }
         match plain_text(&message, MAX_MESSAGE_LEN) {
@@ -180,6 +194,12 @@ impl Service {
             message => format!(": {message}"),
         }
     }
+}
+
+/// Returns the configured base URL of a service, or else its public URL.
+pub(crate) fn base_url(configured: Option<&Url>, public: &str) -> Url {
+    let public = || public.parse().expect("the URL is constant");
+    configured.cloned().unwrap_or_else(public)
 }
 
 /// Runs all requests of a call within one timeout.

@@ -159,7 +159,8 @@ pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     assert_eq!(open(None, 999).await, (4, 0));
     assert_eq!(open(Some("alice"), 999).await, (4, 4));
     assert_eq!(open(Some("alice"), 1_000).await, (0, 0));
-    let cases: [(fn(&mut ApprovalFilter), &[&str]); 6] = [
+    type SetFilter = fn(&mut ApprovalFilter);
+    let cases: [(SetFilter, &[&str]); 6] = [
         (
             |filter| filter.open_at = Some(at(999)),
             &["5", "4", "2", "1"],

@@ -190,7 +190,8 @@ pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
     fn text(text: &str) -> Option<String> {
         Some(text.to_owned())
     }
-    let cases: [(fn(&mut CallFilter), &[i64]); 12] = [
+    type SetFilter = fn(&mut CallFilter);
+    let cases: [(SetFilter, &[i64]); 12] = [
         (|_| {}, &[4_000, 3_000, 2_000, 1_000]),
         (|filter| filter.server = text("a"), &[2_000, 1_000]),
         (|filter| filter.tool = text("draw"), &[4_000, 2_000]),
