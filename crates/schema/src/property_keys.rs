@@ -90,8 +90,8 @@ impl PropertyKeys {
     fn reference(&self, reference: &str) -> String {
         let mut keyword = String::new();
         let segments = reference.split('/').map(|segment| {
-            let name = percent_decode_str(segment).decode_utf8_lossy();
-            let name = name.replace("~1", "/").replace("~0", "~");
+            let decoded = percent_decode_str(segment).decode_utf8_lossy();
+            let name = decoded.replace("~1", "/").replace("~0", "~");
             let map = std::mem::take(&mut keyword);
             if !has_names(&map) {
                 keyword = name;
