@@ -3,14 +3,13 @@
 mod fault;
 mod response;
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_core::tool::{ErrorCode, ToolFailure};
-use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_egress::{EgressPolicy, HttpError, HttpRequest, LazyHttpClient};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -42,11 +41,9 @@ pub(crate) struct Service {
     name: &'static str,
     /// The setting to check if the service rejects the key, for error messages.
     key_hint: &'static str,
-    egress: EgressPolicy,
+    client: LazyHttpClient,
     /// Timeout of one request.
     timeout: Duration,
-    /// Created for the first request, because it reads the system's certificates.
-    client: OnceLock<HttpClient>,
     /// The secrets that errors must not repeat.
     secrets: Vec<SecretString>,
 }
@@ -63,9 +60,8 @@ impl Service {
         Self {
             name,
             key_hint,
-            egress,
+            client: LazyHttpClient::new(egress),
             timeout,
-            client: OnceLock::new(),
             secrets: secrets.into_iter().collect(),
         }
     }
@@ -95,14 +91,7 @@ impl Service {
         &self,
         request: HttpRequest,
     ) -> Result<(StatusCode, HeaderMap, Bytes), HttpError> {
-        let client = match self.client.get() {
-            Some(client) => client,
-            None => {
-                let client = HttpClient::new(&self.egress)?;
-                self.client.get_or_init(|| client)
-            }
-        };
-        let response = client.send(request, self.timeout).await?;
+        let response = self.client.get()?.send(request, self.timeout).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         Ok((status, headers, response.bytes(MAX_RESPONSE_LEN).await?))
     }

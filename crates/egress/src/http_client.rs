@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -42,6 +42,14 @@ const MAX_ORIGINS: usize = 64;
 pub struct HttpClient {
     client: EgressClient,
     origins: Arc<Mutex<HashMap<Origin, Arc<Reachability>>>>,
+}
+
+/// An [`HttpClient`] that is created on first use, because reading the system's certificates takes
+/// a while.
+#[derive(Debug)]
+pub struct LazyHttpClient {
+    policy: EgressPolicy,
+    client: OnceLock<HttpClient>,
 }
 
 /// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
@@ -167,6 +175,33 @@ impl HttpClient {
             origins.clear();
         }
         Arc::clone(origins.entry(url.origin()).or_default())
+    }
+}
+
+impl LazyHttpClient {
+    /// Sets the policy of the client. Does no I/O.
+    #[must_use]
+    pub fn new(policy: EgressPolicy) -> Self {
+        let client = OnceLock::new();
+        Self { policy, client }
+    }
+
+    /// Returns the policy of the client.
+    #[must_use]
+    pub fn policy(&self) -> &EgressPolicy {
+        &self.policy
+    }
+
+    /// Returns the client.
+    ///
+    /// # Errors
+    /// The environment names an invalid proxy, or the system has no certificates.
+    pub fn get(&self) -> Result<&HttpClient, HttpError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = HttpClient::new(&self.policy)?;
+        Ok(self.client.get_or_init(|| client))
     }
 }
 

@@ -47,7 +47,7 @@ pub use endpoint_client::EndpointClient;
 pub use error::{ClientError, EgressError};
 pub use error::{root_cause, suggests_restart};
 pub use host_name::{HostName, InvalidHostName};
-pub use http_client::{HttpClient, HttpError, HttpRequest, HttpResponse};
+pub use http_client::{HttpClient, HttpError, HttpRequest, HttpResponse, LazyHttpClient};
 pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
 pub use network::{InvalidNetwork, Network};
 pub use proxy::{InvalidProxy, Proxies};

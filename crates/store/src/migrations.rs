@@ -164,8 +164,8 @@ mod tests {
         assert_eq!(row.text("color").unwrap(), "red");
 
         // Now the store is newer than the program.
-        for refused in [migrate(&database).await, present(&database).await.map(drop)] {
-            let error = refused.unwrap_err();
+        for outcome in [migrate(&database).await, present(&database).await.map(drop)] {
+            let error = outcome.unwrap_err();
             assert!(error.is_corrupt(), "{error:?}");
             let versions = "its schema is 2, and this version supports schemas up to 1";
             assert!(error.to_string().ends_with(versions), "{error}");

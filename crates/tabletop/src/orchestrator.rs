@@ -166,7 +166,9 @@ impl Orchestrator {
         let began = Instant::now();
         let timeout = settings.options.model_timeout;
         let messages = prompt::messages(action, facts);
-        let response = self.ask(&**model, &messages, timeout, log_context).await?;
+        let response = self
+            .request_response(&**model, &messages, timeout, log_context)
+            .await?;
         let elapsed = began.elapsed();
         let usage = response.usage;
         // A response that does not have the provider's format counts as empty.
@@ -196,7 +198,7 @@ impl Orchestrator {
         Ok(Arc::new(output))
     }
 
-    async fn ask(
+    async fn request_response(
         &self,
         model: &dyn LanguageModel,
         messages: &[Value],
@@ -302,7 +304,9 @@ impl Orchestrator {
         });
         writing
             .await
-            .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?
+            .map_err(|_| {
+                ToolFailure::internal("Writing the narration to the transcript failed unexpectedly")
+            })?
             .map_err(|error| store_failure(&error))
     }
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_egress::LazyHttpClient;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
@@ -13,7 +14,6 @@ use wasmtime_wasi::I32Exit;
 use crate::bindings::{Tool, ToolPre};
 use crate::host::Host;
 use crate::http::RunRequests;
-use crate::http::ToolHttpClient;
 use crate::permissions::ToolPermissions;
 use crate::quota;
 use crate::sandbox::chain;
@@ -24,7 +24,7 @@ use crate::settings::Limits;
 pub(crate) struct RunConditions {
     pub(crate) limits: Limits,
     pub(crate) permissions: Arc<ToolPermissions>,
-    pub(crate) http_client: Arc<ToolHttpClient>,
+    pub(crate) http_client: Arc<LazyHttpClient>,
 }
 
 /// The resources that a run used.

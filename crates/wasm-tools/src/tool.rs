@@ -6,6 +6,7 @@ use pillion_core::json_values;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
 };
+use pillion_egress::LazyHttpClient;
 use pillion_schema::CompiledSchema;
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use crate::bindings::ToolPre;
 use crate::bindings::pillion::tool::types as wit;
 use crate::bounded_text;
 use crate::host::Host;
-use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::permissions::ToolPermissions;
 use crate::run::{RunConditions, RunUsage, run};
@@ -62,7 +62,7 @@ impl CompiledComponent {
         bytes: &[u8],
         sha256: String,
         limits: &Limits,
-        http_client: &Arc<ToolHttpClient>,
+        http_client: &Arc<LazyHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
         let conditions = RunConditions {
@@ -119,7 +119,7 @@ impl WasmTool {
         compiled: Arc<CompiledComponent>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
-        http_client: &Arc<ToolHttpClient>,
+        http_client: &Arc<LazyHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let none = Grant::default();
         let grant = settings.grants.get(name).unwrap_or(&none);

@@ -46,7 +46,7 @@ impl MasterKey {
         if secret.key_id != self.id() {
             return Err(VaultError::WrongKey {
                 stored: secret.key_id.clone(),
-                given: self.id().to_owned(),
+                configured: self.id().to_owned(),
             });
         }
         let damaged = || VaultError::Damaged {
