@@ -150,7 +150,7 @@ impl SqlStore {
     /// file system, not the database.
     #[must_use]
     pub fn file_failure(&self) -> Option<String> {
-        let checked = self.database.check_placement();
+        let checked = self.database.check_files();
         checked.err().map(|error| error.to_string())
     }
 

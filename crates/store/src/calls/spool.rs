@@ -6,9 +6,9 @@
 //! most calls have ended, so that each is written once. The process that opens the store next reads
 //! the files that a crashed process left.
 
+mod buffer;
 mod contents;
 mod file;
-mod gathered;
 mod line;
 mod reserve;
 
@@ -27,8 +27,8 @@ use super::batch::{Statements, fitting};
 use super::{UnwrittenCalls, closed, query, repeat};
 use crate::clock::StoreClock;
 use crate::database::Database;
+use buffer::SpoolBuffer;
 use contents::SpoolContents;
-use gathered::SpoolBuffer;
 
 /// How long records gather before they are written to the database.
 const WRITE_INTERVAL: Duration = Duration::from_millis(25);
@@ -54,7 +54,7 @@ type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
 struct SharedSpool {
-    gathered: Mutex<SpoolBuffer>,
+    buffer: Mutex<SpoolBuffer>,
     news: Notify,
     database: Database,
 }
@@ -70,7 +70,7 @@ impl CallSpool {
         database: Database,
         clock: StoreClock,
     ) -> Result<Self, StoreError> {
-        let gathered = SpoolBuffer::for_database(path).map_err(|error| {
+        let buffer = SpoolBuffer::for_database(path).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
@@ -78,7 +78,7 @@ impl CallSpool {
             StoreError::unavailable(message).with_source(error)
         })?;
         let shared = Arc::new(SharedSpool {
-            gathered: Mutex::new(gathered),
+            buffer: Mutex::new(buffer),
             news: Notify::new(),
             database: database.clone(),
         });
@@ -107,21 +107,21 @@ impl CallSpool {
         let line = line::encode(&call)?;
         let database = &self.shared.database;
         let mut changes = database.directory_changes();
-        if let Err(error) = database.check_placement_if_changed(changes) {
+        if let Err(error) = database.check_files_if_changed(changes) {
             if has_run(&call) {
-                self.shared.gathered.lock().add_end(call, &line, changes);
+                self.shared.buffer.lock().add_end(call, &line, changes);
                 self.shared.news.notify_one();
             }
             return Err(error);
         }
-        if self.shared.gathered.lock().is_full() {
+        if self.shared.buffer.lock().is_full() {
             let settled = self.settle().await;
             if !has_run(&call) {
                 settled?;
             }
             changes = database.directory_changes();
         }
-        let added = self.shared.gathered.lock().add(call, &line, changes);
+        let added = self.shared.buffer.lock().add(call, &line, changes);
         self.shared.news.notify_one();
         added
     }
@@ -129,8 +129,8 @@ impl CallSpool {
     /// Returns the calls whose current state the database does not have while it cannot be written,
     /// or `None` if the database can be written.
     pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
-        let gathered = self.shared.gathered.lock();
-        gathered.is_stuck().then(|| gathered.waiting(filter))
+        let buffer = self.shared.buffer.lock();
+        buffer.is_stuck().then(|| buffer.unwritten_calls(filter))
     }
 
     /// Waits until all appended records are in the database and can be read there.
@@ -139,22 +139,22 @@ impl CallSpool {
     /// `unavailable` if the database cannot be written, so that records are missing there.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let is_due = {
-            let gathered = self.shared.gathered.lock();
-            gathered.is_due()
+            let buffer = self.shared.buffer.lock();
+            buffer.is_due()
         };
         if is_due { self.settle().await } else { Ok(()) }
     }
 
     /// Returns whether the last write to the database failed.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.shared.gathered.lock().is_stuck()
+        self.shared.buffer.lock().is_stuck()
     }
 
     /// Writes all records to the database and removes the files. Later records are rejected.
     pub(crate) async fn finish(&self) {
-        self.shared.gathered.lock().close();
+        self.shared.buffer.lock().close();
         match self.settle().await {
-            Ok(()) => self.shared.gathered.lock().remove_files(),
+            Ok(()) => self.shared.buffer.lock().remove_files(),
             Err(error) => tracing::warn!(
                 %error,
                 "Cannot write the recorded calls to the store; they stay in the files beside it \
@@ -193,7 +193,7 @@ impl Spooler {
                     Some(reply) => replies.push(reply),
                     None => is_open = false,
                 },
-                () = self.due() => {}
+                () = self.wait_until_due() => {}
             }
             while let Ok(reply) = received_requests.try_recv() {
                 replies.push(reply);
@@ -225,7 +225,7 @@ impl Spooler {
         }
     }
 
-    async fn due(&self) {
+    async fn wait_until_due(&self) {
         if self.batch.is_empty() {
             self.shared.news.notified().await;
             tokio::time::sleep(WRITE_INTERVAL).await;
@@ -239,7 +239,7 @@ impl Spooler {
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
-        self.batch = self.shared.gathered.lock().take();
+        self.batch = self.shared.buffer.lock().take();
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
@@ -250,12 +250,12 @@ impl Spooler {
         match write(&self.database, &self.statements, &self.batch).await {
             Ok(late) => log_late_calls(late),
             Err(error) => {
-                self.shared.gathered.lock().failed();
+                self.shared.buffer.lock().mark_failed();
                 return Err(error);
             }
         }
         self.batch = Arc::default();
-        self.shared.gathered.lock().written();
+        self.shared.buffer.lock().mark_written();
         Ok(())
     }
 }

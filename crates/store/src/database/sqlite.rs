@@ -29,7 +29,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         .connect_with(connect.pragma("query_only", "ON"))
         .await
         .map_err(opened)?;
-    let placement = DatabaseFiles::open(path).map_err(|source| {
+    let files = DatabaseFiles::open(path).map_err(|source| {
         let message = format!("the store '{}' cannot be found: {source}", path.display());
         StoreError::unavailable(message).with_source(source)
     })?;
@@ -37,7 +37,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         writer,
         readers,
         lock: LockFailures::default(),
-        placement: Some(placement),
+        files: Some(files),
     })
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
         writer,
         readers,
         lock: LockFailures::default(),
-        placement: None,
+        files: None,
     })
 }
 
