@@ -79,7 +79,7 @@ impl Service {
     ) -> Result<ServiceResponse, ToolFailure> {
         let request = HttpRequest {
             headers,
-            ..HttpRequest::get(below(base, path, query))
+            ..HttpRequest::get(join_url(base, path, query))
         };
         let fetched = self.fetch(request).await;
         let (status, headers, body) = fetched.map_err(|error| self.request_failure(&error))?;
@@ -207,10 +207,10 @@ fn timeout_failure(name: &str, limit: Duration) -> ToolFailure {
 }
 
 /// Returns the URL of a path below a base URL, which may have a path itself, with a query.
-fn below(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
+fn join_url(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
     let mut url = base.clone();
-    let above = base.path().trim_end_matches('/');
-    url.set_path(&format!("{above}{path}"));
+    let base_path = base.path().trim_end_matches('/');
+    url.set_path(&format!("{base_path}{path}"));
     let pairs = query
         .iter()
         .map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &QUERY_ESCAPES)));
@@ -228,7 +228,7 @@ mod tests {
         let base: Url = "https://search.example/searx/".parse().unwrap();
         let query = [("q", "a&b=c d+é"), ("format", "json")];
         assert_eq!(
-            below(&base, "/search", &query).as_str(),
+            join_url(&base, "/search", &query).as_str(),
             "https://search.example/searx/search?q=a%26b%3Dc%20d%2B%C3%A9&format=json"
         );
     }

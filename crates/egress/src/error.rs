@@ -15,7 +15,7 @@ pub enum EgressError {
         "plain http to '{host}' is not allowed: use https, or name the host in egress.allow_http"
     )]
     PlainHttp {
-        /// The host.
+        /// The host of the URL.
         host: HostName,
     },
     /// The URL contains a forbidden address.
@@ -33,7 +33,7 @@ pub enum EgressError {
         "'{host}' resolves to the {class} address {address}, to which connections are not allowed"
     )]
     Resolved {
-        /// The name.
+        /// The host whose name was looked up.
         host: HostName,
         /// The first address of the name.
         address: IpAddr,

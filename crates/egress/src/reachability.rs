@@ -37,7 +37,7 @@ pub enum PoolUse {
     New,
     /// A kept connection that has been idle for at most `max_idle`, or a new one, which is kept.
     Pooled {
-        /// The maximum idle time.
+        /// Longer idle connections are closed instead of used.
         max_idle: Duration,
         /// How long the connection has been idle; `None` if the connection is new.
         idle: Option<Duration>,

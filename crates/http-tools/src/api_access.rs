@@ -119,7 +119,7 @@ impl ApiAccess {
     }
 
     /// Adds the headers of the credential.
-    pub(crate) fn sign(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_credential(&self, headers: &mut HeaderMap) {
         headers.extend(self.credential.clone());
     }
 

@@ -154,7 +154,7 @@ impl Orchestrator {
         log_context: LogContext<'_>,
     ) -> ActionOutcome {
         let Some(model) = &settings.model else {
-            return Ok(self.rejected(
+            return Ok(self.reject(
                 UNCONFIGURED_REASON,
                 Usage::default(),
                 Duration::ZERO,
@@ -175,13 +175,13 @@ impl Orchestrator {
         let text = assistant_text(model.provider(), &response.body).unwrap_or_default();
         let Some(proposal) = proposal::read(&text) else {
             self.telemetry.count(count::PARSE_FAILED);
-            return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, log_context));
+            return Ok(self.reject("llm_invalid_or_empty", usage, elapsed, log_context));
         };
         let ability = match gates::check_proposal(&proposal, &action.allowed_actors) {
             Ok(ability) => ability,
             Err(reason) => {
                 self.telemetry.count(count::DEFENSE_REJECTED);
-                return Ok(self.rejected(reason, usage, elapsed, log_context));
+                return Ok(self.reject(reason, usage, elapsed, log_context));
             }
         };
         let check = Check::untrained(ability, proposal.suggested_dc);
@@ -248,7 +248,7 @@ impl Orchestrator {
         Ok(response)
     }
 
-    fn rejected(
+    fn reject(
         &self,
         reason: &str,
         usage: Usage,

@@ -10,7 +10,7 @@ use pillion_egress::LazyHttpClient;
 use crate::bounded_text;
 use crate::file::{self, WasmFileStamps};
 use crate::manifest::Manifest;
-use crate::sandbox::{Sandbox, chain};
+use crate::sandbox::{Sandbox, error_chain};
 use crate::settings::{Limits, WasmToolsSettings};
 use crate::tool::{CompiledComponent, WasmTool};
 use crate::{FaultCode, WasmToolError};
@@ -91,8 +91,9 @@ impl WasmFolder {
     /// # Errors
     /// [`FaultCode::InvalidComponent`]: WebAssembly cannot be compiled for this processor.
     pub fn new(settings: WasmToolsSettings) -> Result<Self, WasmToolError> {
-        let sandbox = Sandbox::new()
-            .map_err(|error| WasmToolError::new(FaultCode::InvalidComponent, chain(&error)))?;
+        let sandbox = Sandbox::new().map_err(|error| {
+            WasmToolError::new(FaultCode::InvalidComponent, error_chain(&error))
+        })?;
         Ok(Self {
             settings,
             sandbox: Arc::new(sandbox),

@@ -16,7 +16,7 @@ use crate::host::Host;
 use crate::http::RunRequests;
 use crate::permissions::ToolPermissions;
 use crate::quota;
-use crate::sandbox::chain;
+use crate::sandbox::error_chain;
 use crate::settings::Limits;
 
 /// The conditions of a run.
@@ -195,7 +195,7 @@ where
     };
     result.map(|output| (output, usage)).map_err(|error| {
         let stderr = store.data().stderr.text();
-        tracing::debug!(error = chain(&error), stderr = ?stderr, "A sandboxed tool failed");
+        tracing::debug!(error = error_chain(&error), stderr = ?stderr, "A sandboxed tool failed");
         classify_fault(&error, store.data(), limits)
     })
 }
@@ -227,7 +227,7 @@ fn classify_fault(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunF
     if root.contains("fuel allocated for hostcalls") {
         RunFault::Output(limits.max_output_bytes)
     } else {
-        RunFault::Trap(chain(error))
+        RunFault::Trap(error_chain(error))
     }
 }
 

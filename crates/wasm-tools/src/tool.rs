@@ -87,13 +87,15 @@ impl CompiledComponent {
         ];
         for (text, (what, max_bytes)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
             if text.len() > max_bytes {
-                return Err(bad(format!("{what} is longer than {max_bytes} bytes")));
+                return Err(bad_definition(format!(
+                    "{what} is longer than {max_bytes} bytes"
+                )));
             }
         }
         let input_schema = serde_json::from_str(&described.input_schema)
-            .map_err(|error| bad(format!("input-schema is not valid JSON: {error}")))?;
+            .map_err(|error| bad_definition(format!("input-schema is not valid JSON: {error}")))?;
         CompiledSchema::check(&input_schema)
-            .map_err(|error| bad(format!("input-schema: {error}")))?;
+            .map_err(|error| bad_definition(format!("input-schema: {error}")))?;
         Ok(Self {
             sha256,
             pre,
@@ -103,7 +105,7 @@ impl CompiledComponent {
     }
 }
 
-fn bad(what: String) -> WasmToolError {
+fn bad_definition(what: String) -> WasmToolError {
     WasmToolError::new(FaultCode::BadDefinition, what)
 }
 
@@ -196,7 +198,7 @@ fn definition(
         .requires_confirmation(described.requires_confirmation)
         .annotations(annotations(described.effects, permissions))
         .build()
-        .map_err(|error| bad(error.to_string()))
+        .map_err(|error| bad_definition(error.to_string()))
 }
 
 /// Returns the annotations that the tool describes, corrected by its permissions.

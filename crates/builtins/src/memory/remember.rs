@@ -71,7 +71,7 @@ pub(super) async fn run(
         )));
     }
     let text = format!("Remembered (id {})", memory.id);
-    Ok(ToolOutput::text(text).with_data(search::shown(&memory)))
+    Ok(ToolOutput::text(text).with_data(search::memory_json(&memory)))
 }
 
 fn importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {

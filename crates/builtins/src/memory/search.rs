@@ -62,7 +62,7 @@ pub(super) async fn run(
     } else {
         lines.join("\n")
     };
-    let memories: Vec<Value> = found.iter().map(shown).collect();
+    let memories: Vec<Value> = found.iter().map(memory_json).collect();
     Ok(ToolOutput::text(text).with_data(json!({"query": search.query, "memories": memories})))
 }
 
@@ -79,7 +79,7 @@ fn line(memory: &Memory) -> String {
 }
 
 /// Returns a memory as JSON.
-pub(super) fn shown(memory: &Memory) -> Value {
+pub(super) fn memory_json(memory: &Memory) -> Value {
     json!({
         "id": memory.id,
         "content": memory.content,
