@@ -37,7 +37,7 @@ const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
 pub struct KeepAliveHabit {
     /// Whether the server has kept a connection since it last closed one early.
     is_proven: AtomicBool,
-    /// Whether there was a close. If not, requests need not lock `closes`.
+    /// Whether `closes` is set. If not, requests need not lock it.
     has_closes: AtomicBool,
     closes: Mutex<Option<Closes>>,
 }

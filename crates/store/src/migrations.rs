@@ -36,7 +36,7 @@ const fn latest(migrations: &[Migration]) -> i64 {
 }
 
 /// Returns the schema version of a store; at least one migration must have run.
-pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
+pub(crate) async fn current_version(database: &Database) -> Result<i64, StoreError> {
     let rows = database
         .read(CURRENT_VERSION_SQL, vec![])
         .await
@@ -164,7 +164,10 @@ mod tests {
         assert_eq!(row.text("color").unwrap(), "red");
 
         // Now the store is newer than the program.
-        for outcome in [migrate(&database).await, present(&database).await.map(drop)] {
+        for outcome in [
+            migrate(&database).await,
+            current_version(&database).await.map(drop),
+        ] {
             let error = outcome.unwrap_err();
             assert!(error.is_corrupt(), "{error:?}");
             let versions = "its schema is 2, and this version supports schemas up to 1";

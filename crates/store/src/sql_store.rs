@@ -75,7 +75,8 @@ impl SqlStore {
             }
         }
         let database = Database::open(options).await?;
-        let is_current = migrations::present(&database).await? == migrations::LATEST_VERSION;
+        let is_current =
+            migrations::current_version(&database).await? == migrations::LATEST_VERSION;
         let file = match &options.location {
             StoreLocation::File(path) if is_current => Some(path.clone()),
             _ => None,
@@ -214,7 +215,7 @@ impl SqlStore {
     /// # Errors
     /// The store cannot be read.
     pub async fn schema(&self) -> Result<i64, StoreError> {
-        migrations::present(&self.database).await
+        migrations::current_version(&self.database).await
     }
 
     /// Returns the schema version that this program requires.

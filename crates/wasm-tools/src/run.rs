@@ -155,7 +155,7 @@ where
     let is_cancelled = || token.is_cancelled();
     for folder in conditions.permissions.writable() {
         let (guest, max_bytes) = (&folder.guest, limits.max_folder_bytes);
-        match quota::exceeds(folder.path(), max_bytes, is_cancelled) {
+        match quota::is_larger(folder.path(), max_bytes, is_cancelled) {
             Ok(false) => {}
             Ok(true) => {
                 let guest = guest.clone();

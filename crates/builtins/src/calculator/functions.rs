@@ -44,7 +44,7 @@ const fn function(name: &'static str, run: fn(Arguments<'_>) -> Outcome) -> Func
 
 impl Function {
     /// Returns the function of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         FUNCTIONS.into_iter().find(|function| function.name == name)
     }
 

@@ -47,7 +47,9 @@ async fn request_report<P: WeatherProvider>(
     requested: &RequestedLocation,
 ) -> Result<Report, ToolFailure> {
     let location = match requested {
-        RequestedLocation::Coordinates(latitude, longitude) => Location::at(*latitude, *longitude),
+        RequestedLocation::Coordinates(latitude, longitude) => {
+            Location::from_coordinates(*latitude, *longitude)
+        }
         RequestedLocation::Name {
             location,
             name,

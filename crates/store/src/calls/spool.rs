@@ -23,7 +23,7 @@ use pillion_core::RepeatLimit;
 use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRecord};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::batch::{Statements, fitting};
+use super::batch::{Statements, next_batch_size};
 use super::{UnwrittenCalls, closed, query, repeat};
 use crate::clock::StoreClock;
 use crate::database::Database;
@@ -115,7 +115,7 @@ impl CallSpool {
             return Err(error);
         }
         if self.shared.buffer.lock().is_full() {
-            let settled = self.settle().await;
+            let settled = self.flush().await;
             if !has_run(&call) {
                 settled?;
             }
@@ -142,7 +142,7 @@ impl CallSpool {
             let buffer = self.shared.buffer.lock();
             buffer.is_due()
         };
-        if is_due { self.settle().await } else { Ok(()) }
+        if is_due { self.flush().await } else { Ok(()) }
     }
 
     /// Returns whether the last write to the database failed.
@@ -153,7 +153,7 @@ impl CallSpool {
     /// Writes all records to the database and removes the files. Later records are rejected.
     pub(crate) async fn finish(&self) {
         self.shared.buffer.lock().close();
-        match self.settle().await {
+        match self.flush().await {
             Ok(()) => self.shared.buffer.lock().remove_files(),
             Err(error) => tracing::warn!(
                 %error,
@@ -163,7 +163,7 @@ impl CallSpool {
         }
     }
 
-    async fn settle(&self) -> Result<(), StoreError> {
+    async fn flush(&self) -> Result<(), StoreError> {
         let (reply, settled) = oneshot::channel();
         self.flush_requests
             .send(reply)
@@ -219,7 +219,7 @@ impl Spooler {
                 }
             }
             for reply in replies {
-                let outcome = outcome.as_ref().copied().map_err(repeat);
+                let outcome = outcome.as_ref().copied().map_err(copy_error);
                 let _ = reply.send(outcome); // The caller may have given up.
             }
         }
@@ -268,7 +268,7 @@ pub(crate) async fn recover(
     clock: &StoreClock,
 ) -> Result<u64, StoreError> {
     let unreadable = |error| unreadable(path, error);
-    if !file::exist(path).map_err(unreadable)? {
+    if !file::any_exists(path).map_err(unreadable)? {
         return Ok(0);
     }
     let lock_path = path.to_owned();
@@ -281,7 +281,7 @@ pub(crate) async fn recover(
     for mut left in file::open_abandoned(path).map_err(unreadable)? {
         let mut calls = SpooledCalls::new();
         let contents = SpoolContents::read(&left.read().map_err(unreadable)?, &mut calls);
-        lost += contents.lost() as u64;
+        lost += contents.count_unreadable() as u64;
         contents.log(left.path());
         let records: Vec<_> = calls.into_values().collect();
         let statements = Statements::new(database, clock.clone());
@@ -301,7 +301,7 @@ pub(crate) async fn recover(
 pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
     let unreadable = |error| unreadable(path, error);
     let mut descriptions = Vec::new();
-    for (path, bytes) in file::damaged(path).map_err(unreadable)? {
+    for (path, bytes) in file::read_damaged(path).map_err(unreadable)? {
         let contents = SpoolContents::read(&bytes, &mut SpooledCalls::new());
         descriptions.push(contents.description(&path));
     }
@@ -310,7 +310,7 @@ pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
 
 /// Returns the files beside the database that contain records.
 pub(crate) fn files_with_records(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = file::contents(path)?;
+    let mut found = file::read_all(path)?;
     found.retain(|(_, bytes)| contents::has_records(bytes));
     Ok(found.into_iter().map(|(path, _)| path).collect())
 }
@@ -327,7 +327,7 @@ impl PendingRecords {
     /// `unavailable` if the files cannot be read.
     pub(crate) fn for_database(path: &Path) -> Result<Self, StoreError> {
         let mut calls = SpooledCalls::new();
-        for (_, bytes) in file::contents(path).map_err(|error| unreadable(path, error))? {
+        for (_, bytes) in file::read_all(path).map_err(|error| unreadable(path, error))? {
             // The owner of the file may be writing the last record.
             SpoolContents::read(&bytes, &mut calls);
         }
@@ -390,7 +390,7 @@ async fn write(
 ) -> Result<usize, StoreError> {
     let mut late = 0;
     while !calls.is_empty() {
-        let (batch, rest) = calls.split_at(fitting(calls.iter()));
+        let (batch, rest) = calls.split_at(next_batch_size(calls.iter()));
         match statements.write(database, batch.iter()).await {
             Ok(written) => late += batch.len().saturating_sub(written),
             Err(error) if error.is_unavailable() || error.is_corrupt() => return Err(error),

@@ -91,7 +91,7 @@ impl RecordWriter {
                 // The other records would fail in the same way, each after the same wait.
                 self.gather(&mut messages, MAX_QUEUED_RECORDS);
                 for job in self.waiting.drain(..) {
-                    job.finish(Err(repeat(&failure)));
+                    job.finish(Err(copy_error(&failure)));
                 }
             }
         }
@@ -156,7 +156,7 @@ impl RecordWriter {
             Err(failure) if failure.is_unavailable() => {
                 let failure = Arc::new(failure);
                 for job in batch {
-                    job.finish(Err(repeat(&failure)));
+                    job.finish(Err(copy_error(&failure)));
                 }
                 Err(failure)
             }
