@@ -214,13 +214,13 @@ impl SqlStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn schema(&self) -> Result<i64, StoreError> {
+    pub async fn schema_version(&self) -> Result<i64, StoreError> {
         migrations::current_version(&self.database).await
     }
 
     /// Returns the schema version that this program requires.
     #[must_use]
-    pub fn schema_number() -> i64 {
+    pub fn required_schema_version() -> i64 {
         migrations::LATEST_VERSION
     }
 

@@ -258,7 +258,7 @@ async fn the_store_of_a_newer_version_is_not_changed() {
     let file = directory.path().join("pillion.db");
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     store.close().await;
-    let newer = SqlStore::schema_number() + 1;
+    let newer = SqlStore::required_schema_version() + 1;
     let options = SqliteConnectOptions::new().filename(&file);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     let sql = format!("INSERT INTO pillion_schema VALUES ({newer}, 'future', 0)");
