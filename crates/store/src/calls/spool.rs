@@ -24,7 +24,7 @@ use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRe
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::batch::{Statements, next_batch_size};
-use super::{UnwrittenCalls, closed, query, repeat};
+use super::{UnwrittenCalls, closed, copy_error, query};
 use crate::clock::StoreClock;
 use crate::database::Database;
 use buffer::SpoolBuffer;

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::batch::{self, MAX_BATCH_SIZE, QueuedRecord, Statements};
-use super::{closed, record, repeat};
+use super::{closed, copy_error, record};
 use crate::clock::StoreClock;
 use crate::database::Database;
 
