@@ -79,10 +79,7 @@ impl Tool for Calculator {
 }
 
 fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
-    let expression = arguments
-        .get("expression")
-        .and_then(|expression| expression.as_str())
-        .unwrap_or_default();
+    let expression = crate::arguments::text(arguments, "expression");
     let value = evaluate(expression)?;
     Ok(ToolOutput::text(value.to_string())
         .with_data(json!({"expression": expression, "result": value.to_json()}))
@@ -100,9 +97,9 @@ fn calculate(arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
 /// syntax error or exceeded limit, an unknown name, or arithmetic without a result.
 ///
 /// ```
-/// use pillion_builtins::calculator::{Answer, evaluate};
-/// assert_eq!(evaluate("-7 // 2")?, Answer::Int(-4));
-/// assert_eq!(evaluate("10 / 5")?, Answer::Float(2.0));
+/// use pillion_builtins::calculator::{CalculatedValue, evaluate};
+/// assert_eq!(evaluate("-7 // 2")?, CalculatedValue::Int(-4));
+/// assert_eq!(evaluate("10 / 5")?, CalculatedValue::Float(2.0));
 /// assert_eq!(evaluate("15% of 47.5")?.to_string(), "7.125");
 /// assert_eq!(evaluate("1 / 0").unwrap_err().to_string(), "Calculation error: division by zero");
 /// # Ok::<(), pillion_builtins::calculator::CalculatorError>(())

@@ -83,7 +83,7 @@ impl GetTime {
     fn run(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
         let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
         let zone = find_time_zone(&self.zones, text("timezone").unwrap_or(&self.default_zone))?;
-        let format = text("format").map_or(Ok(TimeFormat::default()), str::parse)?;
+        let format = text("format").map_or(Ok(TimeFormat::default()), TimeFormat::from_name)?;
         let now = Timestamp::try_from((self.clock)())
             .map_err(|_| ToolFailure::internal("The clock is beyond the year 9999"))?
             .to_zoned_datetime(zone);

@@ -5,8 +5,8 @@ mod location;
 mod mock;
 mod open_meteo;
 mod open_weather_map;
+mod provider;
 mod report;
-mod service;
 mod settings;
 mod state_codes;
 
@@ -19,7 +19,7 @@ use pillion_core::tool::{
 };
 use serde_json::json;
 
-use crate::service::run_with_timeout;
+use crate::arguments;
 use location::RequestedLocation;
 use open_meteo::OpenMeteo;
 use open_weather_map::OpenWeatherMap;
@@ -85,16 +85,9 @@ impl GetWeather {
     }
 
     async fn run(&self, arguments: &JsonObject) -> Result<ToolOutput, ToolFailure> {
-        let text = |key: &str| arguments.get(key).and_then(|value| value.as_str());
-        let location = text("location").unwrap_or_default().trim();
-        if location.is_empty() {
-            return Err(ToolFailure::invalid_input("No location provided"));
-        }
-        if location.chars().count() > MAX_LOCATION_LEN {
-            let text = format!("The location is longer than {MAX_LOCATION_LEN} characters");
-            return Err(ToolFailure::invalid_input(text));
-        }
-        let units = text("units").and_then(Units::from_name);
+        let location = arguments::text(arguments, "location").trim();
+        arguments::check_text("location", location, MAX_LOCATION_LEN)?;
+        let units = Units::from_name(arguments::text(arguments, "units"));
         let weather = self.weather(location).await?;
         Ok(weather.into_output(units.unwrap_or(self.units)))
     }
@@ -103,12 +96,10 @@ impl GetWeather {
         let requested = RequestedLocation::read(location);
         match &self.source {
             WeatherSource::OpenMeteo(source) => {
-                let report = service::report(source, &requested);
-                run_with_timeout(self.timeout, open_meteo::NAME, report).await
+                provider::report(source, &requested, self.timeout).await
             }
             WeatherSource::OpenWeatherMap(source) => {
-                let report = service::report(source, &requested);
-                run_with_timeout(self.timeout, open_weather_map::NAME, report).await
+                provider::report(source, &requested, self.timeout).await
             }
             WeatherSource::Mock => Ok(mock::weather(location).await),
             WeatherSource::Unset => Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED)),

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use pillion_core::tool::Tool;
 
 mod aliases;
+mod arguments;
 pub mod calculator;
 mod excerpt;
 pub mod get_time;

@@ -14,12 +14,12 @@ mod search;
 use std::sync::Arc;
 
 use pillion_core::store::{MemoryStore, StoreError};
-use pillion_core::tool::{ErrorCode, Tool, ToolFailure};
+use pillion_core::tool::{
+    ActingIdentityFuture, CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure,
+    ToolFuture,
+};
 
-pub use forget::Forget;
-pub use remember::Remember;
 use scope::MemoryScope;
-pub use search::SearchMemory;
 
 /// Maximum length of a memory, in characters.
 const MAX_CONTENT_CHARS: usize = 2000;
@@ -31,11 +31,50 @@ const MAX_MEMORIES: u32 = 10_000;
 /// Returns the three tools over a store, in listing order.
 #[must_use]
 pub fn memory(store: &Arc<dyn MemoryStore>) -> [Arc<dyn Tool>; 3] {
+    let tool = |definition, run: RunFn| -> Arc<dyn Tool> {
+        let store = Arc::clone(store);
+        Arc::new(MemoryTool {
+            definition,
+            store,
+            run,
+        })
+    };
     [
-        Arc::new(SearchMemory::new(Arc::clone(store))),
-        Arc::new(Remember::new(Arc::clone(store))),
-        Arc::new(Forget::new(Arc::clone(store))),
+        tool(search::definition(), |store, arguments, scope| {
+            Box::pin(search::run(store, arguments, scope))
+        }),
+        tool(remember::definition(), |store, arguments, scope| {
+            Box::pin(remember::run(store, arguments, scope))
+        }),
+        tool(forget::definition(), |store, arguments, scope| {
+            Box::pin(forget::run(store, arguments, scope))
+        }),
     ]
+}
+
+struct MemoryTool {
+    definition: ToolDefinition,
+    store: Arc<dyn MemoryStore>,
+    run: RunFn,
+}
+
+type RunFn = fn(Arc<dyn MemoryStore>, JsonObject, MemoryScope) -> ToolFuture;
+
+impl Tool for MemoryTool {
+    fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
+        Some(MemoryScope::acting_identity(context))
+    }
+
+    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
+        match MemoryScope::from_context(&context) {
+            Ok(scope) => (self.run)(Arc::clone(&self.store), arguments, scope),
+            Err(failure) => Box::pin(async { Err(failure) }),
+        }
+    }
 }
 
 /// Returns the failure of a call if the store fails. Details are only logged.

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn d7_markup_and_invisible_characters_are_removed() {
-        for (given, plain) in [
+        for (text, plain) in [
             ("Rust &amp; <strong>PHP</strong>", "Rust & PHP"),
             ("a<br/>b <!-- c --> d", "ab d"),
             ("&lt;script&gt;alert(1)&lt;/script&gt;x", "x"),
@@ -172,7 +172,7 @@ mod tests {
             ("<", "<"),
             ("<é", "<é"),
         ] {
-            assert_eq!(plain_text(given, 100), plain, "{given}");
+            assert_eq!(plain_text(text, 100), plain, "{text}");
         }
     }
 

@@ -3,15 +3,15 @@
 mod fault;
 mod response;
 
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use pillion_core::tool::{ErrorCode, ToolFailure};
-use pillion_egress::{EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_egress::{EgressPolicy, HttpError, HttpRequest, LazyHttpClient};
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
 use url::Url;
 
 pub(crate) use fault::Fault;
@@ -41,11 +41,9 @@ pub(crate) struct Service {
     name: &'static str,
     /// The setting to check if the service rejects the key, for error messages.
     key_hint: &'static str,
-    egress: EgressPolicy,
+    client: LazyHttpClient,
     /// Timeout of one request.
     timeout: Duration,
-    /// Created for the first request, because it reads the system's certificates.
-    client: OnceLock<HttpClient>,
     /// The secrets that errors must not repeat.
     secrets: Vec<SecretString>,
 }
@@ -62,9 +60,8 @@ impl Service {
         Self {
             name,
             key_hint,
-            egress,
+            client: LazyHttpClient::new(egress),
             timeout,
-            client: OnceLock::new(),
             secrets: secrets.into_iter().collect(),
         }
     }
@@ -82,7 +79,7 @@ impl Service {
     ) -> Result<ServiceResponse, ToolFailure> {
         let request = HttpRequest {
             headers,
-            ..HttpRequest::get(below(base, path, query))
+            ..HttpRequest::get(join_url(base, path, query))
         };
         let fetched = self.fetch(request).await;
         let (status, headers, body) = fetched.map_err(|error| self.request_failure(&error))?;
@@ -94,14 +91,7 @@ impl Service {
         &self,
         request: HttpRequest,
     ) -> Result<(StatusCode, HeaderMap, Bytes), HttpError> {
-        let client = match self.client.get() {
-            Some(client) => client,
-            None => {
-                let client = HttpClient::new(&self.egress)?;
-                self.client.get_or_init(|| client)
-            }
-        };
-        let response = client.send(request, self.timeout).await?;
+        let response = self.client.get()?.send(request, self.timeout).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         Ok((status, headers, response.bytes(MAX_RESPONSE_LEN).await?))
     }
@@ -144,8 +134,22 @@ impl Service {
         }
     }
 
+    /// Parses the body of a response in which no fault was detected; `invalid` describes any other
+    /// body.
+    pub(crate) fn parse<T: DeserializeOwned>(
+        &self,
+        response: &ServiceResponse,
+        fault: Option<Fault>,
+        invalid: &str,
+    ) -> Result<T, ToolFailure> {
+        match fault {
+            Some(fault) => Err(self.failure(fault)),
+            None => T::deserialize(&response.body).map_err(|_| self.invalid_response(invalid)),
+        }
+    }
+
     /// Returns the failure for an invalid response; `what` describes the response.
-    pub(crate) fn invalid_response(&self, what: &str) -> ToolFailure {
+    fn invalid_response(&self, what: &str) -> ToolFailure {
         ToolFailure::internal(format!("{} responded with {what}", self.name))
     }
 
@@ -170,9 +174,8 @@ impl Service {
     fn message_suffix(&self, message: &str) -> String {
         let mut message = message.to_owned();
         for secret in &self.secrets {
-            let secret = secret.expose_secret();
-            if !secret.is_empty() {
-                message = message.replace(secret, "***");
+            if !secret.expose_secret().is_empty() {
+                message = message.replace(secret.expose_secret(), "***");
             }
         }
         match plain_text(&message, MAX_MESSAGE_LEN) {
@@ -180,6 +183,12 @@ impl Service {
             message => format!(": {message}"),
         }
     }
+}
+
+/// Returns the configured base URL of a service, or else its public URL.
+pub(crate) fn base_url(configured: Option<&Url>, public: &str) -> Url {
+    let public = || public.parse().expect("the URL is constant");
+    configured.cloned().unwrap_or_else(public)
 }
 
 /// Runs all requests of a call within one timeout.
@@ -198,10 +207,10 @@ fn timeout_failure(name: &str, limit: Duration) -> ToolFailure {
 }
 
 /// Returns the URL of a path below a base URL, which may have a path itself, with a query.
-fn below(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
+fn join_url(base: &Url, path: &str, query: &[(&str, &str)]) -> Url {
     let mut url = base.clone();
-    let above = base.path().trim_end_matches('/');
-    url.set_path(&format!("{above}{path}"));
+    let base_path = base.path().trim_end_matches('/');
+    url.set_path(&format!("{base_path}{path}"));
     let pairs = query
         .iter()
         .map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, &QUERY_ESCAPES)));
@@ -219,7 +228,7 @@ mod tests {
         let base: Url = "https://search.example/searx/".parse().unwrap();
         let query = [("q", "a&b=c d+é"), ("format", "json")];
         assert_eq!(
-            below(&base, "/search", &query).as_str(),
+            join_url(&base, "/search", &query).as_str(),
             "https://search.example/searx/search?q=a%26b%3Dc%20d%2B%C3%A9&format=json"
         );
     }

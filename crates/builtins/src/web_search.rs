@@ -15,9 +15,9 @@ use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, ParameterType, Tool, ToolDefinition, ToolFailure,
     ToolFuture, ToolOutput, ToolParameter,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::service;
+use crate::{arguments, service};
 use brave::Brave;
 use google::Google;
 use hits::{Hit, Hits};
@@ -84,16 +84,10 @@ impl WebSearch {
         let Some(source) = &self.source else {
             return Err(ToolFailure::new(ErrorCode::Unavailable, NOT_CONFIGURED));
         };
-        let argument = arguments.get("query").and_then(Value::as_str);
-        let query = argument.unwrap_or_default().trim();
-        if query.is_empty() {
-            return Err(ToolFailure::invalid_input("No query provided"));
-        }
-        if query.chars().count() > MAX_QUERY_LEN {
-            let text = format!("The query is longer than {MAX_QUERY_LEN} characters");
-            return Err(ToolFailure::invalid_input(text));
-        }
-        let max_results = result_count(arguments.get("num_results"));
+        let query = arguments::text(arguments, "query").trim();
+        arguments::check_text("query", query, MAX_QUERY_LEN)?;
+        let requested = arguments.get("num_results");
+        let max_results = arguments::result_count(requested, DEFAULT_RESULTS, MAX_RESULTS);
         let work = async {
             match source {
                 SearchSource::Google(google) => google.search(query, max_results).await,
@@ -106,6 +100,9 @@ impl WebSearch {
         Ok(hits.into_output(query, usize::from(max_results)))
     }
 }
+
+/// What a service responded with, if that is not a list of results.
+const INVALID_RESULTS: &str = "an invalid list of results";
 
 /// The error of a call while no service is configured.
 const NOT_CONFIGURED: &str = "web_search is not configured: set GOOGLE_SEARCH_API_KEY and \
@@ -133,20 +130,6 @@ fn definition(service: Option<&SearchService>) -> ToolDefinition {
         .expect("the definition is constant, and a test builds it")
 }
 
-/// Returns the requested number of results, clamped to 1 to 10.
-fn result_count(argument: Option<&Value>) -> u8 {
-    let Some(requested) = argument.and_then(Value::as_f64) else {
-        return DEFAULT_RESULTS;
-    };
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped, and a cast keeps within the type"
-    )]
-    let count = requested.clamp(1.0, f64::from(MAX_RESULTS)) as u8;
-    count
-}
-
 impl Tool for WebSearch {
     fn definition(&self) -> &ToolDefinition {
         &self.definition
@@ -159,29 +142,5 @@ impl Tool for WebSearch {
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
         Box::pin(async move { self.search(&arguments).await })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn d7_num_results_is_clamped() {
-        for (given, max_results) in [
-            (json!(1), 1),
-            (json!(7), 7),
-            (json!(10), 10),
-            (json!(11), 10),
-            (json!(0), 1),
-            (json!(-3), 1),
-            (json!(4.0), 4),
-            (json!(1e300), 10),
-            (json!(u64::MAX), 10),
-            (Value::Null, 5),
-        ] {
-            assert_eq!(result_count(Some(&given)), max_results, "{given}");
-        }
-        assert_eq!(result_count(None), 5);
     }
 }

@@ -21,20 +21,20 @@ struct List {
 }
 
 impl List {
-    fn work(&self) -> Result<(), StoreError> {
-        match self.is_gone {
-            true => Err(StoreError::unavailable("no socket at /secret/place")),
-            false => Ok(()),
+    fn check_available(&self) -> Result<(), StoreError> {
+        if self.is_gone {
+            return Err(StoreError::unavailable("no socket at /secret/path"));
         }
+        Ok(())
     }
 }
 
 #[async_trait]
 impl MemoryStore for List {
-    async fn insert_memory(&self, memory: &Memory, most: u32) -> Result<bool, StoreError> {
-        self.work()?;
+    async fn insert_memory(&self, memory: &Memory, max: u32) -> Result<bool, StoreError> {
+        self.check_available()?;
         let mut memories = self.memories.lock();
-        let is_full = memories.len() >= usize::try_from(most).unwrap();
+        let is_full = memories.len() >= usize::try_from(max).unwrap();
         memories.push(memory.clone());
         Ok(!is_full)
     }
@@ -44,7 +44,7 @@ impl MemoryStore for List {
         search: &MemorySearch,
         _: Timestamp,
     ) -> Result<Vec<Memory>, StoreError> {
-        self.work()?;
+        self.check_available()?;
         let mut found = self.memories.lock().clone();
         found.retain(|memory| {
             memory.channel == search.channel
@@ -60,17 +60,17 @@ impl MemoryStore for List {
         user: Option<&str>,
         id: &str,
     ) -> Result<(), StoreError> {
-        self.work()?;
+        self.check_available()?;
         let mut memories = self.memories.lock();
         let before = memories.len();
         memories.retain(|memory| {
             let is_visible = memory.user.is_none() || memory.user.as_deref() == user;
             !(memory.id == id && memory.channel == channel && is_visible)
         });
-        match memories.len() < before {
-            true => Ok(()),
-            false => Err(StoreError::not_found("the memory does not exist")),
+        if memories.len() == before {
+            return Err(StoreError::not_found("the memory does not exist"));
         }
+        Ok(())
     }
 }
 
@@ -121,13 +121,8 @@ async fn found(executor: &Executor, context: &CallContext, limit: u8) -> Vec<Str
 async fn d5_users_cannot_find_or_remove_memories_of_other_users() {
     let executor = executor(List::default());
     let (alice, bob) = (caller("alice", "table"), caller("bob", "table"));
-    let remembered = call(
-        &executor,
-        &alice,
-        "remember",
-        json!({"content": " Likes dice\0 "}),
-    )
-    .await;
+    let content = json!({"content": " Likes dice\0 "});
+    let remembered = call(&executor, &alice, "remember", content).await;
     let data = remembered.data.unwrap();
     assert_eq!(data["content"], "Likes dice");
     assert_eq!(
@@ -137,12 +132,10 @@ async fn d5_users_cannot_find_or_remove_memories_of_other_users() {
     assert_eq!(data["shared"], false);
     let id = data["id"].as_str().unwrap();
     assert_eq!(remembered.result, format!("Remembered (id {id})"));
-    let shared = json!({"content": "We play on Fridays", "shared": true, "importance": 5.0,
+    let arguments = json!({"content": "We play on Fridays", "shared": true, "importance": 5.0,
         "category": "topic"});
-    let shared = call(&executor, &bob, "remember", shared)
-        .await
-        .data
-        .unwrap();
+    let result = call(&executor, &bob, "remember", arguments).await;
+    let shared = result.data.unwrap();
     assert_eq!(
         (&shared["shared"], &shared["importance"]),
         (&json!(true), &json!(5))
@@ -199,20 +192,15 @@ async fn d5_a_search_returns_its_hits_as_text() {
         let arguments = json!({"content": format!("Fact {number}"), "importance": 3});
         assert!(call(&executor, &alice, "remember", arguments).await.success);
     }
-    let result = call(
-        &executor,
-        &alice,
-        "search_memory",
-        json!({"query": "fact", "limit": 1}),
-    )
-    .await;
+    let arguments = json!({"query": "fact", "limit": 1});
+    let result = call(&executor, &alice, "search_memory", arguments).await;
     let text = result.result.as_str().unwrap();
     assert!(
         text.starts_with("- Fact 0 (fact, importance 3, id "),
         "{text}"
     );
-    for (limit, most) in [(0, 1), (7, 7), (200, 20)] {
-        assert_eq!(found(&executor, &alice, limit).await.len(), most);
+    for (limit, count) in [(0, 1), (7, 7), (200, 20)] {
+        assert_eq!(found(&executor, &alice, limit).await.len(), count);
     }
     let by_default = call(&executor, &alice, "search_memory", json!({"query": "fact"})).await;
     assert_eq!(by_default.result.as_str().unwrap().lines().count(), 5);
@@ -222,6 +210,11 @@ async fn d5_a_search_returns_its_hits_as_text() {
 async fn d5_invalid_memories_are_rejected() {
     let executor = executor(List::default());
     let alice = caller("alice", "table");
+    let importance = |importance: u8| json!({"content": "x", "importance": importance});
+    let too_long = json!({"content": "x".repeat(2001)});
+    let unknown = json!({"content": "x", "category": "rumour"});
+    let unknown_category =
+        "Invalid value for category: must be one of ['fact', 'preference', 'topic']";
     for (tool, arguments, message) in [
         (
             "remember",
@@ -230,24 +223,12 @@ async fn d5_invalid_memories_are_rejected() {
         ),
         (
             "remember",
-            json!({"content": "x".repeat(2001)}),
+            too_long,
             "The content is longer than 2000 characters",
         ),
-        (
-            "remember",
-            json!({"content": "x", "importance": 6}),
-            "importance must be from 1 to 5",
-        ),
-        (
-            "remember",
-            json!({"content": "x", "importance": 0}),
-            "importance must be from 1 to 5",
-        ),
-        (
-            "remember",
-            json!({"content": "x", "category": "rumour"}),
-            "Invalid value for category: must be one of ['fact', 'preference', 'topic']",
-        ),
+        ("remember", importance(6), "importance must be from 1 to 5"),
+        ("remember", importance(0), "importance must be from 1 to 5"),
+        ("remember", unknown, unknown_category),
         ("remember", json!({}), "Missing required parameter: content"),
         ("search_memory", json!({"query": "  "}), "No query provided"),
         ("forget", json!({}), "Missing required parameter: id"),

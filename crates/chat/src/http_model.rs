@@ -191,8 +191,8 @@ impl HttpModel {
 
     /// Creates the failure for a request without a response head.
     fn connection_failure(&self, error: &HttpError) -> FailedAttempt {
-        use HttpError::{Client, Connect, Refused};
-        let may_have_begun = !matches!(error, Connect(_) | Refused(_) | Client(_));
+        use HttpError::{Client, Connect, Denied};
+        let may_have_begun = !matches!(error, Connect(_) | Denied(_) | Client(_));
         FailedAttempt {
             error: ModelError {
                 may_have_cost: may_have_begun,

@@ -70,7 +70,7 @@ impl RunCommand<StoreOptions> for CheckStore {
         check_owner_if_exists(options)?;
         let (schema, problems) = block_on(async {
             let store = SqlStore::open_existing(options).await?;
-            let report = (store.schema().await?, store.check().await?);
+            let report = (store.schema_version().await?, store.check().await?);
             store.close().await;
             Ok(report)
         })?;
@@ -78,7 +78,7 @@ impl RunCommand<StoreOptions> for CheckStore {
             print(&problems.join("\n"))?;
             return Ok(ExitCode::FAILURE);
         }
-        let newest = SqlStore::schema_number();
+        let newest = SqlStore::required_schema_version();
         print_result(&if schema == newest {
             format!("Store OK, schema {schema} (current)")
         } else {
@@ -109,7 +109,7 @@ impl RunCommand<StoreOptions> for MigrateStore {
         let previous = block_on(async {
             let schema = match SqlStore::open_existing(options).await {
                 Ok(store) => {
-                    let schema = store.schema().await?;
+                    let schema = store.schema_version().await?;
                     store.close().await;
                     Some(schema)
                 }
@@ -119,7 +119,7 @@ impl RunCommand<StoreOptions> for MigrateStore {
             SqlStore::open(options).await?.close().await;
             Ok(schema)
         })?;
-        let newest = SqlStore::schema_number();
+        let newest = SqlStore::required_schema_version();
         print_result(&match previous {
             None => format!("Created the store with schema {newest}."),
             Some(schema) if schema == newest => format!("The schema is already {newest}."),

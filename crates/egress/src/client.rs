@@ -130,7 +130,7 @@ impl EgressClient {
         let policy = Arc::new(policy.clone());
         let first = |route: Route| {
             let proxies = route.proxies(&proxies);
-            let client = make(&policy, purpose, &lookup, &proxies, POOL_IDLE_TIMEOUT)?;
+            let client = build_client(&policy, purpose, &lookup, &proxies, POOL_IDLE_TIMEOUT)?;
             Ok::<_, reqwest::Error>(RwLock::new(vec![(None, client)]))
         };
         let clients = first(Route::Environment)?;
@@ -244,7 +244,7 @@ impl EgressClient {
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
         let proxies = route.proxies(&shared.proxies);
-        let Ok(client) = make(policy, shared.purpose, lookup, &proxies, max_idle) else {
+        let Ok(client) = build_client(policy, shared.purpose, lookup, &proxies, max_idle) else {
             // Unlikely, because the first client was created with the same certificates.
             return self.client(url);
         };
@@ -282,7 +282,7 @@ impl EgressClient {
         }
         let (policy, lookup) = (&shared.policy, &shared.lookup);
         let proxies = route.proxies(&shared.proxies);
-        match make(policy, shared.purpose, lookup, &proxies, POOL_IDLE_TIMEOUT) {
+        match build_client(policy, shared.purpose, lookup, &proxies, POOL_IDLE_TIMEOUT) {
             Ok(client) => {
                 clients.push((current, client.clone()));
                 client
@@ -299,7 +299,7 @@ fn current_runtime() -> Option<runtime::Id> {
 }
 
 /// Creates a client without connections, which keeps idle connections for `max_idle`.
-fn make(
+fn build_client(
     policy: &Arc<EgressPolicy>,
     purpose: Purpose,
     lookup: &Lookup,

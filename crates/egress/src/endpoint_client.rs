@@ -23,7 +23,7 @@ impl EndpointClient {
     /// `timeout` limits each request.
     ///
     /// # Errors
-    /// [`HttpError::Refused`]: the URL contains a forbidden address. [`HttpError::Client`]: the
+    /// [`HttpError::Denied`]: the URL contains a forbidden address. [`HttpError::Client`]: the
     /// environment names an invalid proxy, or the system has no certificates.
     pub fn new(url: Url, timeout: Duration) -> Result<Self, HttpError> {
         let mut policy = EgressPolicy::default();

@@ -15,7 +15,7 @@ pub enum EgressError {
         "plain http to '{host}' is not allowed: use https, or name the host in egress.allow_http"
     )]
     PlainHttp {
-        /// The host.
+        /// The host of the URL.
         host: HostName,
     },
     /// The URL contains a forbidden address.
@@ -33,7 +33,7 @@ pub enum EgressError {
         "'{host}' resolves to the {class} address {address}, to which connections are not allowed"
     )]
     Resolved {
-        /// The name.
+        /// The host whose name was looked up.
         host: HostName,
         /// The first address of the name.
         address: IpAddr,
@@ -89,7 +89,7 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Returns whether a request failed before a byte of it was sent because the server refused the
 /// connection or closed it at once, as a restarting server does.
-pub fn was_refused(error: &reqwest::Error) -> bool {
+pub fn suggests_restart(error: &reqwest::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error_cause) = cause {
         // A canceled request was never started: its connection was closed before.
@@ -100,7 +100,7 @@ pub fn was_refused(error: &reqwest::Error) -> bool {
         }
         if let Some(io) = error_cause.downcast_ref::<std::io::Error>()
             && error.is_connect()
-            && means_refused(io.kind())
+            && is_connection_loss(io.kind())
         {
             return true;
         }
@@ -109,7 +109,7 @@ pub fn was_refused(error: &reqwest::Error) -> bool {
     false
 }
 
-fn means_refused(kind: ErrorKind) -> bool {
+fn is_connection_loss(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::ConnectionRefused

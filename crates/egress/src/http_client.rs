@@ -1,5 +1,5 @@
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +11,7 @@ use url::{Origin, Url};
 
 use super::{
     Attempts, EgressClient, EgressError, EgressPolicy, Purpose, Reachability, SendFailure, Trust,
-    root_cause, was_refused,
+    root_cause, suggests_restart,
 };
 
 /// Maximum number of origins of which a client knows the reachability; when exceeded, all of them are
@@ -44,6 +44,14 @@ pub struct HttpClient {
     origins: Arc<Mutex<HashMap<Origin, Arc<Reachability>>>>,
 }
 
+/// An [`HttpClient`] that is created on first use, because reading the system's certificates takes
+/// a while.
+#[derive(Debug)]
+pub struct LazyHttpClient {
+    policy: EgressPolicy,
+    client: OnceLock<HttpClient>,
+}
+
 /// An HTTP request. `Debug` hides URL, headers and body, because each may contain a credential.
 #[derive(Clone)]
 pub struct HttpRequest {
@@ -71,7 +79,7 @@ pub struct HttpResponse {
 pub enum HttpError {
     /// The egress policy forbids the request.
     #[error(transparent)]
-    Refused(#[from] EgressError),
+    Denied(#[from] EgressError),
     /// The client cannot be created: see [`ClientError`](super::ClientError).
     #[error("cannot set up the HTTP client: {0}")]
     Client(String),
@@ -170,6 +178,33 @@ impl HttpClient {
     }
 }
 
+impl LazyHttpClient {
+    /// Sets the policy of the client. Does no I/O.
+    #[must_use]
+    pub fn new(policy: EgressPolicy) -> Self {
+        let client = OnceLock::new();
+        Self { policy, client }
+    }
+
+    /// Returns the policy of the client.
+    #[must_use]
+    pub fn policy(&self) -> &EgressPolicy {
+        &self.policy
+    }
+
+    /// Returns the client.
+    ///
+    /// # Errors
+    /// The environment names an invalid proxy, or the system has no certificates.
+    pub fn get(&self) -> Result<&HttpClient, HttpError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let client = HttpClient::new(&self.policy)?;
+        Ok(self.client.get_or_init(|| client))
+    }
+}
+
 impl HttpRequest {
     /// Creates a GET request without headers.
     #[must_use]
@@ -239,8 +274,8 @@ impl HttpResponse {
 fn classify_failure(error: &reqwest::Error) -> SendFailure {
     if EgressError::cause_of(error).is_some() || error.is_timeout() || error.is_redirect() {
         SendFailure::Other
-    } else if was_refused(error) {
-        SendFailure::Refused
+    } else if suggests_restart(error) {
+        SendFailure::ConnectionRefused
     } else if error.is_connect() {
         SendFailure::Other
     } else {
@@ -251,7 +286,7 @@ fn classify_failure(error: &reqwest::Error) -> SendFailure {
 impl HttpError {
     fn from_reqwest(error: &reqwest::Error) -> Self {
         if let Some(egress_error) = EgressError::cause_of(error) {
-            Self::Refused(egress_error.clone())
+            Self::Denied(egress_error.clone())
         } else if error.is_timeout() {
             Self::Timeout
         } else if error.is_connect() {

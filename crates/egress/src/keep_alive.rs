@@ -37,7 +37,7 @@ const MAX_HABIT_TTL: Duration = Duration::from_secs(3600);
 pub struct KeepAliveHabit {
     /// Whether the server has kept a connection since it last closed one early.
     is_proven: AtomicBool,
-    /// Whether there was a close. If not, requests need not lock `closes`.
+    /// Whether `closes` is set. If not, requests need not lock it.
     has_closes: AtomicBool,
     closes: Mutex<Option<Closes>>,
 }
@@ -207,8 +207,8 @@ mod tests {
         let habit = KeepAliveHabit::default();
         for ttl in [60, 120, 240, 480, 960, 1920, 3600, 3600] {
             habit.note_broken(SECOND);
-            let mut closes = habit.closes.lock();
-            let closes = closes.as_mut().unwrap();
+            let mut locked = habit.closes.lock();
+            let closes = locked.as_mut().unwrap();
             let left = closes.until - Instant::now();
             assert!(
                 left > (ttl - 1) * SECOND && left <= ttl * SECOND,

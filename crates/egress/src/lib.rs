@@ -45,9 +45,9 @@ pub use client::{EgressClient, Purpose, Trust};
 pub use cooperative_stream::CooperativeStream;
 pub use endpoint_client::EndpointClient;
 pub use error::{ClientError, EgressError};
-pub use error::{root_cause, was_refused};
+pub use error::{root_cause, suggests_restart};
 pub use host_name::{HostName, InvalidHostName};
-pub use http_client::{HttpClient, HttpError, HttpRequest, HttpResponse};
+pub use http_client::{HttpClient, HttpError, HttpRequest, HttpResponse, LazyHttpClient};
 pub use keep_alive::{ConnectionChoice, KeepAliveHabit};
 pub use network::{InvalidNetwork, Network};
 pub use proxy::{InvalidProxy, Proxies};
@@ -176,7 +176,7 @@ impl EgressPolicy {
     ///
     /// ```
     /// use pillion_egress::EgressPolicy;
-    /// let policy = EgressPolicy::default().for_urls_of(&"https://mcp.example/".parse()?);
+    /// let policy = EgressPolicy::default().for_urls_from(&"https://mcp.example/".parse()?);
     /// assert!(policy.check_url(&"http://127.0.0.1:6379/".parse()?).is_err());
     /// # Ok::<(), url::ParseError>(())
     /// ```

@@ -37,7 +37,7 @@ pub enum PoolUse {
     New,
     /// A kept connection that has been idle for at most `max_idle`, or a new one, which is kept.
     Pooled {
-        /// The maximum idle time.
+        /// Longer idle connections are closed instead of used.
         max_idle: Duration,
         /// How long the connection has been idle; `None` if the connection is new.
         idle: Option<Duration>,
@@ -149,7 +149,7 @@ fn local_address(response: &reqwest::Response) -> Option<SocketAddr> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendFailure {
     /// The server refused the connection, so nothing was sent.
-    Refused,
+    ConnectionRefused,
     /// The connection broke: the server may have received the request.
     Broken,
     /// Another error, after which the request is not sent again.
@@ -200,8 +200,8 @@ impl<'a> Attempts<'a> {
             restarts, habit, ..
         } = self.reachability;
         match failure {
-            SendFailure::Refused => {
-                let may_restart = restarts.wait_after_refusal().await;
+            SendFailure::ConnectionRefused => {
+                let may_restart = restarts.wait_to_reconnect().await;
                 if may_restart {
                     // A restart closes every connection, which says nothing about the habit.
                     habit.forget_closes();

@@ -91,7 +91,7 @@ impl Restarts {
     /// Records that the server has refused a connection, and waits until another attempt is due.
     /// Refusals of concurrent callers count as one. Returns `false`, without waiting, if the server
     /// has refused too many consecutive connections.
-    pub async fn wait_after_refusal(&self) -> bool {
+    pub async fn wait_to_reconnect(&self) -> bool {
         {
             let mut crashes = self.crashes.lock();
             self.is_healthy.store(false, Ordering::Release);
@@ -161,7 +161,7 @@ impl Restarts {
     }
 
     /// Records that a process ended after running for `run_time`, with or without a response.
-    pub fn crashed(&self, run_time: Duration, has_responded: bool) {
+    pub fn record_crash(&self, run_time: Duration, has_responded: bool) {
         let mut crashes = self.crashes.lock();
         let (stable_run_time, max_backoff) = if has_responded {
             (
@@ -214,17 +214,17 @@ mod tests {
     async fn pauses_grow_and_then_callers_are_rejected_at_once() {
         let restarts = Restarts::new(RestartPace::STDIO);
         restarts.wait().await.unwrap();
-        for (crash, longest) in [(1, 100), (2, 200), (3, 400)] {
-            restarts.crashed(Duration::ZERO, false);
+        for (crash, max_millis) in [(1, 100), (2, 200), (3, 400)] {
+            restarts.record_crash(Duration::ZERO, false);
             let before = Instant::now();
             restarts.wait().await.unwrap();
             let waited = before.elapsed().as_millis();
             assert!(
-                (longest / 2..=longest + 1).contains(&waited),
+                (max_millis / 2..=max_millis + 1).contains(&waited),
                 "{crash}: {waited}"
             );
         }
-        restarts.crashed(Duration::ZERO, false);
+        restarts.record_crash(Duration::ZERO, false);
         let Err(KnownDown { retry_after }) = restarts.wait().await else {
             panic!()
         };
@@ -233,16 +233,16 @@ mod tests {
         tokio::time::sleep(retry_after).await;
         restarts.wait().await.unwrap();
         for _ in 0..100 {
-            restarts.crashed(Duration::ZERO, false);
+            restarts.record_crash(Duration::ZERO, false);
         }
         let Err(KnownDown { retry_after }) = restarts.wait().await else {
             panic!()
         };
         assert!(retry_after <= MAX_BACKOFF);
         // A crash after a long run time starts a new series.
-        restarts.crashed(STABLE_RUN_TIME, false);
+        restarts.record_crash(STABLE_RUN_TIME, false);
         restarts.wait().await.unwrap();
-        restarts.crashed(Duration::ZERO, false);
+        restarts.record_crash(Duration::ZERO, false);
         restarts.undo_crash();
         let before = Instant::now();
         restarts.wait().await.unwrap();
@@ -254,7 +254,7 @@ mod tests {
         let restarts = Restarts::new(RestartPace::STDIO);
         for run_time in [Duration::ZERO, STABLE_RUN_TIME_AFTER_RESPONSE] {
             for _ in 0..50 {
-                restarts.crashed(run_time, true);
+                restarts.record_crash(run_time, true);
                 let before = Instant::now();
                 restarts.wait().await.unwrap();
                 assert!(before.elapsed() <= RestartPace::STDIO.max_responding_backoff * 2);
@@ -269,10 +269,10 @@ mod tests {
         );
         // After several starts without a response, the program is not started again at once.
         for _ in 0..MAX_AWAITED_CRASHES {
-            restarts.crashed(Duration::ZERO, false);
+            restarts.record_crash(Duration::ZERO, false);
             assert!(restarts.may_start_again());
         }
-        restarts.crashed(Duration::ZERO, false);
+        restarts.record_crash(Duration::ZERO, false);
         assert!(!restarts.may_start_again());
         restarts.wait().await.unwrap_err();
     }
@@ -282,7 +282,7 @@ mod tests {
         let restarts = Restarts::new(RestartPace::HTTP);
         // A server that has never responded is probably not running.
         let started = Instant::now();
-        while restarts.wait_after_refusal().await {}
+        while restarts.wait_to_reconnect().await {}
         assert!(
             started.elapsed() <= Duration::from_millis(100),
             "{:?}",
@@ -292,7 +292,7 @@ mod tests {
         let started = Instant::now();
         let caller = async || {
             let mut attempts = 0;
-            while restarts.wait_after_refusal().await {
+            while restarts.wait_to_reconnect().await {
                 attempts += 1;
             }
             attempts
@@ -303,8 +303,8 @@ mod tests {
         let waited = started.elapsed();
         assert!(waited >= Duration::from_secs(2), "{waited:?}");
         assert!(waited <= Duration::from_millis(4300), "{waited:?}");
-        assert!(!restarts.wait_after_refusal().await);
+        assert!(!restarts.wait_to_reconnect().await);
         restarts.note_response();
-        assert!(restarts.wait_after_refusal().await);
+        assert!(restarts.wait_to_reconnect().await);
     }
 }

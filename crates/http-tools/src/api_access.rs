@@ -1,10 +1,10 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use pillion_core::tool::{ErrorCode, ToolFailure};
-use pillion_egress::{EgressPolicy, HttpClient, HttpError};
+use pillion_egress::{EgressPolicy, HttpClient, HttpError, LazyHttpClient};
 use pillion_mcp_client::{Authentication, Secrets};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -21,8 +21,7 @@ const SECRET_HEADERS: [HeaderName; 3] = [AUTHORIZATION, COOKIE, PROXY_AUTHORIZAT
 
 /// The egress policy, credential and limits that the tools of one API share.
 pub(crate) struct ApiAccess {
-    pub(crate) egress: EgressPolicy,
-    client: OnceLock<HttpClient>,
+    client: LazyHttpClient,
     /// The headers of the credential; they take precedence over a tool's headers.
     credential: HeaderMap,
     /// Secrets that are redacted in responses.
@@ -55,16 +54,17 @@ pub(crate) struct ApiAccessSettings {
 }
 
 impl ApiAccess {
-    pub(crate) fn new(keys: ApiAccessSettings) -> Result<Arc<Self>, HttpToolError> {
+    pub(crate) fn new(settings: ApiAccessSettings) -> Result<Arc<Self>, HttpToolError> {
         let key = "authentication";
-        if matches!(keys.authentication, Authentication::OAuth(_)) {
+        if matches!(settings.authentication, Authentication::OAuth(_)) {
             let what = "HTTP tools support only bearer, api-key and basic";
             return Err(HttpToolError::new(key, what));
         }
         let mut credential = HeaderMap::new();
-        let identity = identity(&keys.authentication);
-        let (secret_headers, secret_values): (Vec<_>, Vec<_>) = keys.secrets.into_iter().unzip();
-        if let Some((name, value)) = keys.authentication.header() {
+        let identity = identity(&settings.authentication);
+        let (secret_headers, secret_values): (Vec<_>, Vec<_>) =
+            settings.secrets.into_iter().unzip();
+        if let Some((name, value)) = settings.authentication.header() {
             let wrong = || {
                 HttpToolError::new(
                     key,
@@ -78,23 +78,22 @@ impl ApiAccess {
         }
         let secrets = Secrets::new(
             secret_values.iter().map(ExposeSecret::expose_secret),
-            &keys.authentication,
+            &settings.authentication,
             MIN_SECRET_LEN,
         );
-        let timeout = keys.timeout_ms.unwrap_or(30_000);
+        let timeout = settings.timeout_ms.unwrap_or(30_000);
         if !(1..=3_600_000).contains(&timeout) {
             let what = "the timeout must be from 1 to 3600000 milliseconds";
             return Err(HttpToolError::new("timeout_ms", what));
         }
-        let max_answer_bytes = keys.max_answer_bytes.unwrap_or(1024 * 1024);
-        let success = if keys.success.is_empty() {
+        let max_answer_bytes = settings.max_answer_bytes.unwrap_or(1024 * 1024);
+        let success = if settings.success.is_empty() {
             vec![StatusRange::SUCCESS]
         } else {
-            keys.success
+            settings.success
         };
         Ok(Arc::new(Self {
-            egress: keys.egress,
-            client: OnceLock::new(),
+            client: LazyHttpClient::new(settings.egress),
             credential,
             secrets,
             secret_headers,
@@ -109,7 +108,7 @@ impl ApiAccess {
 
     /// Checks whether requests to a URL are allowed, without I/O.
     pub(crate) fn check(&self, url: &Url) -> Result<(), HttpToolError> {
-        let checked = self.egress.check_url(url);
+        let checked = self.client.policy().check_url(url);
         checked.map_err(|error| HttpToolError::new("url", error.to_string()))
     }
 
@@ -120,20 +119,17 @@ impl ApiAccess {
     }
 
     /// Adds the headers of the credential.
-    pub(crate) fn sign(&self, headers: &mut HeaderMap) {
+    pub(crate) fn add_credential(&self, headers: &mut HeaderMap) {
         headers.extend(self.credential.clone());
     }
 
     /// Returns the client, which is created on first use.
     pub(crate) fn client(&self) -> Result<&HttpClient, ToolFailure> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let client = HttpClient::new(&self.egress).map_err(|error| failure(&error, "", self))?;
-        Ok(self.client.get_or_init(|| client))
+        let client = self.client.get();
+        client.map_err(|error| failure(&error, "", self))
     }
 
-    /// Returns a value with all secrets redacted, including keys.
+    /// Returns a value with all secrets redacted, including settings.
     pub(crate) fn redacted(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.without_secrets(text)),
@@ -165,7 +161,7 @@ fn identity(authentication: &Authentication) -> Value {
 /// Converts an error of a request to `host`.
 pub(crate) fn failure(error: &HttpError, host: &str, access: &ApiAccess) -> ToolFailure {
     let (code, message) = match error {
-        HttpError::Refused(error) => (ErrorCode::Denied, error.to_string()),
+        HttpError::Denied(error) => (ErrorCode::Denied, error.to_string()),
         HttpError::Timeout => {
             let seconds = access.limits.timeout.as_secs_f64();
             (

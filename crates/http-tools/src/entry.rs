@@ -97,7 +97,7 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
         method,
     };
     let schema = match entry.input_schema {
-        Some(schema) => declared(schema, &plan)?,
+        Some(schema) => check_declared(schema, &plan)?,
         None => default_schema(&plan),
     };
     let mut definition = ToolDefinition::builder(entry.name, entry.description)
@@ -118,11 +118,11 @@ pub(crate) fn compile_entry(entry: HttpToolEntry) -> Result<HttpTool, HttpToolEr
     let definition = definition
         .build()
         .map_err(|error| HttpToolError::new("", error.to_string()))?;
-    registrable(definition, plan, access, entry.result_at)
+    build_tool(definition, plan, access, entry.result_at)
 }
 
 /// Creates a tool whose schema can be compiled, so that it can be registered.
-pub(crate) fn registrable(
+pub(crate) fn build_tool(
     definition: ToolDefinition,
     plan: RequestPlan,
     access: Arc<ApiAccess>,
@@ -233,7 +233,7 @@ fn parameter_names(plan: &RequestPlan) -> Vec<String> {
 }
 
 /// Checks that a schema contains all arguments that the plan refers to.
-fn declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
+fn check_declared(schema: Value, plan: &RequestPlan) -> Result<Value, HttpToolError> {
     let properties = &schema["properties"];
     let missing = parameter_names(plan)
         .into_iter()

@@ -83,7 +83,7 @@ impl RequestPlan {
             header.set_sensitive(value.is_constant());
             headers.insert(name.clone(), header);
         }
-        access.sign(&mut headers);
+        access.add_credential(&mut headers);
         request.headers = headers;
         Ok(request)
     }

@@ -40,7 +40,7 @@ enum TemplatePart {
 impl UrlTemplate {
     pub(crate) fn parse(text: &str) -> Result<Self, HttpToolError> {
         let fault = |what: &str| HttpToolError::new("url", what);
-        let pieces = pieces(text).ok_or_else(|| {
+        let pieces = parse_pieces(text).ok_or_else(|| {
             fault(
                 "write a placeholder for an argument as its name in braces: \
                 https://x.example/users/{id}",
@@ -143,7 +143,7 @@ impl UrlTemplate {
     }
 }
 
-fn pieces(text: &str) -> Option<Vec<TemplatePart>> {
+fn parse_pieces(text: &str) -> Option<Vec<TemplatePart>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(open) = rest.find('{') {

@@ -14,12 +14,10 @@ use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure, ToolOutput};
 use pillion_http_tools::{HttpTool, HttpToolEntry};
 use serde_json::{Value, json};
 
-fn answer(status: u16, kind: &str, body: impl Into<Body>) -> Response<Body> {
+fn response(status: u16, kind: &str, body: impl Into<Body>) -> Response<Body> {
     let builder = Response::builder().status(status);
-    builder
-        .header("content-type", kind)
-        .body(body.into())
-        .unwrap()
+    let with_type = builder.header("content-type", kind);
+    with_type.body(body.into()).unwrap()
 }
 
 /// Returns the request as JSON.
@@ -31,13 +29,13 @@ async fn echo(request: Request) -> Response<Body> {
         .map(|(name, value)| (name.to_string(), json!(value.to_str().unwrap_or("?"))))
         .collect();
     let body = axum::body::to_bytes(body, 1 << 20).await.unwrap();
-    let said = json!({
+    let shown = json!({
         "method": parts.method.as_str(),
         "uri": parts.uri.to_string(),
         "headers": headers,
         "body": serde_json::from_slice::<Value>(&body).unwrap_or_default(),
     });
-    answer(200, "application/json; charset=utf-8", said.to_string())
+    response(200, "application/json; charset=utf-8", shown.to_string())
 }
 
 /// Returns the URL of the server, and that of an echo server with another origin.
@@ -49,74 +47,39 @@ async fn servers() -> (String, String) {
         url
     };
     let other = serve(Router::new().fallback(any(echo))).await;
-    let elsewhere = other.clone();
-    let status = |status: u16| any(move || async move { answer(status, "text/plain", "no") });
-    let router = Router::new()
-        .route("/401", status(401))
-        .route("/403", status(403))
-        .route("/404", status(404))
-        .route(
-            "/422",
-            any(|| async {
-                answer(
-                    422,
-                    "application/problem+json",
-                    r#"{"detail": "size is too small"}"#,
-                )
-            }),
-        )
-        .route("/500", status(500))
-        .route("/504", status(504))
+    let fixed = |status: u16, kind: &'static str, body: &'static str| {
+        any(move || async move { response(status, kind, body) })
+    };
+    let with_header = |status: u16, name: &'static str, value: String| {
+        any(move || async move {
+            let mut response = response(status, "text/plain", "");
+            let value = value.parse().unwrap();
+            response.headers_mut().insert(name, value);
+            response
+        })
+    };
+    let problem = r#"{"detail": "size is too small"}"#;
+    // PHP's way of escaping.
+    let escaped = r#"["tok\/en-\u0031234", "?t=tok%2Fen-1234", "tok%2fen-1234",
+        "\"tok\\/en-1234\"", "dG9rL2VuLTEyMzQ="]"#;
+    let binary = || async { response(200, "image/png", vec![0xff, 0xfe]) };
+    let long = || async { response(200, "text/plain", vec![b'x'; 4096]) };
+    let slow = || async { tokio::time::sleep(Duration::from_secs(60)).await };
+    let mut router = Router::new()
+        .route("/422", fixed(422, "application/problem+json", problem))
         .route("/204", any(|| async { StatusCode::NO_CONTENT }))
-        .route(
-            "/429",
-            any(|| async {
-                let mut answer = answer(429, "text/plain", "slowly");
-                answer
-                    .headers_mut()
-                    .insert("retry-after", "7".parse().unwrap());
-                answer
-            }),
-        )
-        .route("/text", any(|| async { answer(200, "text/plain", "[1]") }))
-        .route(
-            "/broken",
-            any(|| async { answer(200, "application/json", "{\"a\":") }),
-        )
-        .route(
-            "/binary",
-            any(|| async { answer(200, "image/png", vec![0xff, 0xfe]) }),
-        )
-        .route(
-            "/long",
-            any(|| async { answer(200, "text/plain", vec![b'x'; 4096]) }),
-        )
-        .route(
-            "/slow",
-            any(|| async {
-                tokio::time::sleep(Duration::from_secs(60)).await;
-            }),
-        )
-        .route(
-            "/away",
-            any(move || async move {
-                let mut answer = answer(307, "text/plain", "");
-                answer
-                    .headers_mut()
-                    .insert("location", elsewhere.parse().unwrap());
-                answer
-            }),
-        )
-        .route(
-            // PHP's way of escaping.
-            "/escaped",
-            any(|| async {
-                let said = r#"["tok\/en-\u0031234", "?t=tok%2Fen-1234", "tok%2fen-1234",
-                    "\"tok\\/en-1234\"", "dG9rL2VuLTEyMzQ="]"#;
-                answer(200, "application/json", said)
-            }),
-        )
+        .route("/429", with_header(429, "retry-after", "7".to_owned()))
+        .route("/text", fixed(200, "text/plain", "[1]"))
+        .route("/broken", fixed(200, "application/json", "{\"a\":"))
+        .route("/binary", any(binary))
+        .route("/long", any(long))
+        .route("/slow", any(slow))
+        .route("/away", with_header(307, "location", other.clone()))
+        .route("/escaped", fixed(200, "application/json", escaped))
         .fallback(any(echo));
+    for status in [401, 403, 404, 500, 504] {
+        router = router.route(&format!("/{status}"), fixed(status, "text/plain", "no"));
+    }
     (serve(router).await, other)
 }
 
@@ -147,21 +110,17 @@ async fn a_call_sends_the_declared_request() {
         "secret_headers": ["x-fixed"],
     }));
     let arguments = json!({"id": "a/b", "tags": ["x", "y&z=1"], "tenant": "t1", "text": "\"hi\""});
-    let said = call(&tool, arguments).await.unwrap();
-    assert_eq!(said.result["method"], json!("POST"));
-    assert_eq!(
-        said.result["uri"],
-        json!("/users/a%2Fb/notes?v=1&tag=x&tag=y%26z%3D1&fixed=a%20b")
-    );
-    assert_eq!(said.result["body"], json!({"text": "\"hi\"", "n": 1}));
-    assert_eq!(said.result["headers"]["x-fixed"], json!("[redacted]"));
-    assert_eq!(
-        said.result["headers"]["content-type"],
-        json!("application/json")
-    );
+    let output = call(&tool, arguments).await.unwrap();
+    let request = &output.result;
+    let uri = "/users/a%2Fb/notes?v=1&tag=x&tag=y%26z%3D1&fixed=a%20b";
+    assert_eq!(request["method"], "POST");
+    assert_eq!(request["uri"], uri);
+    assert_eq!(request["body"], json!({"text": "\"hi\"", "n": 1}));
+    assert_eq!(request["headers"]["x-fixed"], "[redacted]");
+    assert_eq!(request["headers"]["content-type"], "application/json");
     // The credential takes precedence over an argument, and is redacted in the response.
-    assert_eq!(said.result["headers"]["x-tenant"], json!("[redacted]"));
-    assert_eq!(said.metadata["http_status"], json!(200));
+    assert_eq!(request["headers"]["x-tenant"], "[redacted]");
+    assert_eq!(output.metadata["http_status"], 200);
 }
 
 #[tokio::test]
@@ -218,10 +177,8 @@ async fn the_operator_configures_accepted_statuses_and_the_result() {
     let fine = tool(json!({"url": format!("{url}/404"), "success": ["2xx", 404]}));
     assert_eq!(call(&fine, json!({})).await.unwrap().result, json!("no"));
     let part = tool(json!({"url": format!("{url}/x"), "result_at": "/headers/accept"}));
-    assert_eq!(
-        call(&part, json!({})).await.unwrap().result,
-        json!("application/json")
-    );
+    let output = call(&part, json!({})).await.unwrap();
+    assert_eq!(output.result, "application/json");
     let lacking = tool(json!({"url": format!("{url}/x"), "result_at": "/nothing"}));
     let failure = call(&lacking, json!({})).await.unwrap_err();
     assert_eq!(failure.message, "The response has no value at /nothing");
@@ -235,14 +192,12 @@ async fn time_and_size_of_responses_are_limited() {
     assert_eq!(failure.code, ErrorCode::Timeout);
     assert_eq!(failure.message, "'127.0.0.1' did not respond within 0.2s");
     let long = tool(json!({"url": format!("{url}/long"), "max_answer_bytes": 1000}));
-    let failure = call(&long, json!({})).await.unwrap_err();
-    assert_eq!(
-        failure.message,
-        "The response of '127.0.0.1' is longer than 1000 bytes"
-    );
-    let nobody = tool(json!({"url": "http://127.0.0.1:1/"}));
-    let failure = call(&nobody, json!({})).await.unwrap_err();
-    assert_eq!(failure.code, ErrorCode::Unavailable);
+    let too_long = call(&long, json!({})).await.unwrap_err();
+    let message = "The response of '127.0.0.1' is longer than 1000 bytes";
+    assert_eq!(too_long.message, message);
+    let stopped = tool(json!({"url": "http://127.0.0.1:1/"}));
+    let unreachable = call(&stopped, json!({})).await.unwrap_err();
+    assert_eq!(unreachable.code, ErrorCode::Unavailable);
 }
 
 #[tokio::test]
@@ -252,12 +207,8 @@ async fn l1_a_redirect_to_another_origin_is_not_followed() {
         "url": format!("{url}/away"), "authentication": {"type": "bearer", "token": "hush-hush"},
     }));
     let failure = call(&away, json!({})).await.unwrap_err();
-    assert!(
-        failure
-            .message
-            .contains("to another origin or too often, which is not followed"),
-        "{failure}"
-    );
+    let reason = "to another origin or too often, which is not followed";
+    assert!(failure.message.contains(reason), "{failure}");
     assert!(!format!("{away:?}").contains("hush"));
 }
 
@@ -274,73 +225,68 @@ async fn an_argument_may_be_used_more_than_once_in_the_url() {
 
 #[tokio::test]
 async fn invalid_declarations_are_rejected_at_start() {
-    let refuse = |rest: Value| {
+    let error_with = |changes: Value| {
         let mut declared =
             json!({"name": "far", "description": "A test", "url": "https://x.example/"});
-        declared
-            .as_object_mut()
-            .unwrap()
-            .extend(rest.as_object().cloned().unwrap());
+        let members = changes.as_object().cloned().unwrap();
+        declared.as_object_mut().unwrap().extend(members);
         let entry: HttpToolEntry = serde_json::from_value(declared).unwrap();
         let error = HttpTool::new(entry).unwrap_err();
         format!("{}: {error}", error.key)
     };
-    for (rest, what) in [
+    let from_step = json!({"q": {"$from": "/steps/a"}});
+    let strange = json!({"properties": {"q": {"type": "strange"}}});
+    let broken_token = json!({"type": "bearer", "token": "hush\n"});
+    for (key, value, message) in [
         (
-            json!({"url": "http://x.example/"}),
-            "url: plain http to 'x.example' is not allowed",
+            "url",
+            json!("http://x.example/"),
+            "plain http to 'x.example' is not allowed",
         ),
         (
-            json!({"url": "https://169.254.169.254/"}),
-            "url: connections to the link-local address",
+            "url",
+            json!("https://169.254.169.254/"),
+            "connections to the link-local address",
         ),
-        (json!({"url": "ftp://x.example/"}), "url: only https"),
+        ("url", json!("ftp://x.example/"), "only https"),
+        ("body", json!({}), "a GET request cannot have a body"),
+        ("method", json!("CONNECT"), "the method must be GET"),
         (
-            json!({"body": {}}),
-            "body: a GET request cannot have a body",
-        ),
-        (
-            json!({"method": "CONNECT"}),
-            "method: the method must be GET",
-        ),
-        (
-            json!({"headers": {"Host": "y"}}),
-            "headers: 'Host' is set by the client and cannot be configured",
+            "headers",
+            json!({"Host": "y"}),
+            "'Host' is set by the client and cannot be configured",
         ),
         (
-            json!({"headers": {"a b": "y"}}),
-            "headers: 'a b' is not a valid header name",
+            "headers",
+            json!({"a b": "y"}),
+            "'a b' is not a valid header name",
         ),
         (
-            json!({"query": {"q": {"$from": "/steps/a"}}}),
-            "query: q: '/steps/a': references to steps are not allowed here",
+            "query",
+            from_step,
+            "q: '/steps/a': references to steps are not allowed here",
         ),
+        ("input_schema", strange, ""),
+        ("result_at", json!("data"), "'data' is not a JSON pointer"),
+        ("timeout_ms", json!(0), ""),
+        ("authentication", broken_token, "the credential has"),
         (
-            json!({"query": {"q": {"$from": "/input/q"}}, "input_schema": {}}),
-            "the schema has no property 'q', which the request uses",
-        ),
-        (
-            json!({"input_schema": {"properties": {"q": {"type": "strange"}}}}),
-            "input_schema: ",
-        ),
-        (
-            json!({"result_at": "data"}),
-            "result_at: 'data' is not a JSON pointer",
-        ),
-        (json!({"timeout_ms": 0}), "timeout_ms: "),
-        (
-            json!({"authentication": {"type": "bearer", "token": "hush\n"}}),
-            "authentication: the credential has",
-        ),
-        (
-            json!({"authentication": {"type": "oauth"}}),
-            "authentication: HTTP tools support only",
+            "authentication",
+            json!({"type": "oauth"}),
+            "HTTP tools support only",
         ),
     ] {
-        let said = refuse(rest);
-        assert!(said.contains(what), "{said}\n  is not\n{what}");
-        assert!(!said.contains("hush"), "{said}");
+        let error = error_with(json!({key: value}));
+        assert!(
+            error.contains(&format!("{key}: {message}")),
+            "{error}\n  is not\n{message}"
+        );
+        assert!(!error.contains("hush"), "{error}");
     }
+    let undeclared = json!({"query": {"q": {"$from": "/input/q"}}, "input_schema": {}});
+    let error = error_with(undeclared);
+    let message = "the schema has no property 'q', which the request uses";
+    assert!(error.contains(message), "{error}");
 }
 
 #[tokio::test]
@@ -350,8 +296,8 @@ async fn l1_a_credential_is_removed_in_every_notation() {
         "url": format!("{url}/escaped"),
         "authentication": {"type": "bearer", "token": "tok/en-1234"},
     }));
-    let said = call(&tool, json!({})).await.unwrap();
+    let output = call(&tool, json!({})).await.unwrap();
     let mask = "[redacted]";
     let expected = json!([mask, "?t=[redacted]", mask, "\"[redacted]\"", "[redacted]="]);
-    assert_eq!(said.result, expected);
+    assert_eq!(output.result, expected);
 }

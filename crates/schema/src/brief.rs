@@ -56,7 +56,7 @@ impl CompiledSchema {
         arguments
             .iter()
             .try_fold(max_bytes, |left, (name, value)| {
-                pay(left.checked_sub(name.len())?, value)
+                subtract_size(left.checked_sub(name.len())?, value)
             })?;
         let began = Instant::now();
         let effort = Effort {
@@ -77,13 +77,13 @@ impl CompiledSchema {
 }
 
 /// Subtracts the size of `value` from `left`. Returns `None` if `value` is larger.
-fn pay(left: usize, value: &Value) -> Option<usize> {
+fn subtract_size(left: usize, value: &Value) -> Option<usize> {
     let left = left.checked_sub(1)?;
     match value {
         Value::String(text) => left.checked_sub(text.len()),
-        Value::Array(items) => items.iter().try_fold(left, pay),
+        Value::Array(items) => items.iter().try_fold(left, subtract_size),
         Value::Object(members) => members.iter().try_fold(left, |left, (name, member)| {
-            pay(left.checked_sub(name.len())?, member)
+            subtract_size(left.checked_sub(name.len())?, member)
         }),
         Value::Null | Value::Bool(_) | Value::Number(_) => Some(left),
     }

@@ -51,17 +51,17 @@ pub fn count_with_texts(json: &[u8]) -> usize {
     scan(json, usize::MAX, |text| {
         // A backslash may be an escaped bracket.
         match text.trim_ascii_start().first() {
-            Some(b'[' | b'{' | b'\\') => punctuation(text),
+            Some(b'[' | b'{' | b'\\') => count_separators(text),
             _ => 0,
         }
     })
 }
 
-/// Returns an upper bound of [`count_with_texts`], in a fraction of the time. The punctuation of all
-/// strings counts, so this is also for pieces of a JSON text in several strings.
+/// Returns an upper bound of [`count_with_texts`], in a fraction of the time. The separators in all
+/// strings count, so this is also for pieces of a JSON text in several strings.
 #[must_use]
 pub fn count_with_strings(json: &[u8]) -> usize {
-    1 + punctuation(json)
+    1 + count_separators(json)
 }
 
 /// Checks that a JSON text has at most [`MAX_VALUES`] values, where an empty array or object counts
@@ -104,8 +104,8 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> serde_json::Resu
     serde_json::from_slice(json)
 }
 
-/// Returns the number of bytes that begin a value, wherever they are.
-fn punctuation(json: &[u8]) -> usize {
+/// Counts `,`, `[` and `{` everywhere, also in strings: each may begin a value.
+fn count_separators(json: &[u8]) -> usize {
     // Three passes: this iterator counts many bytes at a time, those over several bytes do not.
     let count_byte = |byte| memchr_iter(byte, json).count();
     count_byte(b',') + count_byte(b'[') + count_byte(b'{')

@@ -9,7 +9,7 @@ use super::keywords::SubschemaKind;
 /// What `null` means as the value of an optional parameter whose schema does not allow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OptionalNull {
-    /// Invalid, as a value of the wrong type.
+    /// `null` is invalid, like any value of the wrong type.
     #[default]
     Wrong,
     /// The parameter is absent. With OpenAI's `strict`, a model must send every parameter, and

@@ -41,8 +41,7 @@ const MAX_PARSED_CLASS_BYTES: usize = 256;
 const MAX_CLASS_WORK: usize = 20_000;
 const UNICODE_CLASS_WORK: usize = 200;
 
-/// Maximum number of states of an expression that is looked up behind the current position: the
-/// engine has no limit for it.
+/// Maximum number of states of a look-behind, for which the engine has no limit.
 const MAX_LOOKBEHIND_STATES: u64 = 4_096;
 
 /// Maximum number of states, to which repetitions multiply.

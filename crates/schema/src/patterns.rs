@@ -64,7 +64,7 @@ impl Patterns {
     /// [`CheckAborted::Names`] when `value` has too many names for these patterns.
     pub(super) fn admit(&self, value: &Value) -> Result<(), CheckAborted> {
         let mut matches_left = MAX_MATCHES;
-        if self.for_names == 0 || self.pay(value, &mut matches_left).is_some() {
+        if self.for_names == 0 || self.subtract_cost(value, &mut matches_left).is_some() {
             return Ok(());
         }
         Err(CheckAborted::Names)
@@ -72,17 +72,17 @@ impl Patterns {
 
     /// Subtracts the cost of matching the names in `value`. Returns `None` if that is more than
     /// what is left.
-    fn pay(&self, value: &Value, matches_left: &mut u64) -> Option<()> {
+    fn subtract_cost(&self, value: &Value, matches_left: &mut u64) -> Option<()> {
         match value {
             Value::Object(members) => members.iter().try_for_each(|(name, member)| {
                 let bytes = u64::try_from(name.len()).ok()?;
                 let cost = self.matches_a_name + bytes / NAME_BYTES_PER_MATCH * self.for_names;
                 *matches_left = matches_left.checked_sub(cost)?;
-                self.pay(member, matches_left)
+                self.subtract_cost(member, matches_left)
             }),
             Value::Array(items) => items
                 .iter()
-                .try_for_each(|item| self.pay(item, matches_left)),
+                .try_for_each(|item| self.subtract_cost(item, matches_left)),
             _ => Some(()),
         }
     }

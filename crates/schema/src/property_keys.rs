@@ -66,7 +66,7 @@ impl PropertyKeys {
     fn renamed_keyword(&self, keyword: &str, value: &Value) -> Value {
         match (keyword, value) {
             ("required", Value::Array(names)) => self.names(names),
-            ("$ref", Value::String(reference)) => self.reference(reference).into(),
+            ("$ref", Value::String(reference)) => self.rename_in_reference(reference).into(),
             (_, value) if is_data(keyword) => value.clone(),
             (_, Value::Object(named)) if has_names(keyword) => {
                 let renamed = named.iter().map(|(name, value)| {
@@ -87,11 +87,11 @@ impl PropertyKeys {
     }
 
     /// Renames the properties in a reference such as `#/properties/my%20key/items`.
-    fn reference(&self, reference: &str) -> String {
+    fn rename_in_reference(&self, reference: &str) -> String {
         let mut keyword = String::new();
         let segments = reference.split('/').map(|segment| {
-            let name = percent_decode_str(segment).decode_utf8_lossy();
-            let name = name.replace("~1", "/").replace("~0", "~");
+            let decoded = percent_decode_str(segment).decode_utf8_lossy();
+            let name = decoded.replace("~1", "/").replace("~0", "~");
             let map = std::mem::take(&mut keyword);
             if !has_names(&map) {
                 keyword = name;

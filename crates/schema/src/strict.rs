@@ -153,10 +153,10 @@ impl StrictWriter {
             };
             written.insert(keyword.clone(), converted);
         }
-        if names(schema.get("type")).contains(&"array") && !schema.contains_key("items") {
+        if type_names(schema.get("type")).contains(&"array") && !schema.contains_key("items") {
             return None;
         }
-        if names(schema.get("type")).contains(&"object") {
+        if type_names(schema.get("type")).contains(&"object") {
             self.object(schema, at, &mut written)?;
         } else if ["properties", "required", "additionalProperties"]
             .iter()
@@ -246,7 +246,7 @@ fn reference(target: &Value) -> Option<Value> {
     is_right.then(|| target.clone())
 }
 
-fn names(types: Option<&Value>) -> Vec<&str> {
+fn type_names(types: Option<&Value>) -> Vec<&str> {
     match types {
         Some(Value::String(name)) => vec![name],
         Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
@@ -259,13 +259,13 @@ fn nullable(mut schema: Value) -> Value {
     if let Some(parts) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
         if !parts
             .iter()
-            .any(|part| names(part.get("type")).contains(&"null"))
+            .any(|part| type_names(part.get("type")).contains(&"null"))
         {
             parts.push(json!({"type": "null"}));
         }
         return schema;
     }
-    let types = names(schema.get("type"));
+    let types = type_names(schema.get("type"));
     if types.is_empty() || schema.get("const").is_some() {
         return json!({"anyOf": [schema, {"type": "null"}]});
     }

@@ -220,13 +220,13 @@ fn null_for_an_optional_parameter_can_count_as_omitted() {
         read.map(|()| Value::Object(arguments))
             .map_err(|error| error.to_string())
     };
-    let given = json!({"q": "x", "n": null, "any": null, "o": {"x": null, "y": null}});
+    let arguments = json!({"q": "x", "n": null, "any": null, "o": {"x": null, "y": null}});
     assert_eq!(
-        read(given.clone(), OptionalNull::LeftOut).unwrap(),
+        read(arguments.clone(), OptionalNull::LeftOut).unwrap(),
         json!({"q": "x", "any": null, "o": {"y": null}, "n": 5})
     );
     assert_eq!(
-        read(given, OptionalNull::Wrong).unwrap_err(),
+        read(arguments, OptionalNull::Wrong).unwrap_err(),
         "Invalid type for n: expected integer"
     );
     assert_eq!(

@@ -18,14 +18,14 @@ use pillion_core::store::{
 use pillion_store::{SqlStore, StoreOptions};
 use tokio::runtime::Builder;
 
-/// The way in which a call is recorded.
+/// Where a call is recorded first.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum RecordMode {
     Sqlite,
     File,
 }
 
-impl Way {
+impl RecordMode {
     async fn record(self, log: &dyn CallLog, call: ToolCallRecord) -> Result<(), StoreError> {
         match self {
             Self::Sqlite => log.record_call(call).await,
@@ -34,7 +34,7 @@ impl Way {
     }
 }
 
-async fn call(log: &dyn CallLog, way: Way) -> Result<(), StoreError> {
+async fn call(log: &dyn CallLog, mode: RecordMode) -> Result<(), StoreError> {
     let process = ProcessLife {
         owner: "host:/run/pillion.sock".to_owned(),
         life: "0190b0a0-0000-7000-8000-000000000000".to_owned(),
@@ -43,20 +43,20 @@ async fn call(log: &dyn CallLog, way: Way) -> Result<(), StoreError> {
     let mut record = ToolCallRecord::begin(process, "roll_dice", arguments.to_owned());
     record.server = Some("7d6f0c52-3c4b-4b43-9a59-0d8f3d5d2f10".to_owned());
     record.user = Some("alice".to_owned());
-    way.record(log, record.clone()).await?;
+    mode.record(log, record.clone()).await?;
     record.status = CallStatus::Success;
     record.completed_at = Some(Timestamp::now());
     record.duration = Some(Duration::from_micros(310));
     record.result = Some(
         r#"{"content":[{"type":"text","text":"Rolled 4d6kh3: [6, 4, 3, 2] = **13**"}]}"#.to_owned(),
     );
-    way.record(log, record).await
+    mode.record(log, record).await
 }
 
 /// Measures how long `number` calls of `callers` concurrent callers take.
 async fn calls(
     log: &Arc<SqlStore>,
-    way: Way,
+    mode: RecordMode,
     number: u64,
     callers: u64,
 ) -> Result<Duration, StoreError> {
@@ -67,7 +67,7 @@ async fn calls(
             let share = number / callers + u64::from(caller < number % callers);
             tokio::spawn(async move {
                 for _ in 0..share {
-                    call(&*log, way).await?;
+                    call(&*log, mode).await?;
                 }
                 Ok(())
             })
@@ -88,14 +88,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut criterion = Criterion::default().configure_from_args();
     let mut group = criterion.benchmark_group("call_log");
     group.throughput(Throughput::Elements(1));
-    let ways = [("sqlite", Way::Sqlite), ("file", Way::File)];
-    for ((name, way), callers) in ways.into_iter().flat_map(|way| [(way, 1), (way, 32)]) {
+    let modes = [("sqlite", RecordMode::Sqlite), ("file", RecordMode::File)];
+    for ((name, mode), callers) in modes.into_iter().flat_map(|mode| [(mode, 1), (mode, 32)]) {
         let directory = tempfile::tempdir()?;
         let options = StoreOptions::at_file(directory.path().join("pillion.db"));
         let log = Arc::new(runtime.block_on(SqlStore::open(&options))?);
         group.bench_function(format!("{name}/{callers}"), |bencher| {
             bencher.iter_custom(|number| {
-                let took = runtime.block_on(calls(&log, way, number, callers));
+                let took = runtime.block_on(calls(&log, mode, number, callers));
                 // An error results in a time of zero, which criterion reports.
                 took.unwrap_or_default()
             });

@@ -181,7 +181,7 @@ impl ApprovalStore for SqlStore {
             (&decision.arguments).into(),
         ];
         let changed = self.database.write(sql, values).await?;
-        self.changed(changed, id, "it has expired or was already decided")
+        self.check_changed(changed, id, "it has expired or was already decided")
             .await
     }
 
@@ -190,7 +190,7 @@ impl ApprovalStore for SqlStore {
                    AND used_at IS NULL AND expires_at > $2";
         let values = vec![id.into(), at.into()];
         let changed = self.database.write(sql, values).await?;
-        self.changed(
+        self.check_changed(
             changed,
             id,
             "it is not approved, has expired or was already used",
@@ -206,7 +206,7 @@ impl ApprovalStore for SqlStore {
 
 impl SqlStore {
     /// Returns an error that explains why, if no approval was changed.
-    async fn changed(&self, changed: u64, id: &str, why: &str) -> Result<(), StoreError> {
+    async fn check_changed(&self, changed: u64, id: &str, why: &str) -> Result<(), StoreError> {
         if changed == 1 {
             return Ok(());
         }

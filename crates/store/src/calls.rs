@@ -75,6 +75,6 @@ fn closed() -> StoreError {
 }
 
 /// Copies the failure for another waiting caller.
-fn repeat(failure: &Arc<StoreError>) -> StoreError {
+fn copy_error(failure: &Arc<StoreError>) -> StoreError {
     StoreError::new(failure.kind(), failure.to_string()).with_source(Arc::clone(failure))
 }

@@ -3,10 +3,10 @@
 
 mod directory_watch;
 mod error;
+mod files;
 mod lease;
 mod lock_failures;
 mod maintenance;
-mod placement;
 mod postgres;
 mod row;
 mod sqlite;
@@ -18,9 +18,9 @@ use sqlx::{Error, SqlSafeStr, SqlitePool};
 
 use crate::options::{StoreLocation, StoreOptions};
 pub(crate) use error::translate;
+pub(crate) use files::{DatabaseFileId, DatabaseFiles, try_disk};
 use lease::Lease;
 use lock_failures::{LockFailures, is_locked};
-pub(crate) use placement::{DatabaseFileId, DatabaseFiles, try_disk};
 pub(crate) use postgres::Postgres;
 pub(crate) use row::{Row, unreadable};
 pub(crate) use transaction::Transaction;
@@ -35,7 +35,7 @@ pub(crate) enum Database {
         readers: SqlitePool,
         lock: LockFailures,
         /// The files of the database; `None` for a database in memory.
-        placement: Option<DatabaseFiles>,
+        files: Option<DatabaseFiles>,
     },
     Postgres(Postgres),
 }
@@ -53,24 +53,21 @@ impl Database {
     ///
     /// # Errors
     /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
-    pub(crate) fn check_placement(&self) -> Result<(), StoreError> {
-        match self.placement() {
-            Some(placement) => placement.check(),
+    pub(crate) fn check_files(&self) -> Result<(), StoreError> {
+        match self.files() {
+            Some(files) => files.check(),
             None => Ok(()),
         }
     }
 
-    /// Does the same as [`check_placement`](Self::check_placement) if the number of changes in the
-    /// database's directory is unknown or has increased since the last check.
+    /// Does the same as [`check_files`](Self::check_files) if the number of changes in the database's
+    /// directory is unknown or has increased since the last check.
     ///
     /// # Errors
     /// `unavailable`: the file was deleted or replaced, so that writes would be lost.
-    pub(crate) fn check_placement_if_changed(
-        &self,
-        changes: Option<u64>,
-    ) -> Result<(), StoreError> {
-        match self.placement() {
-            Some(placement) => placement.check_if_changed(changes),
+    pub(crate) fn check_files_if_changed(&self, changes: Option<u64>) -> Result<(), StoreError> {
+        match self.files() {
+            Some(files) => files.check_if_changed(changes),
             None => Ok(()),
         }
     }
@@ -80,8 +77,8 @@ impl Database {
     /// # Errors
     /// `unavailable`, if the disk is full or read-only, or the file was deleted or replaced.
     pub(crate) fn try_disk(&self) -> Result<(), StoreError> {
-        match self.placement() {
-            Some(placement) => placement.try_disk(),
+        match self.files() {
+            Some(files) => files.try_disk(),
             None => Ok(()),
         }
     }
@@ -89,12 +86,12 @@ impl Database {
     /// Returns how many times files of the database's directory were created, deleted or renamed
     /// since the database was opened, or `None` if that is not known.
     pub(crate) fn directory_changes(&self) -> Option<u64> {
-        self.placement().and_then(DatabaseFiles::directory_changes)
+        self.files().and_then(DatabaseFiles::directory_changes)
     }
 
-    fn placement(&self) -> Option<&DatabaseFiles> {
+    fn files(&self) -> Option<&DatabaseFiles> {
         match self {
-            Self::Sqlite { placement, .. } => placement.as_ref(),
+            Self::Sqlite { files, .. } => files.as_ref(),
             Self::Postgres(_) => None,
         }
     }
@@ -105,7 +102,7 @@ impl Database {
         sql: impl SqlSafeStr,
         values: Vec<Value>,
     ) -> Result<u64, StoreError> {
-        self.check_placement()?;
+        self.check_files()?;
         let changed = match self {
             Self::Sqlite { writer, lock, .. } => match lock.acquire(writer).await {
                 Ok(mut connection) => {
@@ -132,7 +129,7 @@ impl Database {
     ) -> Result<Vec<Row>, StoreError> {
         // A connection that is opened after the file was replaced would use another file than the
         // existing connections.
-        self.check_placement()?;
+        self.check_files()?;
         match self {
             Self::Sqlite { readers, .. } => value::sqlite(sql, values)
                 .fetch_all(readers)
@@ -159,20 +156,20 @@ impl Database {
 
     /// Begins a transaction that will write.
     pub(crate) async fn begin(&self) -> Result<Transaction, StoreError> {
-        self.check_placement()?;
+        self.check_files()?;
         match self {
             Self::Sqlite {
                 writer,
                 lock,
-                placement,
+                files,
                 ..
             } => {
                 let mut begun = lock.begin(writer).await;
-                if placement.is_some() && matches!(begun, Err(Error::InvalidSavePointStatement)) {
+                if files.is_some() && matches!(begun, Err(Error::InvalidSavePointStatement)) {
                     lock.replace_connection(writer).await.map_err(translate)?;
                     begun = lock.begin(writer).await;
                 }
-                begun.map(|inner| Transaction::Sqlite(inner, placement.clone()))
+                begun.map(|inner| Transaction::Sqlite(inner, files.clone()))
             }
             Self::Postgres(postgres) => {
                 let begun = postgres.on_home_runtime(Lease::begin).await;

@@ -34,7 +34,7 @@ struct Failure {
 impl SqlStore {
     /// Remembers the outcome of recording a call for
     /// [`recording_failure`](Self::recording_failure).
-    pub(crate) fn noted(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
+    pub(crate) fn note_outcome(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
         let Health {
             failure,
             has_failed,
@@ -100,7 +100,7 @@ impl SqlStore {
             .lock()
             .as_ref()
             .map(|failure| failure.at);
-        let outcome = match failed_at {
+        let checked = match failed_at {
             None => timeout(CHECK_TIMEOUT, self.try_write()).await,
             // Larger records may fail while this write succeeds.
             Some(at) if at.elapsed() < CHECK_INTERVAL => return,
@@ -108,9 +108,9 @@ impl SqlStore {
             Some(_) => timeout(CHECK_TIMEOUT, async { self.clock().await.map(drop) }).await,
         };
         let outcome =
-            outcome.unwrap_or_else(|_| Err(StoreError::unavailable("the store does not respond")));
+            checked.unwrap_or_else(|_| Err(StoreError::unavailable("the store does not respond")));
         *checked_at = Some(Instant::now());
-        if let Err(error) = self.noted(outcome) {
+        if let Err(error) = self.note_outcome(outcome) {
             tracing::debug!(%error, "The store cannot be written");
         }
     }

@@ -36,7 +36,7 @@ const fn latest(migrations: &[Migration]) -> i64 {
 }
 
 /// Returns the schema version of a store; at least one migration must have run.
-pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
+pub(crate) async fn current_version(database: &Database) -> Result<i64, StoreError> {
     let rows = database
         .read(CURRENT_VERSION_SQL, vec![])
         .await
@@ -46,11 +46,11 @@ pub(crate) async fn present(database: &Database) -> Result<i64, StoreError> {
             }
             StoreError::corrupt("the database is not a Pillion store").with_source(error)
         })?;
-    known(&rows, LATEST_VERSION)
+    supported_version(&rows, LATEST_VERSION)
 }
 
 /// Returns the schema version in the rows, if it is at most `latest`.
-fn known(rows: &[Row], latest: i64) -> Result<i64, StoreError> {
+fn supported_version(rows: &[Row], latest: i64) -> Result<i64, StoreError> {
     let present = match rows.first() {
         Some(row) => row.optional_integer("number")?.unwrap_or(0),
         None => 0,
@@ -83,7 +83,7 @@ pub(crate) async fn migrate(database: &Database) -> Result<(), StoreError> {
 
 async fn apply(database: &Database, migrations: &[Migration]) -> Result<(), StoreError> {
     let mut transaction = begin(database).await?;
-    transaction.may_take(MIGRATION_TIMEOUT);
+    transaction.set_statement_timeout(MIGRATION_TIMEOUT);
     if let Transaction::Postgres(_) = transaction {
         // Several processes may start at the same time. The lock number is specific to Pillion
         // ("pill" in ASCII).
@@ -98,7 +98,7 @@ async fn apply(database: &Database, migrations: &[Migration]) -> Result<(), Stor
         )
         .await?;
     let rows = transaction.read(CURRENT_VERSION_SQL, vec![]).await?;
-    let present = known(&rows, latest(migrations))?;
+    let present = supported_version(&rows, latest(migrations))?;
     for step in migrations.iter().filter(|step| step.number > present) {
         transaction.script(step.sql).await?;
         transaction
@@ -164,8 +164,11 @@ mod tests {
         assert_eq!(row.text("color").unwrap(), "red");
 
         // Now the store is newer than the program.
-        for refused in [migrate(&database).await, present(&database).await.map(drop)] {
-            let error = refused.unwrap_err();
+        for outcome in [
+            migrate(&database).await,
+            current_version(&database).await.map(drop),
+        ] {
+            let error = outcome.unwrap_err();
             assert!(error.is_corrupt(), "{error:?}");
             let versions = "its schema is 2, and this version supports schemas up to 1";
             assert!(error.to_string().ends_with(versions), "{error}");

@@ -67,10 +67,10 @@ impl PackStore for SqlStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<(String, String)>, StoreError> {
-        let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
+        let mut values: Vec<Value> = vec![pack.into(), clamp_limit(limit).into()];
         let mut sql = "SELECT name, json FROM pack_documents WHERE pack = $1".to_owned();
-        sql += &with_prefix(prefix, &mut values);
-        sql += &behind(after, &mut values);
+        sql += &prefix_condition(prefix, &mut values);
+        sql += &after_condition(after, &mut values);
         sql += " ORDER BY name LIMIT $2";
         let rows = self.database.read(AssertSqlSafe(sql), values).await?;
         rows.iter()
@@ -138,9 +138,14 @@ impl PackStore for SqlStore {
         let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
         let sql = "SELECT number, at, json FROM pack_log_entries \
                    WHERE pack = $1 AND log = $2 AND number < $3 ORDER BY number DESC LIMIT $4";
-        let values = vec![pack.into(), log.into(), before.into(), size(limit).into()];
+        let values = vec![
+            pack.into(),
+            log.into(),
+            before.into(),
+            clamp_limit(limit).into(),
+        ];
         let rows = self.database.read(sql, values).await?;
-        rows.iter().rev().map(entry).collect()
+        rows.iter().rev().map(read_entry).collect()
     }
 
     async fn logs(
@@ -149,8 +154,8 @@ impl PackStore for SqlStore {
         prefix: &str,
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError> {
-        let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
-        let condition = with_prefix(prefix, &mut values);
+        let mut values: Vec<Value> = vec![pack.into(), clamp_limit(limit).into()];
+        let condition = prefix_condition(prefix, &mut values);
         self.summaries(&condition, "latest_at DESC, name", values)
             .await
     }
@@ -162,9 +167,9 @@ impl PackStore for SqlStore {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<LogSummary>, StoreError> {
-        let mut values: Vec<Value> = vec![pack.into(), size(limit).into()];
-        let mut condition = with_prefix(prefix, &mut values);
-        condition += &behind(after, &mut values);
+        let mut values: Vec<Value> = vec![pack.into(), clamp_limit(limit).into()];
+        let mut condition = prefix_condition(prefix, &mut values);
+        condition += &after_condition(after, &mut values);
         self.summaries(&condition, "name", values).await
     }
 
@@ -211,7 +216,7 @@ impl SqlStore {
             .map(|row| {
                 Ok(LogSummary {
                     log: row.text("name")?,
-                    latest: entry(row)?,
+                    latest: read_entry(row)?,
                 })
             })
             .collect()
@@ -219,7 +224,7 @@ impl SqlStore {
 
     async fn count_rows(&self, table: &str, pack: &str, prefix: &str) -> Result<u64, StoreError> {
         let mut values: Vec<Value> = vec![pack.into()];
-        let condition = with_prefix(prefix, &mut values);
+        let condition = prefix_condition(prefix, &mut values);
         let sql = format!("SELECT COUNT(*) AS number FROM {table} WHERE pack = $1{condition}");
         let row = self.database.read_one(AssertSqlSafe(sql), values).await?;
         row.ok_or_else(|| unreadable("number"))?.count("number")
@@ -257,12 +262,12 @@ async fn check_limit(
     Ok(())
 }
 
-fn size(limit: u32) -> i64 {
+fn clamp_limit(limit: u32) -> i64 {
     limit.clamp(1, PageRequest::MAX_LIMIT).into()
 }
 
 /// Returns a condition for names with this prefix. Case-sensitive, unlike SQLite's LIKE.
-fn with_prefix(prefix: &str, values: &mut Vec<Value>) -> String {
+fn prefix_condition(prefix: &str, values: &mut Vec<Value>) -> String {
     if prefix.is_empty() {
         return String::new();
     }
@@ -273,7 +278,7 @@ fn with_prefix(prefix: &str, values: &mut Vec<Value>) -> String {
 }
 
 /// Returns a condition for names after `after`, if given.
-fn behind(after: Option<&str>, values: &mut Vec<Value>) -> String {
+fn after_condition(after: Option<&str>, values: &mut Vec<Value>) -> String {
     let Some(after) = after else {
         return String::new();
     };
@@ -281,7 +286,7 @@ fn behind(after: Option<&str>, values: &mut Vec<Value>) -> String {
     format!(" AND name > ${}", values.len())
 }
 
-fn entry(row: &Row) -> Result<LogEntry, StoreError> {
+fn read_entry(row: &Row) -> Result<LogEntry, StoreError> {
     Ok(LogEntry {
         number: row.count("number")?,
         at: row.timestamp("at")?,

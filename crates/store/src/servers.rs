@@ -45,10 +45,10 @@ impl ServerStore for SqlStore {
         ];
         self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
-        transaction.may_take(ALL_CALLS_TIMEOUT);
+        transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
         let old_name = server_name(&mut transaction, &server.id).await?;
         let changed = transaction.write(sql, values).await;
-        found(changed.map_err(name_taken)?)?;
+        check_found(changed.map_err(name_taken)?)?;
         let renamed_from =
             old_name.filter(|before| *before != server.name && records == RecordOwner::Own);
         if let Some(before) = &renamed_from {
@@ -82,13 +82,13 @@ impl ServerStore for SqlStore {
     async fn remove_server(&self, id: &str, records: RecordOwner) -> Result<(), StoreError> {
         self.flush_all_processes().await?;
         let mut transaction = self.database.begin().await?;
-        transaction.may_take(ALL_CALLS_TIMEOUT);
+        transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
         let name = match records {
             RecordOwner::Own => server_name(&mut transaction, id).await?.unwrap_or_default(),
             RecordOwner::Anothers => String::new(),
         };
         let sql = "DELETE FROM servers WHERE id = $1";
-        found(transaction.write(sql, vec![id.into()]).await?)?;
+        check_found(transaction.write(sql, vec![id.into()]).await?)?;
         for sql in [
             "INSERT INTO removed_calls (only_row, newest) \
              SELECT 1, id FROM tool_calls WHERE server IN ($1, $2) ORDER BY id DESC LIMIT 1 \
@@ -131,7 +131,7 @@ impl SqlStore {
         let sql = "UPDATE tool_calls SET server = $2 WHERE server = $1 \
                    AND NOT EXISTS (SELECT 1 FROM servers WHERE name = $1)";
         let mut transaction = self.database.begin().await?;
-        transaction.may_take(ALL_CALLS_TIMEOUT);
+        transaction.set_statement_timeout(ALL_CALLS_TIMEOUT);
         let values = vec![before.into(), name.into()];
         transaction.write(sql, values).await?;
         transaction.commit().await
@@ -160,7 +160,7 @@ async fn server_name(
     rows.first().map(|row| row.text("name")).transpose()
 }
 
-fn found(changed: u64) -> Result<(), StoreError> {
+fn check_found(changed: u64) -> Result<(), StoreError> {
     match changed {
         0 => Err(StoreError::not_found("Server not found")), // part of the API
         _ => Ok(()),

@@ -75,7 +75,8 @@ impl SqlStore {
             }
         }
         let database = Database::open(options).await?;
-        let is_current = migrations::present(&database).await? == migrations::LATEST_VERSION;
+        let is_current =
+            migrations::current_version(&database).await? == migrations::LATEST_VERSION;
         let file = match &options.location {
             StoreLocation::File(path) if is_current => Some(path.clone()),
             _ => None,
@@ -150,7 +151,7 @@ impl SqlStore {
     /// file system, not the database.
     #[must_use]
     pub fn file_failure(&self) -> Option<String> {
-        let checked = self.database.check_placement();
+        let checked = self.database.check_files();
         checked.err().map(|error| error.to_string())
     }
 
@@ -213,13 +214,13 @@ impl SqlStore {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn schema(&self) -> Result<i64, StoreError> {
-        migrations::present(&self.database).await
+    pub async fn schema_version(&self) -> Result<i64, StoreError> {
+        migrations::current_version(&self.database).await
     }
 
     /// Returns the schema version that this program requires.
     #[must_use]
-    pub fn schema_number() -> i64 {
+    pub fn required_schema_version() -> i64 {
         migrations::LATEST_VERSION
     }
 

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::store::{
-    CallLog, CallStatus, RecordOwner, ServerRecord, ServerStore, SettingsStore, StoreErrorKind,
+    CallLog, CallStatus, RecordOwner, ServerStore, SettingsStore, StoreErrorKind,
 };
 use pillion_store::{Durability, SqlStore, StoreLocation, StoreOptions};
 use pillion_testkit::{Postgres, PostgresRelay};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::contract::{CASES, at, ended, running};
+use crate::contract::{CASES, assert_fails, ended, running, server, servers_of_calls};
 
 fn run<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -78,10 +78,8 @@ fn the_contract_in_postgres() {
         assert!(store.check().await.unwrap().is_empty());
         store.close().await;
     });
-    run(several_processes_create_the_store_at_once(at_postgres(
-        &url,
-    )));
-    run(keeps_what_it_has(at_postgres(&url)));
+    run(assert_created_by_several_processes(at_postgres(&url)));
+    run(assert_persistent(at_postgres(&url)));
 }
 
 #[test]
@@ -89,8 +87,8 @@ fn a_store_file_is_durable_and_has_mode_0600() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pillion.db");
     run(async {
-        several_processes_create_the_store_at_once(StoreOptions::at_file(&path)).await;
-        keeps_what_it_has(StoreOptions::at_file(&path)).await;
+        assert_created_by_several_processes(StoreOptions::at_file(&path)).await;
+        assert_persistent(StoreOptions::at_file(&path)).await;
         let store = SqlStore::open(&StoreOptions::at_file(&path)).await.unwrap();
         store.set_setting("a", "1").await.unwrap();
         let files = std::fs::read_dir(directory.path()).unwrap();
@@ -120,27 +118,22 @@ async fn a_file_is_checked_and_copied_while_calls_continue() {
     recorded.unwrap();
     let mode = std::fs::metadata(&copy).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
-    let refused = store.backup(&copy).await.unwrap_err();
-    assert!(refused.is_conflict(), "{refused:?}");
-    let refused = store.backup(directory.path()).await.unwrap_err();
-    assert!(refused.to_string().contains("is a directory"), "{refused}");
+    assert_fails(store.backup(&copy).await, StoreErrorKind::Conflict);
+    let error = store.backup(directory.path()).await.unwrap_err();
+    assert!(error.to_string().contains("is a directory"), "{error}");
     let nowhere = directory.path().join("none/copy.db");
-    let refused = store.backup(&nowhere).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    assert_fails(store.backup(&nowhere).await, StoreErrorKind::Unavailable);
 
     let copy = SqlStore::open(&StoreOptions::at_file(&copy)).await.unwrap();
     assert_eq!(copy.call(call.id).await.unwrap(), Some(call));
     assert!(copy.check().await.unwrap().is_empty());
-    let memory = StoreOptions::new(StoreLocation::Memory);
-    let memory = SqlStore::open(&memory).await.unwrap();
-    let refused = memory
-        .backup(directory.path().join("memory.db"))
-        .await
-        .unwrap_err();
-    assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused:?}");
+    let options = StoreOptions::new(StoreLocation::Memory);
+    let in_memory = SqlStore::open(&options).await.unwrap();
+    let copied = in_memory.backup(directory.path().join("memory.db")).await;
+    assert_fails(copied, StoreErrorKind::Invalid);
 }
 
-async fn several_processes_create_the_store_at_once(options: StoreOptions) {
+async fn assert_created_by_several_processes(options: StoreOptions) {
     let tasks: Vec<_> = (0..4)
         .map(|number| {
             let mut options = options.clone();
@@ -158,15 +151,14 @@ async fn several_processes_create_the_store_at_once(options: StoreOptions) {
     }
 }
 
-async fn keeps_what_it_has(options: StoreOptions) {
+async fn assert_persistent(options: StoreOptions) {
     let call = ended(&running("roll"), CallStatus::Success);
     let store = SqlStore::open(&options).await.unwrap();
     store.record_call(call.clone()).await.unwrap();
     store.close().await;
-    let refused = store.record_call(running("roll")).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
-    let refused = store.servers().await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    let recorded = store.record_call(running("roll")).await;
+    assert_fails(recorded, StoreErrorKind::Unavailable);
+    assert_fails(store.servers().await, StoreErrorKind::Unavailable);
 
     let again = SqlStore::open(&options).await.unwrap();
     assert_eq!(again.call(call.id).await.unwrap(), Some(call));
@@ -183,25 +175,25 @@ fn a_stopped_postgres_is_unavailable_until_it_restarts() {
     options.busy_timeout = Duration::from_secs(5);
     run(async {
         let store = SqlStore::open(&options).await.unwrap();
-        let mut kept = Vec::new();
+        let mut recorded = Vec::new();
         for _ in 0..10 {
             let call = running("roll");
             store.record_call(call.clone()).await.unwrap();
-            kept.push(call);
+            recorded.push(call);
         }
         postgres.crash();
-        let lost = tokio::join!(
+        let (first, second, third) = tokio::join!(
             store.record_call(running("a")),
             store.record_call(running("b")),
             store.set_setting("c", "1")
         );
-        assert!(lost.0.unwrap_err().is_unavailable());
-        assert!(lost.1.unwrap_err().is_unavailable());
-        assert!(lost.2.unwrap_err().is_unavailable());
-        let refused = SqlStore::open(&options).await.unwrap_err();
-        assert!(refused.is_unavailable(), "{refused:?}");
+        for lost in [first, second, third] {
+            assert_fails(lost, StoreErrorKind::Unavailable);
+        }
+        let opened = SqlStore::open(&options).await;
+        assert_fails(opened, StoreErrorKind::Unavailable);
         postgres.start_again();
-        for call in kept {
+        for call in recorded {
             assert_eq!(store.call(call.id).await.unwrap(), Some(call));
         }
         store.record_call(running("again")).await.unwrap();
@@ -214,50 +206,43 @@ fn a_silent_postgres_is_unavailable_until_it_responds_again() {
         return;
     };
     drop(postgres.database("silent"));
-    let in_the_end = Duration::from_secs(60);
+    let deadline = Duration::from_secs(60);
     run(async {
         let relay = PostgresRelay::to(&postgres);
         let mut options = at_postgres(&relay.url("silent"));
         options.busy_timeout = Duration::from_secs(2);
         options.statement_timeout = Duration::from_secs(2);
         let store = Arc::new(SqlStore::open(&options).await.unwrap());
-        let kept = running("roll");
-        store.record_call(kept.clone()).await.unwrap();
+        let recorded = running("roll");
+        store.record_call(recorded.clone()).await.unwrap();
         // Every connection has been used.
-        ask_often(&store).await;
+        send_many_requests(&store).await;
         relay.go_silent();
-        let lost = async {
+        let requests = async {
             tokio::join!(
-                store.servers(),
+                async { store.servers().await.map(drop) },
                 store.record_call(running("a")),
                 store.record_local_call(running("b")),
                 store.set_setting("c", "1"),
                 store.remove_server("d", RecordOwner::Own),
-                store.call(kept.id),
+                async { store.call(recorded.id).await.map(drop) },
             )
         };
-        let lost = timeout(in_the_end, lost).await.expect("an end");
-        for error in [
-            lost.0.unwrap_err(),
-            lost.1.unwrap_err(),
-            lost.2.unwrap_err(),
-            lost.3.unwrap_err(),
-            lost.4.unwrap_err(),
-            lost.5.unwrap_err(),
-        ] {
-            assert!(error.is_unavailable(), "{error:?}");
+        let lost = timeout(deadline, requests).await.expect("an end");
+        for outcome in <[_; 6]>::from(lost) {
+            assert_fails(outcome, StoreErrorKind::Unavailable);
         }
 
         relay.resume();
         let recovered = async {
             while store.record_call(running("again")).await.is_err() {}
-            ask_often(&store).await;
+            send_many_requests(&store).await;
         };
-        timeout(in_the_end, recovered).await.expect("an answer");
-        assert_eq!(store.call(kept.id).await.unwrap(), Some(kept));
+        timeout(deadline, recovered).await.expect("a recovery");
+        assert_eq!(store.call(recorded.id).await.unwrap(), Some(recorded));
 
         relay.go_silent();
-        timeout(in_the_end, store.close()).await.expect("an end");
+        timeout(deadline, store.close()).await.expect("an end");
     });
 }
 
@@ -267,15 +252,7 @@ async fn f2_pending_calls_get_the_new_server_name_in_every_process() {
     let options = StoreOptions::at_file(directory.path().join("pillion.db"));
     let changing = SqlStore::open(&options).await.unwrap();
     let calling = SqlStore::open(&options).await.unwrap();
-    let mut server = ServerRecord {
-        id: "1".to_owned(),
-        name: "dice".to_owned(),
-        configuration: "{}".to_owned(),
-        enabled: true,
-        last_connected_at: None,
-        created_at: at(1),
-        updated_at: at(1),
-    };
+    let mut server = server("1", "dice");
     changing.insert_server(&server).await.unwrap();
     for store in [&changing, &calling] {
         let mut call = running("roll");
@@ -286,10 +263,7 @@ async fn f2_pending_calls_get_the_new_server_name_in_every_process() {
     let renamed = changing.update_server(&server, RecordOwner::Own).await;
     renamed.unwrap();
     for store in [&calling, &changing] {
-        let calls = store.calls(&Default::default(), &Default::default()).await;
-        let calls = calls.unwrap().items.into_iter();
-        let servers: Vec<_> = calls.filter_map(|call| call.server).collect();
-        assert_eq!(servers, ["cards", "cards"]);
+        assert_eq!(servers_of_calls(store).await, ["cards", "cards"]);
     }
 }
 
@@ -303,30 +277,27 @@ fn postgres_connections_use_the_runtime_that_opened_the_store() {
     options.busy_timeout = Duration::from_secs(10);
     run(async {
         let store = Arc::new(SqlStore::open(&options).await.unwrap());
-        let asked = Arc::clone(&store);
+        let shared = Arc::clone(&store);
         std::thread::spawn(move || {
-            let lane = tokio::runtime::Builder::new_current_thread()
+            let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
-                .build()
-                .unwrap();
-            lane.block_on(ask_often(&asked));
+                .build();
+            runtime.unwrap().block_on(send_many_requests(&shared));
         })
         .join()
         .unwrap();
         // The thread has ended. Connections that it left in the pool serve other threads.
-        ask_often(&store).await;
+        send_many_requests(&store).await;
         store.close().await;
     });
 }
 
 /// Sends more concurrent requests than there are connections.
-async fn ask_often(store: &Arc<SqlStore>) {
-    let mut asking = JoinSet::new();
+async fn send_many_requests(store: &Arc<SqlStore>) {
+    let mut requests = JoinSet::new();
     for _ in 0..32 {
         let store = Arc::clone(store);
-        asking.spawn(async move { store.servers().await });
+        requests.spawn(async move { store.servers().await.unwrap() });
     }
-    while let Some(asked) = asking.join_next().await {
-        asked.unwrap().unwrap();
-    }
+    requests.join_all().await;
 }

@@ -7,12 +7,15 @@ mod packs;
 mod secrets;
 mod servers;
 
+pub use servers::{server, servers_of_calls};
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use pillion_core::store::{
-    CallLog, CallStatus, ProcessLife, Store, StoreError, Timestamp, ToolCallRecord,
+    CallLog, CallStatus, Cursor, Memory, MemoryCategory, PageRequest, ProcessLife, RecordPage,
+    Store, StoreError, StoreErrorKind, Timestamp, ToolCallRecord, ToolPin,
 };
 
 pub type Case = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()>>>;
@@ -39,7 +42,7 @@ pub const CASES: [(&str, Case); 47] = cases![
     calls::pages_are_stable_while_calls_come_in,
     calls::a_page_of_calls_ends_at_its_size,
     calls::c7_rate_limits_count_calls_that_ran,
-    calls::a_foreign_cursor_is_refused,
+    calls::a_foreign_cursor_is_rejected,
     calls::statistics_count_and_rank,
     calls::calls_of_an_ended_process_are_interrupted,
     calls::a_waiting_call_ends_only_while_it_waits,
@@ -101,6 +104,57 @@ pub fn ended(call: &ToolCallRecord, status: CallStatus) -> ToolCallRecord {
         status,
         completed_at: Some(at(5_000)),
         ..call.clone()
+    }
+}
+
+/// Returns the pin that all users share.
+pub fn pin(server: &str, tool: &str, hash: &str) -> ToolPin {
+    ToolPin {
+        server: server.to_owned(),
+        user: None,
+        tool: tool.to_owned(),
+        hash: hash.to_owned(),
+        definition: "{}".to_owned(),
+        accepted_at: at(1),
+        pending: None,
+    }
+}
+
+pub fn memory(id: &str, channel: &str, user: Option<&str>) -> Memory {
+    Memory {
+        id: id.to_owned(),
+        channel: channel.to_owned(),
+        user: user.map(str::to_owned),
+        category: MemoryCategory::Fact,
+        content: "x".to_owned(),
+        importance: 1,
+        created_at: at(1),
+        last_accessed_at: at(1),
+    }
+}
+
+/// Checks that an operation failed with an error of this kind.
+#[track_caller]
+pub fn assert_fails<T>(outcome: Result<T, StoreError>, kind: StoreErrorKind) {
+    let error = outcome.err().unwrap();
+    assert_eq!(error.kind(), kind, "{error:?}");
+}
+
+/// Returns the items of each page of a list.
+pub async fn all_pages<T>(
+    first: PageRequest,
+    list: impl AsyncFn(PageRequest) -> Result<RecordPage<T>, StoreError>,
+) -> Vec<Vec<T>> {
+    let mut pages = Vec::new();
+    let mut request = first.clone();
+    loop {
+        let page = list(request).await.unwrap();
+        pages.push(page.items);
+        let Some(next) = page.next else { return pages };
+        request = PageRequest {
+            after: Some(Cursor::new(next.as_str())),
+            ..first.clone()
+        };
     }
 }
 

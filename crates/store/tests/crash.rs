@@ -2,48 +2,29 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pillion_core::store::{CallId, CallLog, CallStatus};
+use pillion_core::store::{CallId, CallLog, CallStatus, StoreErrorKind};
 use pillion_store::{SqlStore, StoreOptions};
 
-use crate::contract::running;
-use crate::other_process;
-
-/// Returns the spool files beside the database.
-fn files_of_calls(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths
-        .filter(|path| path.to_str().unwrap().contains(".calls-"))
-        .collect()
-}
+use crate::contract::{assert_fails, running};
+use crate::other_process::{self, DatabaseLock};
+use crate::spool_files;
 
 #[tokio::test]
 async fn a_spool_file_is_read_once_its_process_has_ended() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     let options = StoreOptions::at_file(&file);
-    let program = std::env::current_exe().unwrap();
-    // Without the database lock, the other process's records stay in its spool files.
+    // While another process locks the database, records stay in the spool files.
     let store = SqlStore::open(&options).await.unwrap();
-    let mut lock = other_process::command(&program, "lock", &file)
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(lock.stdout.take().unwrap());
-    assert_eq!(
-        other_process::says(output).next().as_deref(),
-        Some("locked")
-    );
+    let lock = DatabaseLock::acquire(&file);
     let call = running("roll");
     store.record_local_call(call.clone()).await.unwrap();
     let lost = running("lost");
-    let left = files_of_calls(directory.path());
-    let text: String = left
-        .iter()
+    let spools = spool_files(directory.path()).into_iter();
+    let text: String = spools
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
     assert_eq!(text.matches("running").count(), 1, "{text}");
@@ -58,31 +39,22 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
     let half = line_of(lost.id);
     let other = running("draw");
     let whole = line_of(other.id);
-    let bytes = [
-        b"\n\xff\0".as_slice(),
-        &half.as_bytes()[..80],
-        whole.as_bytes(),
-    ]
-    .concat();
-    fs::write(
-        directory.path().join("pillion.db.calls-0123456789abcdef"),
-        bytes,
-    )
-    .unwrap();
-    drop(lock.stdin.take());
-    lock.wait().unwrap();
+    let bytes = [b"\n\xff\0", &half.as_bytes()[..80], whole.as_bytes()].concat();
+    let spool = directory.path().join("pillion.db.calls-0123456789abcdef");
+    fs::write(spool, bytes).unwrap();
+    lock.release();
 
     // Another process reads the files without an owner, and leaves this process's files alone.
     let second = SqlStore::open(&options).await.unwrap();
     assert!(second.call(other.id).await.unwrap().is_some());
     assert_eq!(second.call(lost.id).await.unwrap(), None);
-    assert_eq!(files_of_calls(directory.path()).len(), 4);
+    assert_eq!(spool_files(directory.path()).len(), 4);
     assert_eq!(store.call(call.id).await.unwrap(), Some(call.clone()));
     store.close().await;
-    let late = store.record_local_call(running("late")).await.unwrap_err();
-    assert!(late.is_unavailable(), "{late:?}");
+    let late = store.record_local_call(running("late")).await;
+    assert_fails(late, StoreErrorKind::Unavailable);
     second.close().await;
-    assert_eq!(files_of_calls(directory.path()).len(), 0);
+    assert_eq!(spool_files(directory.path()).len(), 0);
     let third = SqlStore::open(&options).await.unwrap();
     assert_eq!(third.call(call.id).await.unwrap(), Some(call));
 }
@@ -91,14 +63,10 @@ async fn a_spool_file_is_read_once_its_process_has_ended() {
 async fn a_killed_process_loses_no_acknowledged_call() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
-    let program = std::env::current_exe().unwrap();
     let mut acknowledged: HashMap<CallId, CallStatus> = HashMap::new();
     for round in 0..12_u64 {
-        let mut child = other_process::command(&program, "write", &file)
-            .spawn()
-            .unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = other_process::says(output);
+        let (mut child, output) = other_process::start("write", &file);
+        let mut lines = other_process::printed_lines(output);
         let first = lines.next().unwrap();
         // Kills the process at a different time in each round.
         std::thread::sleep(Duration::from_millis((round * 37) % 120));
@@ -114,22 +82,19 @@ async fn a_killed_process_loses_no_acknowledged_call() {
     }
     assert!(acknowledged.len() > 12 * 8, "{}", acknowledged.len());
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
-    assert_eq!(
-        files_of_calls(directory.path()).len(),
-        2,
-        "this store's own"
-    );
-    has_all(&store, &acknowledged).await;
+    // Those of this store.
+    assert_eq!(spool_files(directory.path()).len(), 2);
+    assert_has_all(&store, &acknowledged).await;
 }
 
-async fn has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
+async fn assert_has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
     for (id, status) in acknowledged {
-        let stored = store.call(*id).await.unwrap();
-        let stored = stored.unwrap_or_else(|| panic!("{id} is lost")).status;
+        let call = store.call(*id).await.unwrap();
+        let stored = call.unwrap_or_else(|| panic!("{id} is lost")).status;
         // A write may have succeeded without its acknowledgment.
-        let further = *status == CallStatus::Running && stored == CallStatus::Success;
+        let has_ended = *status == CallStatus::Running && stored == CallStatus::Success;
         assert!(
-            stored == *status || further,
+            stored == *status || has_ended,
             "{id}: {stored:?}, {status:?} was acknowledged"
         );
     }
@@ -139,15 +104,11 @@ async fn has_all(store: &SqlStore, acknowledged: &HashMap<CallId, CallStatus>) {
 async fn a_copy_contains_calls_that_another_process_acknowledged() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
-    let program = std::env::current_exe().unwrap();
-    let mut writing = other_process::command(&program, "write", &file)
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(writing.stdout.take().unwrap());
+    let (mut writing, output) = other_process::start("write", &file);
     let acknowledged = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&acknowledged);
     let reading = std::thread::spawn(move || {
-        for line in other_process::says(output) {
+        for line in other_process::printed_lines(output) {
             let (id, status) = line.split_once(' ').unwrap();
             // The kill at the end may cut the last line.
             if let Some(status) = CallStatus::from_name(status) {
@@ -159,15 +120,15 @@ async fn a_copy_contains_calls_that_another_process_acknowledged() {
         while acknowledged.lock().unwrap().len() < round * 300 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        let store = SqlStore::open_existing(&StoreOptions::at_file(&file)).await;
-        let store = store.unwrap();
+        let opened = SqlStore::open_existing(&StoreOptions::at_file(&file)).await;
+        let store = opened.unwrap();
         // The latest calls are still in the spool files; checking all calls would take long.
-        let before = acknowledged.lock().unwrap().clone();
-        let before = before[before.len() - 200..].iter().copied().collect();
+        let calls = acknowledged.lock().unwrap().clone();
+        let before = calls[calls.len() - 200..].iter().copied().collect();
         let copy = directory.path().join(format!("copy-{round}.db"));
         store.backup(&copy).await.unwrap();
         let copy = SqlStore::open(&StoreOptions::at_file(&copy)).await.unwrap();
-        has_all(&copy, &before).await;
+        assert_has_all(&copy, &before).await;
         copy.close().await;
         store.close().await;
     }

@@ -1,10 +1,9 @@
-//! Files that were damaged while no process used the store: a start refuses them by name or reports
-//! the loss, and changes no acknowledged outcome silently.
+//! Files that were damaged while no process used the store: a start rejects them by name or
+//! reports the loss, and changes no acknowledged outcome silently.
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use pillion_core::store::{CallId, CallLog, CallStatus, SettingsStore, StoreError};
 use pillion_store::{SqlStore, StoreOptions};
@@ -12,7 +11,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::contract::{at, ended, interrupt_all, running};
-use crate::other_process;
+use crate::other_process::DatabaseLock;
+use crate::spool_files;
 
 /// The files of a killed process: the database, and files of calls with acknowledged records.
 struct Crash {
@@ -28,13 +28,8 @@ impl Crash {
         let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
         store.set_setting("a", "1").await.unwrap();
         store.clock().await.unwrap();
-        let program = std::env::current_exe().unwrap();
         // While the database is locked, records stay in the files.
-        let mut other = other_process::command(&program, "lock", &file)
-            .spawn()
-            .unwrap();
-        let mut says = other_process::says(BufReader::new(other.stdout.take().unwrap()));
-        assert_eq!(says.next().as_deref(), Some("locked"));
+        let lock = DatabaseLock::acquire(&file);
         let calls: Vec<_> = (0..20).map(|_| running("roll")).collect();
         for call in &calls {
             store.record_local_call(call.clone()).await.unwrap();
@@ -43,12 +38,8 @@ impl Crash {
             let end = ended(call, CallStatus::Success);
             store.record_local_call(end).await.unwrap();
         }
-        for name in names(live.path()) {
-            let bytes = fs::read(live.path().join(&name)).unwrap();
-            fs::write(directory.path().join(&name), bytes).unwrap();
-        }
-        drop(other.stdin.take());
-        other.wait().unwrap();
+        copy_files(live.path(), directory.path());
+        lock.release();
         store.close().await;
         let ended = calls.iter().map(|call| call.id).collect();
         Self { directory, ended }
@@ -57,26 +48,19 @@ impl Crash {
     /// Returns a copy of the files.
     fn copy(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
-        for name in names(self.directory.path()) {
-            let from = self.directory.path().join(&name);
-            fs::write(copy.path().join(&name), fs::read(from).unwrap()).unwrap();
-        }
+        copy_files(self.directory.path(), copy.path());
         copy
     }
 }
 
-fn names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.filter(|name| !name.ends_with("-shm")).collect();
-    names.sort();
-    names
-}
-
-fn files_of_calls(directory: &Path) -> Vec<PathBuf> {
-    let names = names(directory).into_iter();
-    let names = names.filter(|name| name.contains(".calls-"));
-    names.map(|name| directory.join(name)).collect()
+/// Copies all files but the index of the write-ahead log.
+fn copy_files(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with("-shm") {
+            fs::copy(from.join(&name), to.join(&name)).unwrap();
+        }
+    }
 }
 
 /// Opens the store as the next process does.
@@ -97,21 +81,21 @@ async fn count_changed(store: &SqlStore, crash: &Crash) -> usize {
 }
 
 fn damage(bytes: &mut Vec<u8>, random: &mut StdRng) {
-    let place = random.random_range(0..bytes.len());
-    let length = random.random_range(1..=(bytes.len() - place).min(600));
+    let start = random.random_range(0..bytes.len());
+    let length = random.random_range(1..=(bytes.len() - start).min(600));
     match random.random_range(0..5) {
-        0 => bytes[place] ^= 1 << random.random_range(0..8),
-        1 => bytes[place..place + length].fill(0),
-        2 => bytes[place..place + length].fill(0xff),
-        3 => bytes[place..place + length]
+        0 => bytes[start] ^= 1 << random.random_range(0..8),
+        1 => bytes[start..start + length].fill(0),
+        2 => bytes[start..start + length].fill(0xff),
+        3 => bytes[start..start + length]
             .iter_mut()
             .for_each(|byte| *byte = random.random()),
-        _ => drop(bytes.drain(place..place + length)),
+        _ => drop(bytes.drain(start..start + length)),
     }
 }
 
 #[tokio::test]
-async fn f4_damaged_records_are_counted_and_kept_for_examination() {
+async fn f4_damaged_records_are_counted_and_retained_for_examination() {
     let crash = Crash::new().await;
     let whole = crash.copy();
     let store = open(whole.path()).await.unwrap();
@@ -127,7 +111,7 @@ async fn f4_damaged_records_are_counted_and_kept_for_examination() {
     let mut outcomes = HashMap::<_, usize>::new();
     for _ in 0..40 {
         let copy = crash.copy();
-        let files = files_of_calls(copy.path());
+        let files = spool_files(copy.path());
         let file = files
             .iter()
             .max_by_key(|file| file.metadata().unwrap().len());
@@ -155,26 +139,28 @@ async fn f4_damaged_records_are_counted_and_kept_for_examination() {
 }
 
 #[tokio::test]
-async fn f4_a_missing_or_empty_database_beside_records_is_refused_by_name() {
+async fn f4_a_missing_or_empty_database_beside_records_is_rejected_by_name() {
     let crash = Crash::new().await;
     for empty in [true, false] {
         let copy = crash.copy();
         let database = copy.path().join("pillion.db");
         let log = copy.path().join("pillion.db-wal");
-        match empty {
-            true => fs::write(&database, "").unwrap(),
-            false => fs::remove_file(&database).unwrap(),
+        if empty {
+            fs::write(&database, "").unwrap();
+        } else {
+            fs::remove_file(&database).unwrap();
         }
-        let error = open(copy.path()).await.unwrap_err();
-        assert!(error.is_corrupt(), "{error:?}");
-        assert!(error.to_string().contains("pillion.db.calls-"), "{error}");
+        let with_spool = open(copy.path()).await.unwrap_err();
+        assert!(with_spool.is_corrupt(), "{with_spool:?}");
+        let message = with_spool.to_string();
+        assert!(message.contains("pillion.db.calls-"), "{message}");
         assert_eq!(empty, database.exists());
-        // The records are removed, so a new store is wanted.
-        for file in files_of_calls(copy.path()) {
+        // Without its records, the store is created again.
+        for file in spool_files(copy.path()) {
             fs::remove_file(file).unwrap();
         }
-        let error = open(copy.path()).await.unwrap_err();
-        assert!(error.to_string().contains("pillion.db-wal"), "{error}");
+        let with_log = open(copy.path()).await.unwrap_err().to_string();
+        assert!(with_log.contains("pillion.db-wal"), "{with_log}");
         fs::remove_file(log).unwrap();
         let store = open(copy.path()).await.unwrap();
         assert_eq!(store.setting("a").await.unwrap(), None);
@@ -183,14 +169,14 @@ async fn f4_a_missing_or_empty_database_beside_records_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     fs::write(&file, "").unwrap();
-    let error = SqlStore::open_existing(&StoreOptions::at_file(&file)).await;
-    let error = error.unwrap_err().to_string();
+    let opened = SqlStore::open_existing(&StoreOptions::at_file(&file)).await;
+    let error = opened.unwrap_err().to_string();
     assert!(error.contains("pillion.db' is an empty file"), "{error}");
     assert_eq!(fs::metadata(&file).unwrap().len(), 0);
 }
 
 #[tokio::test]
-async fn f4_a_cut_or_overwritten_database_is_refused_by_name_or_reported() {
+async fn f4_a_cut_or_overwritten_database_is_rejected_by_name_or_reported() {
     let crash = Crash::new().await;
     let seed: u64 = rand::random();
     eprintln!("seed {seed}");

@@ -2,7 +2,7 @@
 //! acknowledgments.
 
 use std::fs::{self, Permissions};
-use std::io::{BufReader, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pillion_core::store::{
-    CallFilter, CallId, CallLog, CallStatus, PageRequest, SettingsStore, StoreError,
+    CallFilter, CallId, CallLog, CallStatus, PageRequest, SettingsStore, StoreError, StoreErrorKind,
 };
 use pillion_store::{SqlStore, StoreOptions};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 use tokio::task::JoinSet;
 
-use crate::contract::{ended, running};
-use crate::other_process;
+use crate::contract::{assert_fails, ended, running};
+use crate::other_process::{self, DatabaseLock};
 
 #[tokio::test]
 async fn a_full_store_is_unavailable_and_loses_no_acknowledged_call() {
@@ -40,18 +40,18 @@ async fn a_full_store_is_unavailable_and_loses_no_acknowledged_call() {
             })
         })
         .collect();
-    let mut kept = 0;
+    let mut stored_calls = 0;
     for task in tasks {
         for (id, outcome) in task.await.unwrap() {
             let stored = store.call(id).await.unwrap().is_some();
             assert_eq!(stored, outcome.is_ok());
             match outcome {
-                Ok(()) => kept += 1,
+                Ok(()) => stored_calls += 1,
                 Err(error) => assert!(error.is_unavailable(), "{error:?}"),
             }
         }
     }
-    assert!((1..100).contains(&kept), "{kept}");
+    assert!((1..100).contains(&stored_calls), "{stored_calls}");
     // A small value either still fits or is rejected in the same way.
     if let Err(error) = store.set_setting("a", "1").await {
         assert!(error.is_unavailable(), "{error:?}");
@@ -60,7 +60,7 @@ async fn a_full_store_is_unavailable_and_loses_no_acknowledged_call() {
 
 #[tokio::test]
 async fn a_full_disk_is_unavailable_and_loses_no_acknowledged_call() {
-    for task in ["fill", "fill with own"] {
+    for task in ["fill", "fill with local calls"] {
         fill_the_disk(task).await;
     }
 }
@@ -69,15 +69,14 @@ async fn fill_the_disk(task: &str) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
     // 2 MiB. Without the trap, a signal would end the process at the limit.
-    let mut child = Command::new("sh");
+    let mut command = Command::new("sh");
     let script = "trap '' XFSZ; ulimit -f 4096; exec \"$0\" \"$@\"";
-    child
+    command
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap());
-    other_process::prepare(&mut child, task, &file);
-    let mut child = child.spawn().unwrap();
-    let output = BufReader::new(child.stdout.take().unwrap());
-    let mut acknowledged: Vec<_> = other_process::says(output).collect();
+    other_process::add_task(&mut command, task, &file);
+    let (mut child, output) = other_process::spawn(&mut command);
+    let mut acknowledged: Vec<_> = other_process::printed_lines(output).collect();
     assert!(child.wait().unwrap().success());
     assert_eq!(acknowledged.pop().as_deref(), Some("full"));
     assert!(acknowledged.len() > 5, "{}", acknowledged.len());
@@ -96,25 +95,19 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     options.busy_timeout = Duration::from_millis(200);
     let store = SqlStore::open(&options).await.unwrap();
     store.set_setting("a", "1").await.unwrap();
-    let program = std::env::current_exe().unwrap();
-    let mut other = other_process::command(&program, "lock", &file)
-        .spawn()
-        .unwrap();
-    let output = BufReader::new(other.stdout.take().unwrap());
-    let mut says = other_process::says(output);
-    assert_eq!(says.next().as_deref(), Some("locked"));
+    let lock = DatabaseLock::acquire(&file);
 
     let (first, second) = (running("roll"), running("roll"));
-    let refused = tokio::join!(
+    let (first_write, second_write, setting) = tokio::join!(
         store.record_call(first.clone()),
         store.record_call(second.clone()),
         store.set_setting("a", "2")
     );
-    assert!(refused.0.unwrap_err().is_unavailable());
-    assert!(refused.1.unwrap_err().is_unavailable());
-    assert!(refused.2.unwrap_err().is_unavailable());
-    let refused = SqlStore::open(&options).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    for write in [first_write, second_write, setting] {
+        assert_fails(write, StoreErrorKind::Unavailable);
+    }
+    let opened = SqlStore::open(&options).await;
+    assert_fails(opened, StoreErrorKind::Unavailable);
     // Reads do not need the lock.
     assert_eq!(store.setting("a").await.unwrap().as_deref(), Some("1"));
 
@@ -123,21 +116,20 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
     store.record_local_call(third.clone()).await.unwrap();
     // Acknowledged records are read from memory, and running calls may end.
     assert_eq!(store.call(third.id).await.unwrap(), Some(third.clone()));
-    let refused = store.record_local_call(fourth.clone()).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    let fourth_write = store.record_local_call(fourth.clone()).await;
+    assert_fails(fourth_write, StoreErrorKind::Unavailable);
     let third = ended(&third, CallStatus::Success);
     store.record_local_call(third.clone()).await.unwrap();
     assert!(store.recording_failure().is_some());
     // A rejected call has not run, and uses no reserved space.
     let failed = ended(&fourth, CallStatus::Error);
-    let refused = store.record_local_call(failed).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    let failed_write = store.record_local_call(failed).await;
+    assert_fails(failed_write, StoreErrorKind::Unavailable);
     let all = PageRequest::first(10);
     let listed = store.calls(&CallFilter::default(), &all).await.unwrap();
     assert_eq!(listed.items, std::slice::from_ref(&third));
 
-    drop(other.stdin.take());
-    assert!(other.wait().unwrap().success());
+    lock.release();
     store.record_local_call(fourth.clone()).await.unwrap();
     assert_eq!(store.call(third.id).await.unwrap(), Some(third));
     assert_eq!(store.call(fourth.id).await.unwrap(), Some(fourth));
@@ -147,10 +139,9 @@ async fn a_locked_file_is_unavailable_until_the_lock_is_released() {
 }
 
 /// Returns how long the write took, which must fail as `unavailable`.
-async fn refused_after<T>(write: impl Future<Output = Result<T, StoreError>>) -> Duration {
+async fn time_until_rejected<T>(write: impl Future<Output = Result<T, StoreError>>) -> Duration {
     let start = Instant::now();
-    let error = write.await.err().unwrap();
-    assert!(error.is_unavailable(), "{error:?}");
+    assert_fails(write.await, StoreErrorKind::Unavailable);
     start.elapsed()
 }
 
@@ -162,12 +153,7 @@ async fn no_write_waits_long_for_a_lock_and_the_health_shows_the_lock_without_wr
     let store = Arc::new(store);
     store.check_health().await;
     assert_eq!(store.recording_failure(), None);
-    let program = std::env::current_exe().unwrap();
-    let mut other = other_process::command(&program, "lock", &file)
-        .spawn()
-        .unwrap();
-    let mut says = other_process::says(BufReader::new(other.stdout.take().unwrap()));
-    assert_eq!(says.next().as_deref(), Some("locked"));
+    let lock = DatabaseLock::acquire(&file);
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     store.check_health().await;
@@ -179,8 +165,8 @@ async fn no_write_waits_long_for_a_lock_and_the_health_shows_the_lock_without_wr
         writes.spawn(async move {
             tokio::time::sleep(Duration::from_millis(50 * number)).await;
             match number % 3 {
-                0 => refused_after(store.record_call(running("roll"))).await,
-                1 => refused_after(store.set_setting("a", "1")).await,
+                0 => time_until_rejected(store.record_call(running("roll"))).await,
+                1 => time_until_rejected(store.set_setting("a", "1")).await,
                 _ => {
                     // The file accepts calls until the lock is noticed.
                     let start = Instant::now();
@@ -190,13 +176,11 @@ async fn no_write_waits_long_for_a_lock_and_the_health_shows_the_lock_without_wr
             }
         });
     }
-    while let Some(took) = writes.join_next().await {
-        let took = took.unwrap();
+    for took in writes.join_all().await {
         assert!(took < Duration::from_millis(2_800), "{took:?}");
     }
 
-    drop(other.stdin.take());
-    assert!(other.wait().unwrap().success());
+    lock.release();
     let deadline = Instant::now() + Duration::from_secs(20);
     while let Some(failure) = store.recording_failure() {
         assert!(Instant::now() < deadline, "{failure}");
@@ -220,16 +204,17 @@ async fn a_read_only_file_is_unavailable() {
     let this = std::env::current_exe().unwrap();
     let copied = Command::new("cp").arg(this).arg(&program).status();
     assert!(copied.unwrap().success());
-    let mut other = other_process::command(&program, "open", &file);
+    let mut other = Command::new(&program);
+    other_process::add_task(&mut other, "open", &file);
     if fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
         other.uid(65_534).gid(65_534);
     }
     let output = other.current_dir("/").output().unwrap();
-    let said: Vec<_> = other_process::says(&output.stdout[..]).collect();
-    assert_eq!(said, ["Unavailable"], "{output:?}");
+    let lines: Vec<_> = other_process::printed_lines(&output.stdout[..]).collect();
+    assert_eq!(lines, ["Unavailable"], "{output:?}");
     let nowhere = StoreOptions::at_file(directory.path().join("none/pillion.db"));
-    let refused = SqlStore::open(&nowhere).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    let opened = SqlStore::open(&nowhere).await;
+    assert_fails(opened, StoreErrorKind::Unavailable);
 }
 
 #[tokio::test]
@@ -237,10 +222,8 @@ async fn an_invalid_or_damaged_store_is_corrupt() {
     let directory = tempfile::tempdir().unwrap();
     let text = directory.path().join("text");
     fs::write(&text, "Dear diary, ".repeat(1_000)).unwrap();
-    let refused = SqlStore::open(&StoreOptions::at_file(&text))
-        .await
-        .unwrap_err();
-    assert!(refused.is_corrupt(), "{refused:?}");
+    let opened = SqlStore::open(&StoreOptions::at_file(&text)).await;
+    assert_fails(opened, StoreErrorKind::Corrupt);
     assert!(fs::read_to_string(&text).unwrap().starts_with("Dear diary"));
 
     let file = directory.path().join("pillion.db");
@@ -265,8 +248,8 @@ async fn an_invalid_or_damaged_store_is_corrupt() {
         Err(error) => assert!(error.is_corrupt(), "{error:?}"),
     }
     let all = PageRequest::first(1_000);
-    let read = store.calls(&CallFilter::default(), &all).await.unwrap_err();
-    assert!(read.is_corrupt(), "{read:?}");
+    let read = store.calls(&CallFilter::default(), &all).await;
+    assert_fails(read, StoreErrorKind::Corrupt);
 }
 
 #[tokio::test]
@@ -275,40 +258,33 @@ async fn the_store_of_a_newer_version_is_not_changed() {
     let file = directory.path().join("pillion.db");
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     store.close().await;
-    let newer = SqlStore::schema_number() + 1;
+    let newer = SqlStore::required_schema_version() + 1;
     let options = SqliteConnectOptions::new().filename(&file);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     let sql = format!("INSERT INTO pillion_schema VALUES ({newer}, 'future', 0)");
     connection.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
     connection.close().await.unwrap();
-    let refused = SqlStore::open(&StoreOptions::at_file(&file))
-        .await
-        .unwrap_err();
-    assert!(refused.is_corrupt());
-    assert!(
-        refused.to_string().contains("newer version of Pillion"),
-        "{refused}"
-    );
+    let opened = SqlStore::open(&StoreOptions::at_file(&file)).await;
+    let error = opened.unwrap_err();
+    assert!(error.is_corrupt(), "{error:?}");
+    let message = error.to_string();
+    assert!(message.contains("newer version of Pillion"), "{message}");
 }
 
 #[tokio::test]
 async fn a_store_that_cannot_be_opened_is_named_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
-    let error = SqlStore::open(&StoreOptions::at_file(directory.path())).await;
+    let opened = SqlStore::open(&StoreOptions::at_file(directory.path())).await;
     assert_eq!(
-        error.unwrap_err().to_string(),
+        opened.unwrap_err().to_string(),
         format!("the store '{path}' is a directory")
     );
 
-    let mut nobody: StoreOptions = StoreOptions::at_file("unused");
-    nobody.location = "postgres://me:s3cret@127.0.0.1:9/pillion".parse().unwrap();
-    nobody.busy_timeout = Duration::from_millis(200);
-    let error = SqlStore::open(&nobody).await.unwrap_err().to_string();
-    assert!(
-        error.starts_with(
-            "the store in Postgres at 127.0.0.1:9 cannot be opened: Connection refused"
-        ),
-        "{error}"
-    );
+    let unreachable = "postgres://me:s3cret@127.0.0.1:9/pillion";
+    let mut options = StoreOptions::new(unreachable.parse().unwrap());
+    options.busy_timeout = Duration::from_millis(200);
+    let error = SqlStore::open(&options).await.unwrap_err().to_string();
+    let expected = "the store in Postgres at 127.0.0.1:9 cannot be opened: Connection refused";
+    assert!(error.starts_with(expected), "{error}");
 }

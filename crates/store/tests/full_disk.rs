@@ -1,15 +1,17 @@
 //! A full disk: a small file system in memory.
 
 use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::Command;
 
-use pillion_core::store::{CallFilter, CallId, CallLog, CallStatus, PageRequest, ToolCallRecord};
+use pillion_core::store::{
+    CallFilter, CallLog, CallStatus, PageRequest, StoreErrorKind, ToolCallRecord,
+};
 use pillion_store::{SqlStore, StoreOptions};
 
-use crate::contract::{at, ended, interrupt_all, running};
-use crate::other_process::{self, say};
+use crate::contract::{all_pages, assert_fails, at, ended, interrupt_all, running};
+use crate::other_process::{self, print_line};
 
 /// A shell command that mounts a private file system of 8 MiB at its first argument while it runs
 /// the rest of its arguments.
@@ -45,22 +47,21 @@ async fn a_call_that_ends_on_a_full_disk_keeps_its_outcome() {
     let (disk, copy) = (directory.path().join("disk"), directory.path().join("copy"));
     fs::create_dir(&disk).unwrap();
     fs::create_dir(&copy).unwrap();
-    let Some(mut child) = with_disk(&disk) else {
+    let Some(mut command) = with_disk(&disk) else {
         pillion_testkit::skip("this user may not mount a file system");
         return;
     };
-    child.arg(std::env::current_exe().unwrap());
-    other_process::prepare(&mut child, "end on a full disk", &disk.join("pillion.db"));
-    let mut child = child.spawn().unwrap();
-    let said: Vec<_> = other_process::says(BufReader::new(child.stdout.take().unwrap())).collect();
-    let status = child.wait().unwrap();
-    assert!(status.success(), "{said:?}");
+    command.arg(std::env::current_exe().unwrap());
+    other_process::add_task(&mut command, "end on a full disk", &disk.join("pillion.db"));
+    let (mut child, output) = other_process::spawn(&mut command);
+    let ids: Vec<_> = other_process::printed_lines(output).collect();
+    assert!(child.wait().unwrap().success(), "{ids:?}");
     // Reads the files as a process finds them after a crash at this point.
     let options = StoreOptions::at_file(copy.join("pillion.db"));
     let store = SqlStore::open(&options).await.unwrap();
     interrupt_all(&store, at(9_000)).await.unwrap();
-    assert!(said.len() > 3, "{said:?}");
-    for id in said {
+    assert!(ids.len() > 3, "{ids:?}");
+    for id in ids {
         let call = store.call(id.parse().unwrap()).await.unwrap().unwrap();
         assert_eq!(call.status, CallStatus::Success, "{call:?}");
         assert_eq!(call.arguments, "{\"sides\":6}");
@@ -95,29 +96,24 @@ pub async fn end_on_a_full_disk(file: &Path) {
         end.result = Some("x".repeat(50_000));
         store.record_local_call(end).await.unwrap();
     }
-    let refused = store.record_local_call(begin()).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
-    let all = PageRequest::first(15);
+    let begun = store.record_local_call(begin()).await;
+    assert_fails(begun, StoreErrorKind::Unavailable);
     let filter = CallFilter {
         status: Some(CallStatus::Success),
         ..CallFilter::default()
     };
-    let first = store.calls(&filter, &all).await.unwrap();
-    let next = PageRequest::after(first.next.unwrap(), 15);
-    let second = store.calls(&filter, &next).await.unwrap();
-    assert_eq!(second.next, None);
-    let listed: Vec<CallId> = first
-        .items
-        .iter()
-        .chain(&second.items)
-        .map(|call| call.id)
-        .collect();
-    let expected: Vec<CallId> = calls.iter().rev().map(|call| call.id).collect();
-    assert_eq!(listed, expected);
-    assert_eq!(
-        first.items[0].result.as_ref().map(String::len),
-        Some(50_000)
+    let pages = all_pages(PageRequest::first(15), async |page| {
+        store.calls(&filter, &page).await
+    });
+    let listed = pages.await.concat();
+    assert!(
+        listed
+            .iter()
+            .map(|call| call.id)
+            .eq(calls.iter().rev().map(|call| call.id))
     );
+    let result = listed[0].result.as_ref();
+    assert_eq!(result.map(String::len), Some(50_000));
 
     let copy = disk.with_file_name("copy");
     for entry in fs::read_dir(disk).unwrap() {
@@ -128,7 +124,7 @@ pub async fn end_on_a_full_disk(file: &Path) {
         }
     }
     for call in calls {
-        say(&call.id.to_string());
+        print_line(&call.id.to_string());
     }
     // When the disk has room again, calls can begin, and the waiting records are in the database.
     fs::remove_file(disk.join("filler")).unwrap();

@@ -1,31 +1,26 @@
 //! If the file is deleted or replaced while the store is open, no lost write is acknowledged.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use pillion_core::store::{CallFilter, CallLog, CallStatus, PageRequest, SettingsStore};
+use pillion_core::store::{
+    CallFilter, CallLog, CallStatus, PageRequest, SettingsStore, StoreErrorKind,
+};
 use pillion_store::{SqlStore, StoreOptions};
 
-use crate::contract::{ended, running};
-use crate::other_process::{self, say};
+use crate::contract::{assert_fails, ended, running};
+use crate::other_process::{self, print_line};
+use crate::spool_files;
 
-fn files_of_calls(database: &Path) -> Vec<PathBuf> {
-    let directory = fs::read_dir(database.parent().unwrap()).unwrap();
-    let paths = directory.map(|entry| entry.unwrap().path());
-    paths
-        .filter(|path| path.to_string_lossy().contains(".calls-"))
-        .collect()
-}
-
-async fn assert_refuses(store: &SqlStore) {
+async fn assert_unavailable(store: &SqlStore) {
     let call = running("roll");
-    let refused = [
+    let errors = [
         store.record_local_call(call.clone()).await.unwrap_err(),
         store.record_call(call).await.unwrap_err(),
         store.set_setting("a", "2").await.unwrap_err(),
         store.setting("a").await.unwrap_err(),
     ];
-    for error in refused {
+    for error in errors {
         assert!(error.is_unavailable(), "{error:?}");
         assert!(error.to_string().contains("deleted or replaced"), "{error}");
     }
@@ -47,13 +42,13 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     store.record_local_call(other.clone()).await.unwrap();
 
     fs::rename(&file, &moved).unwrap();
-    assert_refuses(&store).await;
+    assert_unavailable(&store).await;
     let end_of_other = ended(&other, CallStatus::Success);
-    let refused = store.record_local_call(end_of_other.clone()).await;
-    assert!(refused.unwrap_err().is_unavailable());
+    let recorded = store.record_local_call(end_of_other.clone()).await;
+    assert_fails(recorded, StoreErrorKind::Unavailable);
     // Another file at the path is not this store.
     fs::write(&file, "a backup").unwrap();
-    assert_refuses(&store).await;
+    assert_unavailable(&store).await;
     fs::rename(&moved, &file).unwrap();
     assert_eq!(store.file_failure(), None);
     let end = ended(&call, CallStatus::Success);
@@ -66,24 +61,23 @@ async fn a_store_whose_file_was_removed_acknowledges_no_call() {
     // The write-ahead log is part of the store: the latest commits are only there.
     let log = directory.path().join("pillion.db-wal");
     fs::rename(&log, &moved).unwrap();
-    assert_refuses(&store).await;
+    assert_unavailable(&store).await;
     fs::rename(&moved, &log).unwrap();
     assert_eq!(store.file_failure(), None);
 
     fs::remove_file(&file).unwrap();
-    assert_refuses(&store).await;
+    assert_unavailable(&store).await;
 }
 
 #[tokio::test]
 async fn a_removed_spool_file_is_created_again() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pillion.db");
-    let options = StoreOptions::at_file(&file);
-    let store = SqlStore::open(&options).await.unwrap();
+    let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     for _ in 0..4 {
         let (before, after) = (running("roll"), running("roll"));
         store.record_local_call(before.clone()).await.unwrap();
-        for path in files_of_calls(&file) {
+        for path in spool_files(directory.path()) {
             fs::remove_file(path).unwrap();
         }
         store.record_local_call(after.clone()).await.unwrap();
@@ -91,11 +85,10 @@ async fn a_removed_spool_file_is_created_again() {
         let crashed = tempfile::tempdir().unwrap();
         let copied = crashed.path().join("pillion.db");
         store.backup(&copied).await.unwrap();
-        let beside = SqlStore::open(&StoreOptions::at_file(&copied))
-            .await
-            .unwrap();
+        let options = StoreOptions::at_file(&copied);
+        let copy = SqlStore::open(&options).await.unwrap();
         let all = PageRequest::first(100);
-        let calls = beside.calls(&CallFilter::default(), &all).await.unwrap();
+        let calls = copy.calls(&CallFilter::default(), &all).await.unwrap();
         let ids: Vec<_> = calls.items.iter().map(|call| call.id).collect();
         assert!(ids.contains(&before.id) && ids.contains(&after.id));
     }
@@ -103,16 +96,16 @@ async fn a_removed_spool_file_is_created_again() {
 
 #[tokio::test]
 async fn a_store_acknowledges_no_call_after_a_change_further_up_its_path() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = fs::canonicalize(directory.path()).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let directory = fs::canonicalize(temporary.path()).unwrap();
     let [above, moved] = ["above", "moved"].map(|name| directory.join(name));
     fs::create_dir_all(above.join("state")).unwrap();
     let file = above.join("state/pillion.db");
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     store.record_local_call(running("roll")).await.unwrap();
     fs::rename(&above, &moved).unwrap();
-    let refused = store.record_local_call(running("roll")).await.unwrap_err();
-    assert!(refused.is_unavailable(), "{refused:?}");
+    let recorded = store.record_local_call(running("roll")).await;
+    assert_fails(recorded, StoreErrorKind::Unavailable);
     fs::rename(&moved, &above).unwrap();
     store.record_local_call(running("roll")).await.unwrap();
 
@@ -120,13 +113,13 @@ async fn a_store_acknowledges_no_call_after_a_change_further_up_its_path() {
     child.arg("--mount").arg(std::env::current_exe().unwrap());
     let mounted = directory.join("mounted");
     fs::create_dir(&mounted).unwrap();
-    other_process::prepare(&mut child, "mount over", &mounted.join("pillion.db"));
+    other_process::add_task(&mut child, "mount over", &mounted.join("pillion.db"));
     let Ok(output) = child.output() else {
         return; // `unshare` is not installed.
     };
-    let said: Vec<_> = other_process::says(&output.stdout[..]).collect();
+    let lines: Vec<_> = other_process::printed_lines(&output.stdout[..]).collect();
     // Only root can mount.
-    assert!(said == ["refused"] || said.is_empty(), "{output:?}");
+    assert!(lines == ["Unavailable"] || lines.is_empty(), "{output:?}");
 }
 
 /// Mounts a file system over the directory of an open store, in a private namespace.
@@ -141,11 +134,7 @@ pub async fn mount_over(file: &Path) {
         return;
     }
     match store.record_local_call(running("roll")).await {
-        Ok(()) => say("acknowledged"),
-        Err(error) => say(if error.is_unavailable() {
-            "refused"
-        } else {
-            "other"
-        }),
+        Ok(()) => print_line("acknowledged"),
+        Err(error) => print_line(&format!("{:?}", error.kind())),
     }
 }

@@ -1,29 +1,59 @@
 //! Runs this test program as another process that performs one task with a store.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
-use pillion_core::store::{CallLog, CallStatus, StoreErrorKind, ToolCallRecord};
+use pillion_core::store::{CallLog, CallStatus, StoreError, StoreErrorKind, ToolCallRecord};
 use pillion_store::{SqlStore, StoreOptions};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, Executor, SqliteConnection};
 
-use crate::contract::{ended, running};
+use crate::contract::{assert_fails, ended, running};
 use crate::{full_disk, lost_file};
 
 const TASK: &str = "PILLION_STORE_TASK";
 const FILE: &str = "PILLION_STORE_FILE";
 
-/// Returns a command that performs the task with this program.
-pub fn command(program: &Path, task: &str, file: &Path) -> Command {
-    let mut command = Command::new(program);
-    prepare(&mut command, task, file);
-    command
+/// Starts this program to perform the task. Returns the process and its output.
+pub fn start(task: &str, file: &Path) -> (Child, BufReader<ChildStdout>) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    add_task(&mut command, task, file);
+    spawn(&mut command)
+}
+
+/// Starts a command that has a task. Returns the process and its output.
+pub fn spawn(command: &mut Command) -> (Child, BufReader<ChildStdout>) {
+    let mut process = command.spawn().unwrap();
+    let output = BufReader::new(process.stdout.take().unwrap());
+    (process, output)
+}
+
+/// Another process that has locked a database against other writers.
+pub struct DatabaseLock {
+    process: Child,
+    /// Held, because printing to a closed pipe would end the process.
+    _output: BufReader<ChildStdout>,
+}
+
+impl DatabaseLock {
+    pub fn acquire(file: &Path) -> Self {
+        let (process, mut output) = start("lock", file);
+        assert_eq!(printed_lines(&mut output).next().as_deref(), Some("locked"));
+        Self {
+            process,
+            _output: output,
+        }
+    }
+
+    pub fn release(mut self) {
+        drop(self.process.stdin.take());
+        assert!(self.process.wait().unwrap().success());
+    }
 }
 
 /// Adds the task to a command that runs this program.
-pub fn prepare(command: &mut Command, task: &str, file: &Path) {
+pub fn add_task(command: &mut Command, task: &str, file: &Path) {
     command
         .args(["--exact", "other_process::task", "--ignored", "--nocapture"])
         .env(TASK, task)
@@ -32,22 +62,22 @@ pub fn prepare(command: &mut Command, task: &str, file: &Path) {
         .stdout(Stdio::piped());
 }
 
-/// Returns the lines that the other process prints with `say`.
-pub fn says(output: impl BufRead) -> impl Iterator<Item = String> {
+/// Returns the lines that the other process prints with [`print_line`].
+pub fn printed_lines(output: impl BufRead) -> impl Iterator<Item = String> {
     let lines = output.lines().map_while(Result::ok);
     // The test harness prints its own output, even on the same line.
     lines.filter_map(|line| Some(line.split_once('>')?.1.to_owned()))
 }
 
-pub fn say(what: &str) {
+pub fn print_line(line: &str) {
     let mut output = std::io::stdout().lock();
     // An error means that the reader has gone and is about to end this process.
-    let _ = writeln!(output, ">{what}");
+    let _ = writeln!(output, ">{line}");
     let _ = output.flush();
 }
 
 #[test]
-#[ignore = "what other tests run in another process"]
+#[ignore = "other tests run this in another process"]
 fn task() {
     let Ok(task) = std::env::var(TASK) else {
         return;
@@ -60,15 +90,15 @@ fn task() {
     runtime.unwrap().block_on(async {
         match task.as_str() {
             "open" => match SqlStore::open(&StoreOptions::at_file(file)).await {
-                Ok(_) => say("opened"),
-                Err(error) => say(&format!("{:?}", error.kind())),
+                Ok(_) => print_line("opened"),
+                Err(error) => print_line(&format!("{:?}", error.kind())),
             },
             "lock" => lock(&file).await,
             "write" => write(&file).await,
             "end on a full disk" => full_disk::end_on_a_full_disk(file.as_ref()).await,
             "mount over" => lost_file::mount_over(file.as_ref()).await,
             "fill" => fill(&file, false).await,
-            "fill with own" => fill(&file, true).await,
+            "fill with local calls" => fill(&file, true).await,
             other => panic!("{other}"),
         }
     });
@@ -79,7 +109,7 @@ async fn lock(file: &str) {
     let options = SqliteConnectOptions::new().filename(file);
     let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
     connection.execute("BEGIN IMMEDIATE").await.unwrap();
-    say("locked");
+    print_line("locked");
     std::io::stdin().lines().for_each(drop);
 }
 
@@ -89,45 +119,45 @@ async fn write(file: &str) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     let store = std::sync::Arc::new(store);
     for number in 1..8 {
-        tokio::spawn(write_on(store.clone(), number % 2 == 0));
+        tokio::spawn(write_calls(store.clone(), number % 2 == 0));
     }
-    write_on(store, true).await;
+    write_calls(store, true).await;
 }
 
-async fn write_on(store: std::sync::Arc<SqlStore>, are_own: bool) {
-    let record = async |call: ToolCallRecord| {
+async fn write_calls(store: std::sync::Arc<SqlStore>, is_local: bool) {
+    let record_and_print = async |call: ToolCallRecord| {
         let (id, status) = (call.id, call.status);
-        match are_own {
-            true => store.record_local_call(call).await.unwrap(),
-            false => store.record_call(call).await.unwrap(),
-        }
-        say(&format!("{id} {}", status.as_str()));
+        record(&store, call, is_local).await.unwrap();
+        print_line(&format!("{id} {}", status.as_str()));
     };
     loop {
         let call = running("roll");
-        record(call.clone()).await;
-        record(ended(&call, CallStatus::Success)).await;
+        record_and_print(call.clone()).await;
+        record_and_print(ended(&call, CallStatus::Success)).await;
+    }
+}
+
+async fn record(store: &SqlStore, call: ToolCallRecord, is_local: bool) -> Result<(), StoreError> {
+    if is_local {
+        store.record_local_call(call).await
+    } else {
+        store.record_call(call).await
     }
 }
 
 /// Records calls until an error, and prints the acknowledged records and the error.
-async fn fill(file: &str, are_own: bool) {
+async fn fill(file: &str, is_local: bool) {
     let store = SqlStore::open(&StoreOptions::at_file(file)).await.unwrap();
     for _ in 0..10_000 {
         let mut call = running("roll");
         call.arguments = "x".repeat(50_000);
         let id = call.id;
-        let recorded = match are_own {
-            true => store.record_local_call(call).await,
-            false => store.record_call(call).await,
-        };
-        match recorded {
-            Ok(()) => say(&id.to_string()),
-            Err(error) => {
-                assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error:?}");
-                say("full");
-                return;
-            }
+        let recorded = record(&store, call, is_local).await;
+        if recorded.is_err() {
+            assert_fails(recorded, StoreErrorKind::Unavailable);
+            print_line("full");
+            return;
         }
+        print_line(&id.to_string());
     }
 }

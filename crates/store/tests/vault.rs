@@ -14,13 +14,36 @@ async fn store() -> Arc<SqlStore> {
     Arc::new(SqlStore::open(&options).await.unwrap())
 }
 
+async fn open(store: &Arc<SqlStore>, key: MasterKey) -> Result<Vault, VaultError> {
+    Vault::open(store.clone(), key).await
+}
+
+async fn new_vault(store: &Arc<SqlStore>) -> Vault {
+    open(store, MasterKey::generate()).await.unwrap()
+}
+
 fn copy(key: &MasterKey) -> MasterKey {
     MasterKey::from_base64(&key.to_base64()).unwrap()
+}
+
+async fn put(vault: &Vault, id: &str, secret: &str) {
+    let stored = vault.put(SecretKind::Credential, id, &secret.into()).await;
+    stored.unwrap();
 }
 
 async fn get(vault: &Vault, id: &str) -> Option<String> {
     let secret = vault.get(SecretKind::Credential, id).await.unwrap();
     secret.map(|secret| secret.expose_secret().to_owned())
+}
+
+fn secret_id(kind: SecretKind, id: &str) -> SecretId {
+    let id = id.to_owned();
+    SecretId { kind, id }
+}
+
+fn assert_damaged<T>(outcome: Result<T, VaultError>) {
+    let error = outcome.err().unwrap();
+    assert!(matches!(error, VaultError::Damaged { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -29,18 +52,10 @@ async fn l1_the_file_contains_no_part_of_a_secret() {
     let file = directory.path().join("pillion.db");
     let store = SqlStore::open(&StoreOptions::at_file(&file)).await.unwrap();
     let store = Arc::new(store);
-    let vault = Vault::open(store.clone(), MasterKey::generate())
-        .await
-        .unwrap();
-    let secret = "hush-hush-hush-hush".into();
-    vault
-        .put(SecretKind::Credential, "weather", &secret)
-        .await
-        .unwrap();
-    assert_eq!(
-        get(&vault, "weather").await.as_deref(),
-        Some("hush-hush-hush-hush")
-    );
+    let vault = new_vault(&store).await;
+    let secret = "hush-hush-hush-hush";
+    put(&vault, "weather", secret).await;
+    assert_eq!(get(&vault, "weather").await.as_deref(), Some(secret));
     assert!(!format!("{vault:?} {:?}", store.secrets().await.unwrap()).contains("hush"));
     store.close().await;
     let content = std::fs::read(&file).unwrap();
@@ -52,49 +67,33 @@ async fn l1_the_file_contains_no_part_of_a_secret() {
 async fn l1_a_wrong_key_is_detected_at_start() {
     let store = store().await;
     let key = MasterKey::generate();
-    Vault::open(store.clone(), copy(&key)).await.unwrap();
+    open(&store, copy(&key)).await.unwrap();
     let other = MasterKey::generate();
     let ids = (key.id().to_owned(), other.id().to_owned());
-    let refused = Vault::open(store.clone(), other).await.unwrap_err();
-    let VaultError::WrongKey { stored, given } = refused else {
-        panic!("{refused:?}");
+    let error = open(&store, other).await.unwrap_err();
+    let VaultError::WrongKey { stored, configured } = error else {
+        panic!("{error:?}");
     };
-    assert_eq!((stored, given), ids);
-    Vault::open(store.clone(), copy(&key)).await.unwrap();
+    assert_eq!((stored, configured), ids);
 
     // Secrets without the check value, which was removed.
-    let vault = Vault::open(store.clone(), copy(&key)).await.unwrap();
-    vault
-        .put(SecretKind::Credential, "a", &"1".into())
-        .await
-        .unwrap();
+    let vault = open(&store, copy(&key)).await.unwrap();
+    put(&vault, "a", "1").await;
     for (secret_id, _) in store.secrets().await.unwrap() {
         if secret_id.kind == SecretKind::KeyCheck {
             store.remove_secret(&secret_id).await.unwrap();
         }
     }
-    let refused = Vault::open(store, key).await.unwrap_err();
-    assert!(matches!(refused, VaultError::NoCheck), "{refused:?}");
+    let error = open(&store, key).await.unwrap_err();
+    assert!(matches!(error, VaultError::NoCheck), "{error:?}");
 }
 
 #[tokio::test]
 async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
     let store = store().await;
-    let vault = Vault::open(store.clone(), MasterKey::generate())
-        .await
-        .unwrap();
-    vault
-        .put(SecretKind::Credential, "a", &"of a".into())
-        .await
-        .unwrap();
-    vault
-        .put(SecretKind::Credential, "b", &"of b".into())
-        .await
-        .unwrap();
-    let secret_id = |kind, id: &str| SecretId {
-        kind,
-        id: id.to_owned(),
-    };
+    let vault = new_vault(&store).await;
+    put(&vault, "a", "of a").await;
+    put(&vault, "b", "of b").await;
     let of_a = secret_id(SecretKind::Credential, "a");
     let sealed = store.secret(&of_a).await.unwrap().unwrap();
     for moved in [
@@ -102,16 +101,14 @@ async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
         secret_id(SecretKind::OAuthTokens, "a"),
     ] {
         store.put_secret(&moved, &sealed).await.unwrap();
-        let refused = vault.get(moved.kind, &moved.id).await.unwrap_err();
-        assert!(matches!(refused, VaultError::Damaged { .. }), "{refused:?}");
+        assert_damaged(vault.get(moved.kind, &moved.id).await);
     }
     // One changed bit in each byte, and every shorter length.
     for byte in 0..sealed.sealed.len() {
         let mut changed = sealed.clone();
         changed.sealed[byte] ^= 1;
         store.put_secret(&of_a, &changed).await.unwrap();
-        let refused = vault.get(of_a.kind, "a").await.unwrap_err();
-        assert!(matches!(refused, VaultError::Damaged { .. }), "{refused:?}");
+        assert_damaged(vault.get(of_a.kind, "a").await);
         changed.sealed.truncate(byte);
         store.put_secret(&of_a, &changed).await.unwrap();
         assert!(vault.get(of_a.kind, "a").await.is_err());
@@ -124,13 +121,9 @@ async fn l1_a_secret_can_only_be_decrypted_under_its_kind_and_id() {
 async fn l1_a_key_rotation_is_atomic() {
     let store = store().await;
     let (old, new) = (MasterKey::generate(), MasterKey::generate());
-    let vault = Arc::new(Vault::open(store.clone(), copy(&old)).await.unwrap());
+    let vault = Arc::new(open(&store, copy(&old)).await.unwrap());
     for number in 0..20 {
-        let (id, secret) = (number.to_string(), format!("secret {number}").into());
-        vault
-            .put(SecretKind::Credential, &id, &secret)
-            .await
-            .unwrap();
+        put(&vault, &number.to_string(), &format!("secret {number}")).await;
     }
     let before = store.secrets().await.unwrap();
     // Other tasks write during the rotation.
@@ -138,11 +131,7 @@ async fn l1_a_key_rotation_is_atomic() {
         let vault = vault.clone();
         async move {
             for number in 0..20 {
-                let secret = format!("new {number}").into();
-                vault
-                    .put(SecretKind::Credential, "busy", &secret)
-                    .await
-                    .unwrap();
+                put(&vault, "busy", &format!("new {number}")).await;
             }
         }
     });
@@ -154,52 +143,40 @@ async fn l1_a_key_rotation_is_atomic() {
     let after = store.secrets().await.unwrap();
     assert!(after.iter().all(|(_, secret)| secret.key_id == new.id()));
     assert!(before.iter().all(|secret| !after.contains(secret)));
-    let refused = Vault::open(store.clone(), old).await.unwrap_err();
-    assert!(
-        matches!(refused, VaultError::WrongKey { .. }),
-        "{refused:?}"
-    );
-    let again = Vault::open(store, new).await.unwrap();
+    let error = open(&store, old).await.unwrap_err();
+    assert!(matches!(error, VaultError::WrongKey { .. }), "{error:?}");
+    let again = open(&store, new).await.unwrap();
     assert_eq!(get(&again, "0").await.as_deref(), Some("secret 0"));
 }
 
 #[tokio::test]
 async fn l1_a_key_rotation_with_a_damaged_secret_changes_nothing() {
     let store = store().await;
-    let vault = Vault::open(store.clone(), MasterKey::generate())
-        .await
-        .unwrap();
+    let vault = new_vault(&store).await;
     for id in ["a", "b"] {
-        vault
-            .put(SecretKind::Credential, id, &"1".into())
-            .await
-            .unwrap();
+        put(&vault, id, "1").await;
     }
-    let secret_id = SecretId {
-        kind: SecretKind::Credential,
-        id: "b".to_owned(),
-    };
-    let mut damaged = store.secret(&secret_id).await.unwrap().unwrap();
+    let of_b = secret_id(SecretKind::Credential, "b");
+    let mut damaged = store.secret(&of_b).await.unwrap().unwrap();
     damaged.sealed[30] ^= 1;
-    store.put_secret(&secret_id, &damaged).await.unwrap();
+    store.put_secret(&of_b, &damaged).await.unwrap();
     let before = store.secrets().await.unwrap();
-    let refused = vault.rotate(MasterKey::generate()).await.unwrap_err();
-    assert!(matches!(refused, VaultError::Damaged { .. }), "{refused:?}");
+    assert_damaged(vault.rotate(MasterKey::generate()).await);
     assert_eq!(store.secrets().await.unwrap(), before);
     assert_eq!(get(&vault, "a").await.as_deref(), Some("1"));
 }
 
+fn token_key() -> TokenKey {
+    let server = "https://dice.example/mcp".parse().unwrap();
+    TokenKey::new(&server, &OAuthConfig::default())
+}
+
 #[tokio::test]
 async fn l1_oauth_tokens_are_stored_for_each_identity() {
-    let store = store().await;
-    let vault = Vault::open(store.clone(), MasterKey::generate())
-        .await
-        .unwrap();
-    let vault = Arc::new(vault);
+    let vault = Arc::new(new_vault(&store().await).await);
     let alice = VaultTokenStore::new(vault.clone(), "alice");
     let bob = VaultTokenStore::new(vault.clone(), "bob");
-    let server = "https://dice.example/mcp".parse().unwrap();
-    let key = TokenKey::new(&server, &OAuthConfig::default());
+    let key = token_key();
     let credentials: OAuthCredentials = serde_json::from_value(serde_json::json!({
         "tokens": {"issuer": "https://as.example", "access_token": "hush-access",
                    "refresh_token": "hush-refresh", "expires_at": 5, "scopes": ["roll"]}
@@ -210,38 +187,26 @@ async fn l1_oauth_tokens_are_stored_for_each_identity() {
     assert!(bob.load(&key).await.unwrap().is_none());
     let loaded = alice.load(&key).await.unwrap().unwrap().tokens.unwrap();
     assert_eq!(loaded.access_token.expose_secret(), "hush-access");
-    assert_eq!(
-        loaded.refresh_token.unwrap().expose_secret(),
-        "hush-refresh"
-    );
-    assert_eq!(
-        (loaded.expires_at, loaded.scopes),
-        (Some(5), vec!["roll".to_owned()])
-    );
+    let refresh_token = loaded.refresh_token.unwrap();
+    assert_eq!(refresh_token.expose_secret(), "hush-refresh");
+    assert_eq!(loaded.expires_at, Some(5));
+    assert_eq!(loaded.scopes, ["roll"]);
 
     let id = &vault.ids(SecretKind::OAuthTokens).await.unwrap()[0];
     let wrong = "no credentials, hush-hush".into();
-    vault
-        .put(SecretKind::OAuthTokens, id, &wrong)
-        .await
-        .unwrap();
-    let refused = alice.load(&key).await.unwrap_err();
-    assert!(
-        !format!("{refused} {refused:?}").contains("hush"),
-        "{refused:?}"
-    );
+    let stored = vault.put(SecretKind::OAuthTokens, id, &wrong).await;
+    stored.unwrap();
+    let error = alice.load(&key).await.unwrap_err();
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains("hush"), "{shown}");
     alice.clear(&key).await.unwrap();
     assert!(alice.load(&key).await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn l1_a_closed_token_store_changes_nothing() {
-    let vault = Vault::open(store().await, MasterKey::generate())
-        .await
-        .unwrap();
-    let vault = Arc::new(vault);
-    let server = "https://dice.example/mcp".parse().unwrap();
-    let key = TokenKey::new(&server, &OAuthConfig::default());
+    let vault = Arc::new(new_vault(&store().await).await);
+    let key = token_key();
     let gone = VaultTokenStore::new(vault.clone(), "alice");
     gone.save(&key, OAuthCredentials::default()).await.unwrap();
     gone.close().await;

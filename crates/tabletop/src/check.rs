@@ -11,7 +11,7 @@ use crate::dice::D20;
 /// Maximum absolute value of scores, bonuses and difficulty classes.
 const MAX_ABSOLUTE_VALUE: i64 = 1_000;
 
-/// Maximum number of given rolls.
+/// Maximum number of rolls in the arguments.
 const MAX_ROLLS: usize = 10;
 
 /// One of the six abilities.
@@ -49,7 +49,7 @@ impl Ability {
         }
     }
 
-    /// Returns the ability with exactly this abbreviation.
+    /// Returns the ability with this abbreviation, which is case-sensitive here.
     #[must_use]
     pub fn from_exact(name: &str) -> Option<Self> {
         Self::ALL
@@ -197,7 +197,7 @@ impl Check {
     }
 }
 
-/// Returns the rolls that the caller gives, if any.
+/// Returns the rolls in the arguments; empty if the dice are to be thrown.
 pub(crate) fn rolls(arguments: &JsonObject) -> Result<Vec<i64>, ToolFailure> {
     let Some(value) = find_argument(arguments, "d20_rolls") else {
         return Ok(Vec::new());
@@ -295,27 +295,34 @@ mod tests {
 
     #[test]
     fn d8_invalid_checks_are_rejected_with_a_reason() {
+        let with = |name: &str, value: Value| {
+            let mut check = json!({"ability": "STR", "score": 1});
+            check[name] = value;
+            // Null stands for a missing parameter.
+            check
+                .as_object_mut()
+                .unwrap()
+                .retain(|_, value| !value.is_null());
+            check
+        };
         for (value, reason) in [
-            (json!({"ability": "LCK", "score": 1}), "unknown ability"),
-            (json!({"score": 1}), "Missing required parameter: ability"),
+            (with("ability", json!("LCK")), "unknown ability"),
             (
-                json!({"ability": "STR"}),
+                with("ability", json!(null)),
+                "Missing required parameter: ability",
+            ),
+            (
+                with("score", json!(null)),
                 "Missing required parameter: score",
             ),
+            (with("score", json!(1e300)), "'score' must be an integer"),
             (
-                json!({"ability": "STR", "score": 1e300}),
-                "'score' must be an integer",
-            ),
-            (
-                json!({"ability": "STR", "score": 1_001}),
+                with("score", json!(1_001)),
                 "'score' must be from -1000 to 1000",
             ),
+            (with("dc", json!("12")), "'dc' must be an integer"),
             (
-                json!({"ability": "STR", "score": 1, "dc": "12"}),
-                "'dc' must be an integer",
-            ),
-            (
-                json!({"ability": "STR", "score": 1, "advantage": 1}),
+                with("advantage", json!(1)),
                 "'advantage' must be true or false",
             ),
         ] {
@@ -323,11 +330,8 @@ mod tests {
         }
         for bad in [json!([]), json!([0]), json!([21]), json!(["1"]), json!(7)] {
             let arguments = json!({"d20_rolls": bad});
-            let refused = rolls(arguments.as_object().unwrap()).unwrap_err();
-            assert!(
-                refused.message.starts_with("'d20_rolls' must have"),
-                "{bad}"
-            );
+            let message = rolls(arguments.as_object().unwrap()).unwrap_err().message;
+            assert!(message.starts_with("'d20_rolls' must have"), "{bad}");
         }
     }
 

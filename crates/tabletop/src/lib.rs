@@ -36,7 +36,8 @@ use resources::TableResources;
 use scenes::{SceneLimits, Scenes};
 use telemetry::TabletopTelemetry;
 
-/// Upper limit of the number of characters, which is also the size of their list.
+/// Maximum of [`TabletopOptions::max_characters`]. Lists of characters are not divided into pages,
+/// so they may have this many.
 pub const MAX_CHARACTERS: u32 = 1_000;
 
 /// The operator's options of the pack.

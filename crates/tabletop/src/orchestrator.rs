@@ -154,7 +154,7 @@ impl Orchestrator {
         log_context: LogContext<'_>,
     ) -> ActionOutcome {
         let Some(model) = &settings.model else {
-            return Ok(self.rejected(
+            return Ok(self.reject(
                 UNCONFIGURED_REASON,
                 Usage::default(),
                 Duration::ZERO,
@@ -166,20 +166,22 @@ impl Orchestrator {
         let began = Instant::now();
         let timeout = settings.options.model_timeout;
         let messages = prompt::messages(action, facts);
-        let response = self.ask(&**model, &messages, timeout, log_context).await?;
+        let response = self
+            .request_response(&**model, &messages, timeout, log_context)
+            .await?;
         let elapsed = began.elapsed();
         let usage = response.usage;
         // A response that does not have the provider's format counts as empty.
         let text = assistant_text(model.provider(), &response.body).unwrap_or_default();
         let Some(proposal) = proposal::read(&text) else {
             self.telemetry.count(count::PARSE_FAILED);
-            return Ok(self.rejected("llm_invalid_or_empty", usage, elapsed, log_context));
+            return Ok(self.reject("llm_invalid_or_empty", usage, elapsed, log_context));
         };
         let ability = match gates::check_proposal(&proposal, &action.allowed_actors) {
             Ok(ability) => ability,
             Err(reason) => {
                 self.telemetry.count(count::DEFENSE_REJECTED);
-                return Ok(self.rejected(reason, usage, elapsed, log_context));
+                return Ok(self.reject(reason, usage, elapsed, log_context));
             }
         };
         let check = Check::untrained(ability, proposal.suggested_dc);
@@ -196,7 +198,7 @@ impl Orchestrator {
         Ok(Arc::new(output))
     }
 
-    async fn ask(
+    async fn request_response(
         &self,
         model: &dyn LanguageModel,
         messages: &[Value],
@@ -246,7 +248,7 @@ impl Orchestrator {
         Ok(response)
     }
 
-    fn rejected(
+    fn reject(
         &self,
         reason: &str,
         usage: Usage,
@@ -302,7 +304,9 @@ impl Orchestrator {
         });
         writing
             .await
-            .map_err(|_| ToolFailure::internal("Publishing the action failed unexpectedly"))?
+            .map_err(|_| {
+                ToolFailure::internal("Writing the narration to the transcript failed unexpectedly")
+            })?
             .map_err(|error| store_failure(&error))
     }
 }

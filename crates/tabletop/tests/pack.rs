@@ -21,6 +21,24 @@ use tokio::sync::Semaphore;
 
 use table::{Gated, Scripted, Table, proposal};
 
+/// Returns an acceptable response of the model.
+fn narration(narration: &str) -> Result<String, ModelError> {
+    Ok(proposal(12, "DEX", "r", narration))
+}
+
+/// Returns the arguments of `orchestrate_action` in one scene.
+fn action(message: &str) -> Value {
+    json!({"scene_id": "cave", "player_msg": message})
+}
+
+/// Returns the arguments of an action whose narration is added to the transcript.
+fn public_action() -> Value {
+    let mut action = action("go");
+    action["rng_seed"] = json!(1);
+    action["options"] = json!({"visibility": "public"});
+    action
+}
+
 #[tokio::test]
 async fn d8_compute_check_takes_a_check_or_its_members() {
     let table = Table::without_model().await;
@@ -31,9 +49,8 @@ async fn d8_compute_check_takes_a_check_or_its_members() {
     let mut flat = check.clone();
     flat["d20_rolls"] = json!([12]);
     assert_eq!(table.data("compute_check", flat).await, result);
-    let called = table
-        .call("compute_check", json!({"check": check, "d20_rolls": [12]}))
-        .await;
+    let arguments = json!({"check": check, "d20_rolls": [12]});
+    let called = table.call("compute_check", arguments).await;
     assert_eq!(
         called.to_message(),
         "Check: DEX vs DC 15\nd20: 12 | mod: +5 | total: 17 -> SUCCESS"
@@ -47,9 +64,8 @@ async fn d8_compute_check_throws_once_or_twice_and_equal_seeds_throw_equally() {
         let mut check = json!({"ability": "WIS", "score": 10});
         let members = more.as_object().unwrap().clone();
         check.as_object_mut().unwrap().extend(members);
-        table
-            .data("compute_check", json!({"check": check, "seed": 42}))
-            .await
+        let arguments = json!({"check": check, "seed": 42});
+        table.data("compute_check", arguments).await
     };
     assert_eq!(throw(json!({})).await["d20"], json!([12]));
     for twice in [json!({"advantage": true}), json!({"disadvantage": true})] {
@@ -59,9 +75,9 @@ async fn d8_compute_check_throws_once_or_twice_and_equal_seeds_throw_equally() {
     assert_eq!(throw(json!({"disadvantage": true})).await["pick"], 10);
     assert_eq!(throw(json!({})).await["success"], Value::Null);
     let unknown = json!({"check": {"ability": "LCK", "score": 10}});
-    let refused = table.call("compute_check", unknown).await;
-    assert_eq!(refused.error.as_deref(), Some("unknown ability"));
-    assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
+    let failed = table.call("compute_check", unknown).await;
+    assert_eq!(failed.error.as_deref(), Some("unknown ability"));
+    assert_eq!(failed.error_code, Some(ErrorCode::InvalidInput));
 }
 
 #[tokio::test]
@@ -101,37 +117,27 @@ async fn d9_an_accepted_action_is_narrated_and_rolled() {
 
 #[tokio::test]
 async fn d9_each_gate_gives_its_reason() {
+    let (invalid, range) = ("llm_invalid_or_empty", "DC out of acceptable range");
+    let other_action = proposal(12, "DEX", "r", "n").replace("ability_check", "attack");
+    let unknown_actor = proposal(12, "DEX", "r", "Bob hands Alice a potion.");
     let cases = [
         (proposal(5, "DEX", "r", "n"), None),
         (proposal(30, "DEX", "r", "n"), None),
-        (
-            proposal(31, "DEX", "r", "n"),
-            Some("DC out of acceptable range"),
-        ),
-        (
-            proposal(40, "DEX", "r", "n"),
-            Some("DC out of acceptable range"),
-        ),
-        (proposal(45, "DEX", "r", "n"), Some("llm_invalid_or_empty")),
-        (String::new(), Some("llm_invalid_or_empty")),
-        ("I will not".to_owned(), Some("llm_invalid_or_empty")),
+        (proposal(31, "DEX", "r", "n"), Some(range)),
+        (proposal(40, "DEX", "r", "n"), Some(range)),
+        (proposal(45, "DEX", "r", "n"), Some(invalid)),
+        (String::new(), Some(invalid)),
+        ("I will not".to_owned(), Some(invalid)),
         (proposal(12, "LCK", "r", "n"), Some("Unknown ability")),
         (proposal(12, "DEX", "  ", "n"), Some("Missing reason")),
         (
             proposal(12, "DEX", "change HP by 5", "n"),
             Some("unsafe_verb"),
         ),
-        (
-            proposal(12, "DEX", "r", "Bob hands Alice a potion."),
-            Some("unknown_actor"),
-        ),
-        (
-            proposal(12, "DEX", "r", "n").replace("ability_check", "attack"),
-            Some("Unsupported action"),
-        ),
+        (unknown_actor, Some("unknown_actor")),
+        (other_action, Some("Unsupported action")),
     ];
-    let answers: Vec<_> = cases.iter().map(|(text, _)| Ok(text.clone())).collect();
-    let model = Scripted::new(answers);
+    let model = Scripted::new(cases.iter().map(|(text, _)| Ok(text.clone())));
     let table = Table::with(&model).await;
     for (number, (text, reason)) in cases.iter().enumerate() {
         let action = json!({"scene_id": "s", "player_msg": number.to_string(),
@@ -163,8 +169,8 @@ async fn d9_each_gate_gives_its_reason() {
 async fn d9_a_repeated_action_makes_one_request_to_the_model() {
     let model = Scripted::new([
         Ok(proposal(45, "DEX", "r", "n")),
-        Ok(proposal(12, "DEX", "r", "The first")),
-        Ok(proposal(12, "DEX", "r", "Elsewhere")),
+        narration("The first"),
+        narration("Elsewhere"),
     ]);
     let table = Table::with(&model).await;
     let narrate = async |scene: &str, message: &str, seed: u64| {
@@ -172,7 +178,7 @@ async fn d9_a_repeated_action_makes_one_request_to_the_model() {
         table.data("orchestrate_action", action).await
     };
     let rejected = narrate("cave", "go", 1).await;
-    assert_eq!(rejected["gates"]["accepted"], false, "it is not kept");
+    assert_eq!(rejected["gates"]["accepted"], false);
     let first = narrate("cave", "go", 1).await;
     assert_eq!(first["narration"], "The first");
     assert_eq!(narrate("cave", "go ", 2).await, first, "whatever the seed");
@@ -186,37 +192,31 @@ async fn d9_a_repeated_action_makes_one_request_to_the_model() {
 
 #[tokio::test]
 async fn d9_two_equal_concurrent_actions_make_one_request_to_the_model() {
-    let model = Scripted::waiting([Ok(proposal(12, "DEX", "r", "Once"))]);
+    let model = Scripted::waiting([narration("Once")]);
     let table = Table::with(&model).await;
-    let action = json!({"scene_id": "cave", "player_msg": "go"});
     let (first, second, ()) = tokio::join!(
-        table.data("orchestrate_action", action.clone()),
-        table.data("orchestrate_action", action.clone()),
+        table.data("orchestrate_action", action("go")),
+        table.data("orchestrate_action", action("go")),
         async {
-            model.asked().await;
+            model.requested().await;
             model.respond_now();
         }
     );
     assert_eq!(first, second);
-    assert_eq!(
-        (first["narration"].as_str(), model.turns()),
-        (Some("Once"), 1)
-    );
+    assert_eq!(first["narration"], "Once");
+    assert_eq!(model.turns(), 1);
 }
 
 #[tokio::test]
 async fn d9_without_a_model_no_action_is_accepted() {
     let table = Table::without_model().await;
-    let action = json!({"scene_id": "cave", "player_msg": "go"});
-    let called = table.call("orchestrate_action", action).await;
+    let called = table.call("orchestrate_action", action("go")).await;
     assert!(called.success, "{called:?}");
     let gates = json!({"accepted": false, "reasons": ["llm_unconfigured"]});
     assert_eq!(called.data.unwrap()["gates"], gates);
     let text = called.result.to_string();
-    assert!(
-        text.contains("set features.llm and tabletop.model"),
-        "{text}"
-    );
+    let settings = "set features.llm and tabletop.model";
+    assert!(text.contains(settings), "{text}");
 }
 
 #[tokio::test]
@@ -228,68 +228,63 @@ async fn d9_a_model_that_fails_is_a_failure_of_its_kind() {
     };
     let model = Scripted::new([Err(limited), Err(error(ModelErrorKind::Timeout))]);
     let table = Table::with(&model).await;
-    let action = json!({"scene_id": "cave", "player_msg": "go"});
-    let failed = table.call("orchestrate_action", action.clone()).await;
-    assert_eq!(failed.error_code, Some(ErrorCode::RateLimited));
-    assert_eq!(failed.metadata["retry_after"], 2);
-    let failed = table.call("orchestrate_action", action.clone()).await;
-    assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
+    let limited = table.call("orchestrate_action", action("go")).await;
+    assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
+    assert_eq!(limited.metadata["retry_after"], 2);
+    let late = table.call("orchestrate_action", action("go")).await;
+    assert_eq!(late.error_code, Some(ErrorCode::Timeout));
     let options = TabletopOptions {
         model_timeout: Duration::from_millis(20),
         ..TabletopOptions::default()
     };
     let silent = Scripted::waiting([]);
-    let table = Table::new(Some(Arc::clone(&silent)), options).await;
-    let failed = table.call("orchestrate_action", action).await;
-    assert_eq!(
-        failed.error.as_deref(),
-        Some("The language model timed out")
-    );
+    let silent_table = Table::new(Some(Arc::clone(&silent)), options).await;
+    let failed = silent_table.call("orchestrate_action", action("go")).await;
+    let message = failed.error.as_deref();
+    assert_eq!(message, Some("The language model timed out"));
     assert_eq!(failed.error_code, Some(ErrorCode::Timeout));
 }
 
 #[tokio::test]
 async fn d9_the_model_receives_the_last_15_messages_without_system_messages() {
-    let model = Scripted::new([Ok(proposal(12, "DEX", "r", "n"))]);
+    let model = Scripted::new([narration("n")]);
     let table = Table::with(&model).await;
     for number in 10..28 {
         let author = if number == 20 { "system" } else { "Aria" };
         table.say("cave", author, &format!("line {number}")).await;
     }
-    let action = json!({"scene_id": "cave", "player_msg": "I look", "allowed_actors": ["Aria"]});
-    table.data("orchestrate_action", action).await;
+    let mut look = action("I look");
+    look["allowed_actors"] = json!(["Aria"]);
+    table.data("orchestrate_action", look).await;
     let prompt = model.prompt(0);
-    assert!(
-        !prompt.contains("line 12") && prompt.contains("line 13"),
-        "{prompt}"
-    );
-    assert!(
-        !prompt.contains("line 20") && prompt.contains("line 27"),
-        "{prompt}"
-    );
-    assert!(prompt.contains("Aria: line 13\\nAria: line 14"), "{prompt}");
-    assert!(prompt.contains("Name nobody but: Aria."), "{prompt}");
-    assert!(prompt.contains("The player says:\\nI look"), "{prompt}");
+    for (text, is_in_prompt) in [
+        ("line 12", false),
+        ("Aria: line 13\\nAria: line 14", true),
+        ("line 20", false),
+        ("line 27", true),
+        ("Name only these characters: Aria.", true),
+        ("The player says:\\nI look", true),
+    ] {
+        assert_eq!(prompt.contains(text), is_in_prompt, "{text}: {prompt}");
+    }
 }
 
 #[tokio::test]
 async fn n2_an_action_is_public_only_where_the_operator_allows_it() {
-    let action = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1,
-        "options": {"visibility": "public", "prompt_token_cap": 5_000}});
-    let shadow = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1});
+    let mut public = public_action();
+    public["options"]["prompt_token_cap"] = json!(5_000);
     for may_be_public in [false, true] {
-        let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
+        let model = Scripted::new([narration("You slip by.")]);
         let options = TabletopOptions {
             may_be_public,
             ..TabletopOptions::default()
         };
         let table = Table::new(Some(Arc::clone(&model)), options).await;
         table.say("cave", "Aria", "I am here").await;
-        for action in [&shadow, &action, &action] {
-            table.data("orchestrate_action", action.clone()).await;
+        for arguments in [&action("go"), &public, &public] {
+            table.data("orchestrate_action", arguments.clone()).await;
         }
-        let transcript = table.read("transcript://scene/cave").await;
-        let messages = transcript["messages"].as_array().unwrap();
+        let messages = table.transcript("transcript://scene/cave").await;
         assert_eq!(messages.len(), if may_be_public { 2 } else { 1 });
         if may_be_public {
             assert_eq!(messages[1]["author"], "narrator");
@@ -304,34 +299,30 @@ async fn n2_an_action_is_public_only_where_the_operator_allows_it() {
 async fn d9_bad_arguments_never_reach_the_model() {
     let model = Scripted::new([]);
     let table = Table::with(&model).await;
-    let long = "x".repeat(101);
-    for (bad, said) in [
-        (json!({"scene_id": "s"}), "player_msg"),
-        (json!({"scene_id": "s", "player_msg": "  "}), "player_msg"),
-        (json!({"scene_id": "", "player_msg": "go"}), "scene_id"),
-        (json!({"scene_id": long, "player_msg": "go"}), "scene_id"),
-        (json!({"scene_id": "a\nb", "player_msg": "go"}), "scene_id"),
-        (
-            json!({"scene_id": "s", "player_msg": "x".repeat(4_001)}),
-            "player_msg",
-        ),
-        (
-            json!({"scene_id": "s", "player_msg": "go", "allowed_actors": vec!["A"; 201]}),
-            "allowed_actors",
-        ),
-        (
-            json!({"scene_id": "s", "player_msg": "go", "options": {"prompt_token_cap": 0}}),
-            "prompt_token_cap",
-        ),
-        (
-            json!({"scene_id": "s", "player_msg": "go", "options": {"visibility": "secret"}}),
-            "visibility",
-        ),
+    for (pointer, value) in [
+        ("/player_msg", Value::Null),
+        ("/player_msg", json!("  ")),
+        ("/player_msg", json!("x".repeat(4_001))),
+        ("/scene_id", json!("")),
+        ("/scene_id", json!("x".repeat(101))),
+        ("/scene_id", json!("a\nb")),
+        ("/allowed_actors", json!(vec!["A"; 201])),
+        ("/options/prompt_token_cap", json!(0)),
+        ("/options/visibility", json!("secret")),
     ] {
-        let refused = table.call("orchestrate_action", bad.clone()).await;
-        assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput), "{bad}");
-        let error = refused.error.unwrap_or_default();
-        assert!(error.contains(said), "{error}");
+        let mut bad = action("go");
+        bad["allowed_actors"] = json!([]);
+        bad["options"] = json!({"prompt_token_cap": 9, "visibility": "shadow"});
+        *bad.pointer_mut(pointer).unwrap() = value;
+        // Null stands for a missing argument.
+        bad.as_object_mut()
+            .unwrap()
+            .retain(|_, value| !value.is_null());
+        let failed = table.call("orchestrate_action", bad.clone()).await;
+        assert_eq!(failed.error_code, Some(ErrorCode::InvalidInput), "{bad}");
+        let error = failed.error.unwrap_or_default();
+        let name = pointer.rsplit('/').next().unwrap();
+        assert!(error.contains(name), "{bad}: {error}");
     }
     assert_eq!(model.turns(), 0);
 }
@@ -353,8 +344,8 @@ async fn d10_saved_characters_are_listed() {
     let all = table.data("list_characters", json!({})).await;
     assert_eq!(all, json!({"characters": ["Aria Stone", "Bo"]}));
     let long = json!({"name": "x".repeat(65)});
-    let refused = table.call("save_character", long).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
+    let failed = table.call("save_character", long).await;
+    assert_eq!(failed.error_code, Some(ErrorCode::InvalidInput));
 }
 
 #[tokio::test]
@@ -369,10 +360,10 @@ async fn d11_a_message_is_appended_with_an_id_and_a_time() {
     assert!(at.ends_with('Z') && at.contains('T'), "{at}");
     assert_eq!(table.say("cave", "Bo", "Hi").await["message_id"], "2");
     assert_eq!(table.say("hall", "Bo", "Hi").await["message_id"], "1");
-    let transcript = table.read("transcript://scene/cave").await;
+    let messages = table.transcript("transcript://scene/cave").await;
     let first = json!({"message_id": "1", "author": "x".repeat(64), "message": "Hello", "ooc": true,
         "timestamp": at});
-    assert_eq!(transcript["messages"][0], first);
+    assert_eq!(messages[0], first);
     for (name, bad) in [
         ("author", json!("x".repeat(65))),
         ("author", json!(" ")),
@@ -383,35 +374,29 @@ async fn d11_a_message_is_appended_with_an_id_and_a_time() {
     ] {
         let mut bad_message = message.clone();
         bad_message[name] = bad;
-        let refused = table.call("append_transcript", bad_message).await;
-        assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput), "{name}");
+        let failed = table.call("append_transcript", bad_message).await;
+        assert_eq!(failed.error_code, Some(ErrorCode::InvalidInput), "{name}");
     }
 }
 
 #[tokio::test]
 async fn k1_a_transcript_has_its_last_messages_and_the_list_the_latest_of_each_scene() {
     let table = Table::without_model().await;
-    assert_eq!(
-        table.try_read("transcript://scene/cave").await,
-        Err(ErrorCode::NotFound)
-    );
-    assert_eq!(
-        table.try_read("scene://cave").await,
-        Err(ErrorCode::NotFound)
-    );
+    for uri in ["transcript://scene/cave", "scene://cave"] {
+        assert_eq!(table.try_read(uri).await, Err(ErrorCode::NotFound));
+    }
     for number in 1..=20 {
         let author = if number == 19 { "system" } else { "Aria" };
         table.say("cave", author, &format!("line {number}")).await;
     }
     table.say("H\u{f6}hle 7/b", "Bo", &"y".repeat(200)).await;
-    let transcript = table.read("transcript://scene/cave").await;
-    let messages = transcript["messages"].as_array().unwrap();
+    let messages = table.transcript("transcript://scene/cave").await;
     assert_eq!(messages.len(), 15);
     assert_eq!(messages[0]["message"], "line 6");
     assert_eq!(messages[14]["author"], "Aria");
     assert_eq!(messages[14]["message"], "line 20");
-    let two = table.read("transcript://scene/cave?limit=2").await;
-    assert_eq!(two["messages"].as_array().unwrap()[0]["message"], "line 19");
+    let two = table.transcript("transcript://scene/cave?limit=2").await;
+    assert_eq!(two[0]["message"], "line 19");
     let state = table.read("scene://cave").await;
     assert_eq!(state["messages"], 20);
     assert_eq!(state["facts"].as_array().unwrap().len(), 14);
@@ -431,10 +416,8 @@ async fn k1_a_transcript_has_its_last_messages_and_the_list_the_latest_of_each_s
         ]
     );
     let cave = list[3].description.as_deref().unwrap();
-    assert!(
-        cave.starts_with("Latest, ") && cave.ends_with(": Aria: line 20"),
-        "{cave}"
-    );
+    assert!(cave.starts_with("Latest, "), "{cave}");
+    assert!(cave.ends_with(": Aria: line 20"), "{cave}");
     let hoehle = list[1].description.as_deref().unwrap();
     assert!(hoehle.ends_with("yy\u{2026}"), "{hoehle}");
     assert!(table.try_read(uris[1]).await.is_ok());
@@ -459,24 +442,19 @@ async fn k1_changes_are_announced_at_once() {
     ] {
         assert_eq!(changes.next().await, Some(change));
     }
-    let action = json!({"scene_id": "cave", "player_msg": "go"});
-    table.data("orchestrate_action", action).await;
+    table.data("orchestrate_action", action("go")).await;
     assert_eq!(changes.next().await, Some(updated("metrics://counters")));
 }
 
 #[tokio::test]
 async fn k2_the_streams_report_the_outcome_of_an_action() {
-    let model = Scripted::new([
-        Ok(proposal(12, "DEX", "r", "n")),
-        Ok(proposal(12, "LCK", "r", "n")),
-    ]);
+    let model = Scripted::new([narration("n"), Ok(proposal(12, "LCK", "r", "n"))]);
     let table = Table::with(&model).await;
     let orchestrator = table.packs.stream("orchestrator").unwrap();
     let mut events = orchestrator.listen(None);
     let mut log = table.packs.stream("app").unwrap().listen(None);
     for message in ["go", "secret plan"] {
-        let action = json!({"scene_id": "cave", "player_msg": message});
-        table.data("orchestrate_action", action).await;
+        table.data("orchestrate_action", action(message)).await;
     }
     assert!(matches!(events.next().await, StreamMessage::Ready { .. }));
     for kind in [
@@ -501,10 +479,10 @@ async fn k2_the_streams_report_the_outcome_of_an_action() {
         }
     }
     assert!(matches!(log.next().await, StreamMessage::Ready { .. }));
-    let StreamMessage::Event(line) = log.next().await else {
+    let StreamMessage::Event(logged_event) = log.next().await else {
         panic!("no line");
     };
-    let line: Value = serde_json::from_str(&line.data).unwrap();
+    let line: Value = serde_json::from_str(&logged_event.data).unwrap();
     assert_eq!(line["level"], "info");
     assert_eq!(line["module"], "pillion_tabletop::orchestrator");
     assert_eq!(line["scene_id"], "cave");
@@ -523,7 +501,7 @@ async fn d9_an_action_cancelled_during_publication_is_published_once() {
         waiting: Semaphore::new(0),
         may_append: Semaphore::new(0),
     });
-    let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
+    let model = Scripted::new([narration("You slip by.")]);
     let options = TabletopOptions {
         may_be_public: true,
         ..TabletopOptions::default()
@@ -531,11 +509,7 @@ async fn d9_an_action_cancelled_during_publication_is_published_once() {
     let table = Arc::new(Table::over(Arc::clone(&store) as _, Some(model), options));
     let publish = || {
         let table = Arc::clone(&table);
-        tokio::spawn(async move {
-            let action = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1,
-                "options": {"visibility": "public"}});
-            table.call("orchestrate_action", action).await
-        })
+        tokio::spawn(async move { table.call("orchestrate_action", public_action()).await })
     };
     let given_up = publish();
     store.waiting.acquire().await.unwrap().forget();
@@ -549,13 +523,13 @@ async fn d9_an_action_cancelled_during_publication_is_published_once() {
     assert!(!again.is_finished());
     store.may_append.add_permits(2);
     assert!(again.await.unwrap().success);
-    let transcript = table.read("transcript://scene/cave").await;
-    assert_eq!(transcript["messages"].as_array().unwrap().len(), 1);
+    let messages = table.transcript("transcript://scene/cave").await;
+    assert_eq!(messages.len(), 1);
 }
 
 #[tokio::test]
 async fn d9_a_failed_publication_is_repeated_by_the_next_attempt() {
-    let model = Scripted::new([Ok(proposal(12, "DEX", "r", "You slip by."))]);
+    let model = Scripted::new([narration("You slip by.")]);
     let options = TabletopOptions {
         may_be_public: true,
         max_scenes: 1,
@@ -564,14 +538,12 @@ async fn d9_a_failed_publication_is_repeated_by_the_next_attempt() {
     let store = Table::store().await;
     let table = Table::over(Arc::clone(&store) as _, Some(model), options);
     table.say("hall", "Aria", "I am here").await;
-    let action = json!({"scene_id": "cave", "player_msg": "go", "rng_seed": 1,
-        "options": {"visibility": "public"}});
-    let refused = table.call("orchestrate_action", action.clone()).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::Denied), "{refused:?}");
+    let failed = table.call("orchestrate_action", public_action()).await;
+    assert_eq!(failed.error_code, Some(ErrorCode::Denied), "{failed:?}");
     store.remove_log("tabletop", "scenes/hall").await.unwrap();
-    table.data("orchestrate_action", action).await;
-    let transcript = table.read("transcript://scene/cave").await;
-    assert_eq!(transcript["messages"].as_array().unwrap().len(), 1);
+    table.data("orchestrate_action", public_action()).await;
+    let messages = table.transcript("transcript://scene/cave").await;
+    assert_eq!(messages.len(), 1);
 }
 
 #[tokio::test]
@@ -584,25 +556,22 @@ async fn d10_d11_the_stored_data_is_limited() {
     };
     let table = Table::new(None, options).await;
     for number in 1..=5 {
-        let said = table.say("cave", "Aria", &format!("line {number}")).await;
-        assert_eq!(said["message_id"], number.to_string());
+        let appended = table.say("cave", "Aria", &format!("line {number}")).await;
+        assert_eq!(appended["message_id"], number.to_string());
     }
-    let transcript = table.read("transcript://scene/cave?limit=200").await;
-    let messages = transcript["messages"].as_array().unwrap();
+    let messages = table.transcript("transcript://scene/cave?limit=200").await;
     assert_eq!(messages.len(), 3);
     assert_eq!(messages[0]["message"], "line 3");
     table.say("hall", "Aria", "Another scene").await;
     let line = json!({"scene_id": "attic", "author": "Aria", "message": "One too many"});
-    let refused = table.call("append_transcript", line).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
-    assert_eq!(
-        refused.error.as_deref(),
-        Some("The limit of 2 scenes (tabletop.max_scenes) is reached")
-    );
+    let failed = table.call("append_transcript", line).await;
+    assert_eq!(failed.error_code, Some(ErrorCode::Denied));
+    let message = "The limit of 2 scenes (tabletop.max_scenes) is reached";
+    assert_eq!(failed.error.as_deref(), Some(message));
     table.say("hall", "Aria", "This one goes on").await;
     table.data("save_character", json!({"name": "Aria"})).await;
-    let refused = table.call("save_character", json!({"name": "Bo"})).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
+    let second = table.call("save_character", json!({"name": "Bo"})).await;
+    assert_eq!(second.error_code, Some(ErrorCode::Denied));
     let changed = json!({"name": "Aria", "description": "A thief"});
     assert_eq!(table.data("save_character", changed).await["is_new"], false);
 }
@@ -620,13 +589,11 @@ async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
         table.say(scene, "Aria", "Hello").await;
     }
     let scenes = table.stored_items_of("scenes");
-    assert_eq!(
-        (scenes.count().await.unwrap(), scenes.max_items()),
-        (3, Some(3))
-    );
-    let names = async |kept: &dyn StoredItems, after: Option<&str>, limit| {
-        let list = kept.list(after, limit).await.unwrap().into_iter();
-        list.map(|kept| kept.name).collect::<Vec<_>>()
+    let room = (scenes.count().await.unwrap(), scenes.max_items());
+    assert_eq!(room, (3, Some(3)));
+    let names = async |items: &dyn StoredItems, after: Option<&str>, limit| {
+        let list = items.list(after, limit).await.unwrap().into_iter();
+        list.map(|item| item.name).collect::<Vec<_>>()
     };
     assert_eq!(names(scenes, None, 2).await, [odd, "cave"]);
     assert_eq!(names(scenes, Some("cave"), 2).await, ["hall"]);
@@ -649,13 +616,11 @@ async fn d10_d11_stored_data_is_listed_in_pages_and_removal_frees_space() {
         table.data("save_character", character).await;
     }
     let characters = table.stored_items_of("characters");
-    let room = (characters.count().await.unwrap(), characters.max_items());
-    assert_eq!(room, (2, Some(2)));
+    assert_eq!(characters.count().await.unwrap(), 2);
+    assert_eq!(characters.max_items(), Some(2));
     let bo = characters.list(Some("Aria"), 9).await.unwrap().remove(0);
-    assert_eq!(
-        (bo.name.as_str(), &bo.facts["description"]),
-        ("Bo", &json!("A bard"))
-    );
+    assert_eq!(bo.name, "Bo");
+    assert_eq!(bo.facts["description"], "A bard");
     assert!(characters.remove("Bo").await.unwrap());
     assert!(!characters.remove("Bo").await.unwrap());
     table.data("save_character", json!({"name": "Zoe"})).await;
@@ -669,27 +634,9 @@ async fn k1_removals_are_announced() {
     let provider = table.packs.provider_of("scene://cave").unwrap();
     let mut changes = provider.changes().unwrap();
     table.data("save_character", json!({"name": "Bo"})).await;
-    assert!(
-        !table
-            .stored_items_of("scenes")
-            .remove("hall")
-            .await
-            .unwrap()
-    );
-    assert!(
-        table
-            .stored_items_of("characters")
-            .remove("Bo")
-            .await
-            .unwrap()
-    );
-    assert!(
-        table
-            .stored_items_of("scenes")
-            .remove("cave")
-            .await
-            .unwrap()
-    );
+    assert!(!table.remove("scenes", "hall").await);
+    assert!(table.remove("characters", "Bo").await);
+    assert!(table.remove("scenes", "cave").await);
     let updated = |uri: &str| ResourceChange::Updated(uri.to_owned());
     for change in [
         updated("scene://cave"),
@@ -704,22 +651,12 @@ async fn k1_removals_are_announced() {
 
 #[tokio::test]
 async fn d9_a_removed_scene_forgets_its_accepted_actions() {
-    let model = Scripted::new([
-        Ok(proposal(12, "DEX", "r", "The first")),
-        Ok(proposal(12, "DEX", "r", "The second")),
-    ]);
+    let model = Scripted::new([narration("The first"), narration("The second")]);
     let table = Table::with(&model).await;
     table.say("cave", "Aria", "Hello").await;
-    let action = || json!({"scene_id": "cave", "player_msg": "go"});
-    table.data("orchestrate_action", action()).await;
-    assert!(
-        table
-            .stored_items_of("scenes")
-            .remove("cave")
-            .await
-            .unwrap()
-    );
-    let second = table.data("orchestrate_action", action()).await;
+    table.data("orchestrate_action", action("go")).await;
+    assert!(table.remove("scenes", "cave").await);
+    let second = table.data("orchestrate_action", action("go")).await;
     assert_eq!(second["narration"], "The second");
     assert!(!model.prompt(1).contains("Hello"), "{}", model.prompt(1));
 }

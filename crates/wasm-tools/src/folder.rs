@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use pillion_core::digest::sha256_hex;
 use pillion_core::tool::ToolName;
+use pillion_egress::LazyHttpClient;
 
 use crate::bounded_text;
 use crate::file::{self, WasmFileStamps};
-use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
-use crate::sandbox::{Sandbox, chain};
+use crate::sandbox::{Sandbox, error_chain};
 use crate::settings::{Limits, WasmToolsSettings};
 use crate::tool::{CompiledComponent, WasmTool};
 use crate::{FaultCode, WasmToolError};
@@ -22,7 +22,7 @@ const MAX_MANIFEST_LEN: u64 = 64 * 1024;
 pub struct WasmFolder {
     settings: WasmToolsSettings,
     sandbox: Arc<Sandbox>,
-    http_clients: HashMap<String, Arc<ToolHttpClient>>,
+    http_clients: HashMap<String, Arc<LazyHttpClient>>,
     files: BTreeMap<String, FileState>,
     /// The error of the folder itself.
     fault: Option<WasmToolError>,
@@ -58,7 +58,7 @@ pub struct PendingFile {
     stamps: Option<WasmFileStamps>,
     sandbox: Arc<Sandbox>,
     limits: Limits,
-    http_client: Arc<ToolHttpClient>,
+    http_client: Arc<LazyHttpClient>,
     compiled: Option<Arc<CompiledComponent>>,
 }
 
@@ -91,8 +91,9 @@ impl WasmFolder {
     /// # Errors
     /// [`FaultCode::InvalidComponent`]: WebAssembly cannot be compiled for this processor.
     pub fn new(settings: WasmToolsSettings) -> Result<Self, WasmToolError> {
-        let sandbox = Sandbox::new()
-            .map_err(|error| WasmToolError::new(FaultCode::InvalidComponent, chain(&error)))?;
+        let sandbox = Sandbox::new().map_err(|error| {
+            WasmToolError::new(FaultCode::InvalidComponent, error_chain(&error))
+        })?;
         Ok(Self {
             settings,
             sandbox: Arc::new(sandbox),
@@ -290,13 +291,13 @@ impl WasmFolder {
 
 /// Returns the HTTP connections of a tool, which are kept while the egress policy is unchanged.
 fn http_client(
-    http_clients: &mut HashMap<String, Arc<ToolHttpClient>>,
+    http_clients: &mut HashMap<String, Arc<LazyHttpClient>>,
     settings: &WasmToolsSettings,
     name: &str,
-) -> Arc<ToolHttpClient> {
+) -> Arc<LazyHttpClient> {
     let http_client = http_clients
         .entry(name.to_owned())
-        .or_insert_with(|| ToolHttpClient::new(settings.egress.clone()));
+        .or_insert_with(|| Arc::new(LazyHttpClient::new(settings.egress.clone())));
     Arc::clone(http_client)
 }
 

@@ -1,47 +1,25 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use pillion_egress::{CONNECTION_HEADERS, EgressPolicy, HttpClient, HttpError, HttpRequest};
+use pillion_egress::{CONNECTION_HEADERS, HttpError, HttpRequest, LazyHttpClient};
 use url::Url;
 
 use crate::bindings::pillion::tool::http as wit;
 use crate::origin::HttpOrigin;
 use crate::settings::Limits;
 
-/// The HTTP client of one tool.
-pub(crate) struct ToolHttpClient {
-    egress: EgressPolicy,
-    client: OnceLock<HttpClient>,
-}
-
 /// The HTTP requests of one run.
 pub(crate) struct RunRequests {
-    http_client: Arc<ToolHttpClient>,
+    http_client: Arc<LazyHttpClient>,
     origins: Vec<HttpOrigin>,
     timeout: Duration,
     max_answer_bytes: usize,
 }
 
-impl ToolHttpClient {
-    pub(crate) fn new(egress: EgressPolicy) -> Arc<Self> {
-        let client = OnceLock::new();
-        Arc::new(Self { egress, client })
-    }
-
-    /// Returns the client, which is created on first use.
-    fn client(&self) -> Result<&HttpClient, HttpError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
-        }
-        let client = HttpClient::new(&self.egress)?;
-        Ok(self.client.get_or_init(|| client))
-    }
-}
-
 impl RunRequests {
     pub(crate) fn new(
-        http_client: Arc<ToolHttpClient>,
+        http_client: Arc<LazyHttpClient>,
         origins: Vec<HttpOrigin>,
         limits: &Limits,
     ) -> Self {
@@ -56,20 +34,17 @@ impl RunRequests {
     pub(crate) async fn send(&self, request: wit::Request) -> Result<wit::Response, wit::Error> {
         let request = read_request(request)?;
         let host = request.url.host_str().unwrap_or_default().to_owned();
-        if !self
-            .origins
-            .iter()
-            .any(|origin| origin.contains(&request.url))
-        {
+        let mut origins = self.origins.iter();
+        if !origins.any(|origin| origin.contains(&request.url)) {
             let what = format!("the origin of '{host}' is not granted to this tool");
             return Err(wit::Error::Denied(what));
         }
         let failed = |error: HttpError| match error {
-            HttpError::Refused(error) => wit::Error::Denied(error.to_string()),
+            HttpError::Denied(error) => wit::Error::Denied(error.to_string()),
             HttpError::TooLong { .. } => wit::Error::TooLong,
             other => wit::Error::Unavailable(format!("'{host}': {other}")),
         };
-        let client = self.http_client.client().map_err(failed)?;
+        let client = self.http_client.get().map_err(failed)?;
         let response = client.send(request, self.timeout).await.map_err(failed)?;
         let status = response.status().as_u16();
         let headers = response

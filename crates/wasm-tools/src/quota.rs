@@ -7,12 +7,12 @@ use std::path::Path;
 /// Minimum size and granularity of a file or folder, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Returns whether a folder, including its subfolders, is larger than `max_bytes` bytes. Stops as soon
-/// as that is known, or when `is_cancelled` returns `true`; the result is then `false`.
+/// Returns whether a folder, including its subfolders, is larger than `max_bytes` bytes. Stops as
+/// soon as that is known, or when `is_cancelled` returns `true`; the result is then `false`.
 ///
 /// # Errors
 /// An entry cannot be examined.
-pub(crate) fn exceeds(
+pub(crate) fn is_larger(
     folder: &Path,
     max_bytes: u64,
     is_cancelled: impl Fn() -> bool,
@@ -71,7 +71,7 @@ mod tests {
     fn p_folders_are_counted_recursively_without_following_links() {
         let directory = tempfile::tempdir().unwrap();
         let exceeds =
-            |blocks: u64| exceeds(directory.path(), blocks * BLOCK_BYTES, || false).unwrap();
+            |blocks: u64| is_larger(directory.path(), blocks * BLOCK_BYTES, || false).unwrap();
         assert!(!exceeds(0));
         let inner = directory.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
@@ -82,7 +82,7 @@ mod tests {
         assert!(exceeds(5));
         assert!(!exceeds(6));
         let gone = directory.path().join("gone");
-        assert!(!super::exceeds(&gone, 0, || false).unwrap());
-        assert!(!super::exceeds(directory.path(), 0, || true).unwrap());
+        assert!(!super::is_larger(&gone, 0, || false).unwrap());
+        assert!(!super::is_larger(directory.path(), 0, || true).unwrap());
     }
 }

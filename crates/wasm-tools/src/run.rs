@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::tool::{ErrorCode, ToolFailure};
+use pillion_egress::LazyHttpClient;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
@@ -13,10 +14,9 @@ use wasmtime_wasi::I32Exit;
 use crate::bindings::{Tool, ToolPre};
 use crate::host::Host;
 use crate::http::RunRequests;
-use crate::http::ToolHttpClient;
 use crate::permissions::ToolPermissions;
 use crate::quota;
-use crate::sandbox::chain;
+use crate::sandbox::error_chain;
 use crate::settings::Limits;
 
 /// The conditions of a run.
@@ -24,7 +24,7 @@ use crate::settings::Limits;
 pub(crate) struct RunConditions {
     pub(crate) limits: Limits,
     pub(crate) permissions: Arc<ToolPermissions>,
-    pub(crate) http_client: Arc<ToolHttpClient>,
+    pub(crate) http_client: Arc<LazyHttpClient>,
 }
 
 /// The resources that a run used.
@@ -155,7 +155,7 @@ where
     let is_cancelled = || token.is_cancelled();
     for folder in conditions.permissions.writable() {
         let (guest, max_bytes) = (&folder.guest, limits.max_folder_bytes);
-        match quota::exceeds(folder.path(), max_bytes, is_cancelled) {
+        match quota::is_larger(folder.path(), max_bytes, is_cancelled) {
             Ok(false) => {}
             Ok(true) => {
                 let guest = guest.clone();
@@ -195,7 +195,7 @@ where
     };
     result.map(|output| (output, usage)).map_err(|error| {
         let stderr = store.data().stderr.text();
-        tracing::debug!(error = chain(&error), stderr = ?stderr, "A sandboxed tool failed");
+        tracing::debug!(error = error_chain(&error), stderr = ?stderr, "A sandboxed tool failed");
         classify_fault(&error, store.data(), limits)
     })
 }
@@ -227,7 +227,7 @@ fn classify_fault(error: &wasmtime::Error, host: &Host, limits: &Limits) -> RunF
     if root.contains("fuel allocated for hostcalls") {
         RunFault::Output(limits.max_output_bytes)
     } else {
-        RunFault::Trap(chain(error))
+        RunFault::Trap(error_chain(error))
     }
 }
 

@@ -69,18 +69,18 @@ impl Sandbox {
         }
         footprint::check(bytes)?;
         let component = Component::new(&self.engine, bytes)
-            .map_err(|error| fault(FaultCode::InvalidComponent, chain(&error)))?;
+            .map_err(|error| fault(FaultCode::InvalidComponent, error_chain(&error)))?;
         let instance = self
             .linker
             .instantiate_pre(&component)
-            .map_err(|error| fault(FaultCode::UnknownImport, chain(&error)))?;
-        ToolPre::new(instance).map_err(|error| fault(FaultCode::MissingExport, chain(&error)))
+            .map_err(|error| fault(FaultCode::UnknownImport, error_chain(&error)))?;
+        ToolPre::new(instance).map_err(|error| fault(FaultCode::MissingExport, error_chain(&error)))
     }
 }
 
 /// Formats an error and all its causes as one line of at most
 /// [`bounded_text::MAX_MESSAGE_BYTES`] bytes.
-pub(crate) fn chain(error: &wasmtime::Error) -> String {
+pub(crate) fn error_chain(error: &wasmtime::Error) -> String {
     let mut text = BoundedText::with_limit(bounded_text::MAX_MESSAGE_BYTES);
     for (index, cause) in error.chain().enumerate() {
         let separator = if index == 0 { "" } else { ": " };

@@ -6,6 +6,7 @@ use pillion_core::json_values;
 use pillion_core::tool::{
     CallContext, ErrorCode, JsonObject, Tool, ToolDefinition, ToolFailure, ToolFuture, ToolOutput,
 };
+use pillion_egress::LazyHttpClient;
 use pillion_schema::CompiledSchema;
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use crate::bindings::ToolPre;
 use crate::bindings::pillion::tool::types as wit;
 use crate::bounded_text;
 use crate::host::Host;
-use crate::http::ToolHttpClient;
 use crate::manifest::Manifest;
 use crate::permissions::ToolPermissions;
 use crate::run::{RunConditions, RunUsage, run};
@@ -62,7 +62,7 @@ impl CompiledComponent {
         bytes: &[u8],
         sha256: String,
         limits: &Limits,
-        http_client: &Arc<ToolHttpClient>,
+        http_client: &Arc<LazyHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let pre = sandbox.compile(bytes)?;
         let conditions = RunConditions {
@@ -87,13 +87,15 @@ impl CompiledComponent {
         ];
         for (text, (what, max_bytes)) in texts.into_iter().zip(MAX_TEXT_BYTES) {
             if text.len() > max_bytes {
-                return Err(bad(format!("{what} is longer than {max_bytes} bytes")));
+                return Err(bad_definition(format!(
+                    "{what} is longer than {max_bytes} bytes"
+                )));
             }
         }
         let input_schema = serde_json::from_str(&described.input_schema)
-            .map_err(|error| bad(format!("input-schema is not valid JSON: {error}")))?;
+            .map_err(|error| bad_definition(format!("input-schema is not valid JSON: {error}")))?;
         CompiledSchema::check(&input_schema)
-            .map_err(|error| bad(format!("input-schema: {error}")))?;
+            .map_err(|error| bad_definition(format!("input-schema: {error}")))?;
         Ok(Self {
             sha256,
             pre,
@@ -103,7 +105,7 @@ impl CompiledComponent {
     }
 }
 
-fn bad(what: String) -> WasmToolError {
+fn bad_definition(what: String) -> WasmToolError {
     WasmToolError::new(FaultCode::BadDefinition, what)
 }
 
@@ -119,7 +121,7 @@ impl WasmTool {
         compiled: Arc<CompiledComponent>,
         manifest: Manifest,
         settings: &WasmToolsSettings,
-        http_client: &Arc<ToolHttpClient>,
+        http_client: &Arc<LazyHttpClient>,
     ) -> Result<Self, WasmToolError> {
         let none = Grant::default();
         let grant = settings.grants.get(name).unwrap_or(&none);
@@ -196,7 +198,7 @@ fn definition(
         .requires_confirmation(described.requires_confirmation)
         .annotations(annotations(described.effects, permissions))
         .build()
-        .map_err(|error| bad(error.to_string()))
+        .map_err(|error| bad_definition(error.to_string()))
 }
 
 /// Returns the annotations that the tool describes, corrected by its permissions.

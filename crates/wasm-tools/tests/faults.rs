@@ -4,15 +4,13 @@ mod common;
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use common::Folder;
 use common::text::{ECHO, OWN, Parts, component};
+use common::{Folder, assert_fault};
 use serde_json::json;
 
 /// Loads a file and returns the code and the message of its error.
 fn fault_of(bytes: &[u8]) -> (String, String) {
-    let folder = Folder::new();
-    folder.put("tool.wasm", bytes);
-    let fault = folder.fault("");
+    let fault = Folder::with("tool.wasm", bytes).fault("");
     assert_eq!(fault.tool.as_deref(), Some("tool"));
     assert!(!fault.previous_version_offered);
     (fault.error.code.to_string(), fault.error.what)
@@ -45,17 +43,17 @@ async fn p_every_truncated_component_is_rejected() {
     let mut opened = folder.open("");
     for length in (0..good.len()).step_by(97) {
         folder.put("tool.wasm", &good[..length]);
-        common::look_again(&mut opened);
+        common::load_settled(&mut opened);
         assert!(opened.tools().is_empty(), "{length} bytes");
         assert_eq!(opened.faults().len(), 1, "{length} bytes");
     }
     folder.put("tool.wasm", &good);
-    common::look_again(&mut opened);
+    common::load_settled(&mut opened);
     assert_eq!(opened.tools().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_component_of_another_kind_is_refused() {
+async fn p_a_component_of_another_kind_is_rejected() {
     let empty = wat::parse_str("(component)").unwrap();
     assert_eq!(fault_of(&empty).0, "missing_export");
     let other_name = Parts {
@@ -93,8 +91,7 @@ async fn p_limits_apply_to_describe() {
             describe: describe.to_owned(),
             ..Parts::default()
         };
-        let folder = Folder::new();
-        folder.put("tool.wasm", parts.build());
+        let folder = Folder::with("tool.wasm", parts.build());
         let fault = folder.fault("[limits]\nmax_fuel = 100000");
         assert_eq!(fault.error.code.as_str(), "describe_failed");
         assert!(fault.error.what.contains(expected), "{fault:?}");
@@ -138,28 +135,25 @@ async fn p_an_invalid_definition_is_rejected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p_a_file_writable_by_others_or_a_symlink_is_refused() {
+async fn p_a_file_writable_by_others_or_a_symlink_is_rejected() {
     let folder = Folder::new();
     let path = folder.path().join("tool.wasm");
     folder.put("tool.wasm", component(ECHO));
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o666)).unwrap();
-    let fault = folder.fault("");
-    assert_eq!(fault.error.code.as_str(), "unsafe_file");
-    assert!(
-        fault.error.what.contains("writable by all users"),
-        "{fault:?}"
-    );
+    let chmod = "writable by all users: run chmod o-w on it";
+    assert_fault(&folder.fault(""), "unsafe_file", chmod);
 
     std::fs::remove_file(&path).unwrap();
-    let elsewhere = folder.beside("elsewhere").join("real.wasm");
+    let elsewhere = folder.create_sibling("elsewhere").join("real.wasm");
     std::fs::write(&elsewhere, component(ECHO)).unwrap();
     symlink(&elsewhere, &path).unwrap();
-    let fault = folder.fault("");
-    assert_eq!(fault.error.what, "tool.wasm: the file is a symbolic link");
+    let link = "tool.wasm: the file is a symbolic link";
+    assert_fault(&folder.fault(""), "unsafe_file", link);
 
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
-    assert_eq!(folder.fault("").error.what, "tool.wasm: not a regular file");
+    let directory = "tool.wasm: not a regular file";
+    assert_fault(&folder.fault(""), "unsafe_file", directory);
 
     std::fs::remove_dir(&path).unwrap();
     folder
@@ -174,48 +168,39 @@ async fn p_a_file_writable_by_others_or_a_symlink_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_world_writable_or_missing_folder_has_no_tools() {
-    let folder = Folder::new();
-    folder.put("tool.wasm", component(ECHO));
+    let folder = Folder::with("tool.wasm", component(ECHO));
     let mut opened = folder.open("");
     assert_eq!(opened.tools().len(), 1);
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o1777)).unwrap();
     let fault = folder.fault("");
-    assert_eq!((fault.tool, fault.error.code.as_str()), (None, "folder"));
-    assert!(
-        fault
-            .error
-            .what
-            .ends_with("writable by all users: run chmod o-w on it")
-    );
+    assert_eq!(fault.tool, None);
+    let chmod = "writable by all users: run chmod o-w on it";
+    assert_fault(&fault, "folder", chmod);
     // A component that was loaded before the folder became writable by others stays.
     folder.put("other.wasm", component(ECHO));
-    common::look_again(&mut opened);
+    common::load_settled(&mut opened);
     assert_eq!(opened.tools().len(), 1);
     assert!(opened.faults()[0].previous_version_offered);
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    common::look_again(&mut opened);
+    common::load_settled(&mut opened);
     assert_eq!(opened.tools().len(), 2);
     assert!(opened.faults().is_empty());
 
     std::fs::remove_dir_all(folder.path()).unwrap();
-    assert_eq!(folder.fault("").error.code.as_str(), "folder");
+    assert_fault(&folder.fault(""), "folder", "");
     std::fs::write(folder.path(), "a file").unwrap();
-    assert!(folder.fault("").error.what.ends_with("not a folder"));
+    assert_fault(&folder.fault(""), "folder", "not a folder");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_names_sizes_and_manifests_are_checked() {
-    let folder = Folder::new();
-    folder.put("9 lives.wasm", component(ECHO));
-    assert_eq!(folder.fault("").error.code.as_str(), "bad_name");
+    let folder = Folder::with("9 lives.wasm", component(ECHO));
+    assert_fault(&folder.fault(""), "bad_name", "");
 
-    let folder = Folder::new();
-    folder.put("tool.wasm", component(ECHO));
+    let folder = Folder::with("tool.wasm", component(ECHO));
     let fault = folder.fault("[limits]\nmax_file_bytes = 100");
-    assert_eq!(
-        fault.error.what,
-        "tool.wasm: the file is larger than 100 bytes"
-    );
+    let too_large = "tool.wasm: the file is larger than 100 bytes";
+    assert_fault(&fault, "too_large", too_large);
     for (manifest, expected) in [
         ("permisions = 1", "line 1: unknown field"),
         (
@@ -240,10 +225,8 @@ async fn p_names_sizes_and_manifests_are_checked() {
         assert!(fault.error.what.contains(expected), "{manifest}: {fault:?}");
     }
     folder.put("tool.toml", b"\xff\xfe");
-    assert_eq!(
-        folder.fault("").error.what,
-        "the manifest is not valid UTF-8"
-    );
+    let not_utf8 = "the manifest is not valid UTF-8";
+    assert_fault(&folder.fault(""), "bad_manifest", not_utf8);
     folder.put("tool.toml", "[limits]\ntimeout_ms = 100");
     let tool = folder.tool("");
     assert!(common::call(&tool, json!({})).await.is_ok());

@@ -7,15 +7,17 @@ mod common;
 use std::time::Duration;
 
 use common::text::{ECHO, OWN, Parts, component, returns};
-use common::{Folder, call, limit_of};
+use common::{Folder, assert_fault, call, limit_of};
 use pillion_core::tool::{ErrorCode, Tool};
 use pillion_wasm_tools::WasmFolder;
 use serde_json::json;
 
+/// The body of a `call` that never ends.
+const SPIN: &str = "(loop $again (br $again)) unreachable";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_call_returns_its_result_and_resource_usage() {
-    let folder = Folder::new();
-    folder.put("echo.wasm", component(ECHO));
+    let folder = Folder::with("echo.wasm", component(ECHO));
     let tool = folder.tool("");
     let output = call(&tool, json!({"a": "ü"})).await.unwrap();
     assert_eq!(output.result, json!({"a": "ü"}));
@@ -25,11 +27,7 @@ async fn p_a_call_returns_its_result_and_resource_usage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_an_endless_loop_ends_when_its_fuel_is_used_up() {
-    let folder = Folder::new();
-    folder.put(
-        "spin.wasm",
-        component("(loop $again (br $again)) unreachable"),
-    );
+    let folder = Folder::with("spin.wasm", component(SPIN));
     let tool = folder.tool("[limits]\nmax_fuel = 1000000\ntimeout_ms = 3600000");
     let (limit, failure) = limit_of(&tool).await;
     assert_eq!(limit, "fuel");
@@ -42,7 +40,6 @@ async fn p_an_endless_loop_ends_when_its_fuel_is_used_up() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_an_endless_loop_with_fuel_left_ends_at_the_deadline() {
-    let folder = Folder::new();
     // Each iteration is one long instruction, inside which nothing can interrupt it.
     let call = "(loop $again (memory.fill (i32.const 0) (i32.const 0) (i32.const 1048576)) (br $again)) unreachable";
     let slow = Parts {
@@ -50,7 +47,7 @@ async fn p_an_endless_loop_with_fuel_left_ends_at_the_deadline() {
         pages: 17,
         ..Parts::default()
     };
-    folder.put("slow.wasm", slow.build());
+    let folder = Folder::with("slow.wasm", slow.build());
     let limits = format!("[limits]\ntimeout_ms = 200\nmax_fuel = {}", 1_u64 << 62);
     let tool = folder.tool(&limits);
     let (limit, failure) = limit_of(&tool).await;
@@ -69,10 +66,9 @@ fn p_a_cancelled_call_ends_and_frees_its_thread() {
         .build()
         .unwrap();
     let folder = Folder::new();
-    folder.put("echo.wasm", component(ECHO)).put(
-        "spin.wasm",
-        component("(loop $again (br $again)) unreachable"),
-    );
+    folder
+        .put("echo.wasm", component(ECHO))
+        .put("spin.wasm", component(SPIN));
     let limits = format!("[limits]\ntimeout_ms = 600000\nmax_fuel = {}", 1_u64 << 62);
     let mut opened = WasmFolder::new(folder.settings(&limits)).unwrap();
     {
@@ -94,11 +90,10 @@ fn p_a_cancelled_call_ends_and_frees_its_thread() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_memory_grows_to_its_limit_and_no_further() {
-    let folder = Folder::new();
     let grow = "
         (loop $again (br_if $again (i32.ne (memory.grow (i32.const 16)) (i32.const -1))))
         unreachable";
-    folder.put("grow.wasm", component(grow));
+    let folder = Folder::with("grow.wasm", component(grow));
     let tool = folder.tool("[limits]\nmax_memory_bytes = 8388608");
     let (limit, failure) = limit_of(&tool).await;
     assert_eq!(limit, "memory");
@@ -111,26 +106,20 @@ async fn p_memory_grows_to_its_limit_and_no_further() {
         pages: 200,
         ..Parts::default()
     };
-    let folder = Folder::new();
-    folder.put("large.wasm", large.build());
+    let folder = Folder::with("large.wasm", large.build());
     let fault = folder.fault("[limits]\nmax_memory_bytes = 8388608");
-    assert_eq!(fault.error.code.as_str(), "describe_failed");
-    assert!(
-        fault.error.what.contains("memory limit of 8388608 bytes"),
-        "{fault:?}"
-    );
+    assert_fault(&fault, "describe_failed", "memory limit of 8388608 bytes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_deep_recursion_ends_only_its_call() {
-    let folder = Folder::new();
     let deep = Parts {
         module: "(func $down (param i32) (result i32)
             (i32.add (call $down (i32.add (local.get 0) (i32.const 1))) (local.get 0)))",
         call: "(call $down (i32.const 0))",
         ..Parts::default()
     };
-    folder.put("deep.wasm", deep.build());
+    let folder = Folder::with("deep.wasm", deep.build());
     let (limit, failure) = limit_of(&folder.tool("")).await;
     assert_eq!(
         (limit, failure.code),
@@ -140,14 +129,13 @@ async fn p_deep_recursion_ends_only_its_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_huge_output_is_rejected_before_it_is_copied() {
-    let folder = Folder::new();
     let large = returns(false, 0, 1_500_000);
     let parts = Parts {
         call: &large,
         pages: 32,
         ..Parts::default()
     };
-    folder.put("large.wasm", parts.build());
+    let folder = Folder::with("large.wasm", parts.build());
     let (limit, failure) = limit_of(&folder.tool("")).await;
     assert_eq!(limit, "output", "{failure}");
     assert_eq!(
@@ -155,8 +143,7 @@ async fn p_a_huge_output_is_rejected_before_it_is_copied() {
         "Tool 'large' passed more than 1048576 bytes at once to the host"
     );
     // The component returns an address outside its memory.
-    let folder = Folder::new();
-    folder.put("liar.wasm", component(&returns(false, 1_000_000, 1000)));
+    let folder = Folder::with("liar.wasm", component(&returns(false, 1_000_000, 1000)));
     let (limit, failure) = limit_of(&folder.tool("")).await;
     assert_eq!(
         (limit, failure.code),
@@ -170,7 +157,6 @@ async fn p_a_huge_output_is_rejected_before_it_is_copied() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
-    let folder = Folder::new();
     let invalid = Parts {
         call: "(i32.store8 (i32.const 4096) (i32.const 255))
             (i32.store8 (i32.const 64) (i32.const 0)) (i32.store8 (i32.const 68) (i32.const 0))
@@ -178,14 +164,13 @@ async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
             (i32.const 64)",
         ..Parts::default()
     };
-    folder.put("bytes.wasm", invalid.build());
+    let folder = Folder::with("bytes.wasm", invalid.build());
     let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
     assert_eq!(
         failure.message,
         "Tool 'bytes' returned a string that is not valid UTF-8"
     );
 
-    let folder = Folder::new();
     let own = "{\"a\": ";
     let broken = returns(true, OWN, 6);
     let parts = Parts {
@@ -193,7 +178,7 @@ async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
         own,
         ..Parts::default()
     };
-    folder.put("json.wasm", parts.build());
+    let folder = Folder::with("json.wasm", parts.build());
     let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::InternalError);
     assert!(
@@ -206,7 +191,6 @@ async fn p_an_output_that_is_not_utf8_or_not_json_fails_its_call() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_trap_ends_its_call_and_the_next_call_starts_fresh() {
-    let folder = Folder::new();
     // The component counts its calls in its memory, and traps in the second one.
     let counting = format!(
         "(i32.store8 (i32.const 8) (i32.add (i32.load8_u (i32.const 8)) (i32.const 1)))
@@ -214,7 +198,7 @@ async fn p_a_trap_ends_its_call_and_the_next_call_starts_fresh() {
         (if (i32.eq (local.get $length) (i32.const 9)) (then unreachable))
         {ECHO}"
     );
-    folder.put("once.wasm", component(&counting));
+    let folder = Folder::with("once.wasm", component(&counting));
     let tool = folder.tool("");
     for _ in 0..3 {
         call(&tool, json!({})).await.unwrap();
@@ -241,26 +225,24 @@ fn deep(bottom: &str) -> String {
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.unwrap().trim().trim_end_matches(" kB");
-    peak.parse().unwrap()
+    let number = peak.unwrap().trim().trim_end_matches(" kB");
+    number.parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_long_function_names_do_not_make_failures_expensive() {
-    let folder = Folder::new();
     let overflows = deep("");
     let overflow = Parts {
         module: &overflows.replace("i32.const 5000", "i32.const -1"),
         call: "(call $deep)",
         ..Parts::default()
     };
-    folder.put("deep.wasm", overflow.build());
+    let folder = Folder::with("deep.wasm", overflow.build());
     let (limit, failure) = limit_of(&folder.tool("")).await;
     assert_eq!(limit, "stack", "{failure}");
 
-    let folder = Folder::new();
-    let module = deep("(call $drop (i32.const 12345))");
-    let module = format!("(import \"host\" \"drop\" (func $drop (param i32))) {module}");
+    let drops = deep("(call $drop (i32.const 12345))");
+    let module = format!("(import \"host\" \"drop\" (func $drop (param i32))) {drops}");
     let bad_handle = Parts {
         imports: "(import \"wasi:io/error@0.2.0\" (instance $errors
                 (export \"error\" (type (sub resource)))))
@@ -272,7 +254,7 @@ async fn p_long_function_names_do_not_make_failures_expensive() {
         call: "(call $deep)",
         ..Parts::default()
     };
-    folder.put("deep.wasm", bad_handle.build());
+    let folder = Folder::with("deep.wasm", bad_handle.build());
     let (_, failure) = limit_of(&folder.tool("")).await;
     let message = failure.message;
     assert!(
@@ -286,32 +268,29 @@ async fn p_long_function_names_do_not_make_failures_expensive() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_tables_count_as_memory() {
-    let folder = Folder::new();
     let table = Parts {
         module: "(table $t 1000 funcref)",
         ..Parts::default()
     };
-    folder.put("table.wasm", table.build());
+    let folder = Folder::with("table.wasm", table.build());
     let output = call(&folder.tool(""), json!({})).await.unwrap();
     assert_eq!(output.metadata["memory_bytes"], 131_072 + 8000);
 
-    let folder = Folder::new();
     let grow = Parts {
         call: "(loop $again
             (br_if $again (i32.ne (table.grow $t (ref.null func) (i32.const 1000)) (i32.const -1))))
             unreachable",
         ..table
     };
-    folder.put("grow.wasm", grow.build());
+    let folder = Folder::with("grow.wasm", grow.build());
     let tool = folder.tool("[limits]\nmax_memory_bytes = 1048576");
     assert_eq!(limit_of(&tool).await.0, "memory");
 
-    let folder = Folder::new();
     let large = Parts {
         module: "(table $t 9000000 funcref)",
         ..Parts::default()
     };
-    folder.put("large.wasm", large.build());
+    let folder = Folder::with("large.wasm", large.build());
     let fault = folder.fault("");
     assert_eq!(fault.error.code.as_str(), "describe_failed");
     assert!(
@@ -322,13 +301,12 @@ async fn p_tables_count_as_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_the_number_of_instances_of_a_component_is_limited() {
-    let folder = Folder::new();
     let instances = "(core instance (instantiate $empty))".repeat(32);
     let many = Parts {
         imports: &format!("(core module $empty) {instances}"),
         ..Parts::default()
     };
-    folder.put("many.wasm", many.build());
+    let folder = Folder::with("many.wasm", many.build());
     let fault = folder.fault("");
     assert_eq!(fault.error.code.as_str(), "describe_failed");
     assert!(fault.error.what.contains("instance count"), "{fault:?}");
@@ -336,13 +314,12 @@ async fn p_the_number_of_instances_of_a_component_is_limited() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_the_length_of_an_error_is_limited() {
-    let folder = Folder::new();
     let fails =
         "(i32.store8 (i32.const 64) (i32.const 1)) (i32.store8 (i32.const 68) (i32.const 5))
         (memory.fill (i32.const 4096) (i32.const 120) (i32.const 20000))
         (i32.store (i32.const 72) (i32.const 4096)) (i32.store (i32.const 76) (i32.const 20000))
         (i32.const 64)";
-    folder.put("fails.wasm", component(fails));
+    let folder = Folder::with("fails.wasm", component(fails));
     let failure = call(&folder.tool(""), json!({})).await.unwrap_err();
     assert_eq!(failure.message, format!("{}...", "x".repeat(16_384)));
 }
@@ -350,7 +327,10 @@ async fn p_the_length_of_an_error_is_limited() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_a_tool_whose_folder_is_full_is_not_called() {
     let folder = Folder::new();
-    let (notes, texts) = (folder.beside("notes"), folder.beside("texts"));
+    let (notes, texts) = (
+        folder.create_sibling("notes"),
+        folder.create_sibling("texts"),
+    );
     let manifest = "[permissions.files]\n\"/notes\" = \"read-write\"\n\"/texts\" = \"read\"\n\
                     [limits]\nmax_folder_bytes = 8192\n";
     folder

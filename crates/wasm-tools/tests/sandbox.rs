@@ -6,7 +6,6 @@
 mod common;
 
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,34 +13,27 @@ use axum::Router;
 use axum::http::HeaderMap;
 use axum::response::Redirect;
 use axum::routing::{any, get};
-use common::{Folder, call, call_as, look, look_again};
+use common::{Folder, assert_fault, call, call_as, load, load_settled};
 use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolFailure};
 use pillion_wasm_tools::{PendingFile, WasmFolder, WasmTool};
 use serde_json::{Value, json};
 
-fn probe() -> PathBuf {
-    pillion_testkit::wasm_component("probe")
-}
-
 /// Returns a folder with the probe.
 fn folder() -> Folder {
-    let folder = Folder::new();
-    folder.copy("probe.wasm", &probe());
-    folder
+    let component = pillion_testkit::wasm_component("probe");
+    Folder::with("probe.wasm", std::fs::read(component).unwrap())
 }
 
 async fn does(tool: &Arc<WasmTool>, arguments: Value) -> Value {
-    let told = arguments.to_string();
-    match call(tool, arguments).await {
-        Ok(output) => output.result,
-        Err(failure) => unreachable!("{told}: {failure}"),
-    }
+    let output = call(tool, arguments.clone()).await;
+    output
+        .unwrap_or_else(|failure| unreachable!("{arguments}: {failure}"))
+        .result
 }
 
 async fn fails(tool: &Arc<WasmTool>, arguments: Value) -> ToolFailure {
-    let told = arguments.to_string();
-    match call(tool, arguments).await {
-        Ok(output) => unreachable!("{told}: {output:?}"),
+    match call(tool, arguments.clone()).await {
+        Ok(output) => unreachable!("{arguments}: {output:?}"),
         Err(failure) => failure,
     }
 }
@@ -49,7 +41,7 @@ async fn fails(tool: &Arc<WasmTool>, arguments: Value) -> ToolFailure {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_without_a_manifest_there_are_no_files_no_variables_and_no_network() {
     let folder = folder();
-    let secret = folder.beside("secret");
+    let secret = folder.create_sibling("secret");
     std::fs::write(secret.join("key"), "s3cret").unwrap();
     // Granted permissions that the manifest does not request are not available either.
     let grants = format!(
@@ -104,17 +96,14 @@ async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
         channel: Some("general".to_owned()),
         ..CallContext::default()
     };
+    let shown = |user: Option<&str>, is_verified: bool| json!(["c1", user, is_verified, "general"]);
     for (user, is_verified, expected) in [
-        (
-            Some("alice"),
-            false,
-            json!(["c1", "alice", false, "general"]),
-        ),
-        (Some("alice"), true, json!(["c1", "alice", true, "general"])),
-        (None, true, json!(["c1", null, false, "general"])),
+        (Some("alice"), false, shown(Some("alice"), false)),
+        (Some("alice"), true, shown(Some("alice"), true)),
+        (None, true, shown(None, false)),
     ] {
-        let said = call_as(&tool, json!({"do": "context"}), context(user, is_verified));
-        assert_eq!(said.await.unwrap().result, expected);
+        let output = call_as(&tool, json!({"do": "context"}), context(user, is_verified));
+        assert_eq!(output.await.unwrap().result, expected);
     }
     for _ in 0..3 {
         assert_eq!(does(&tool, json!({"do": "count"})).await, 1);
@@ -124,9 +113,12 @@ async fn p_a_call_sees_its_caller_and_no_state_of_earlier_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p_only_granted_folders_are_accessible() {
     let folder = folder();
-    let (texts, notes) = (folder.beside("texts"), folder.beside("notes"));
+    let (texts, notes) = (
+        folder.create_sibling("texts"),
+        folder.create_sibling("notes"),
+    );
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
-    std::fs::write(folder.beside("outside").join("key"), "s3cret").unwrap();
+    std::fs::write(folder.create_sibling("outside").join("key"), "s3cret").unwrap();
     symlink("../outside/key", texts.join("link")).unwrap();
     symlink("/etc/passwd", texts.join("absolute")).unwrap();
     folder.put(
@@ -141,24 +133,14 @@ async fn p_only_granted_folders_are_accessible() {
         )
     };
     let (fault, tool) = folder.fault_and_tool(&grants("read"), &grants("read-write"));
-    assert_eq!(fault.error.code.as_str(), "not_granted");
-    assert!(
-        fault
-            .error
-            .what
-            .ends_with("not granted: files '/notes' (read-write)"),
-        "{fault:?}"
-    );
+    let not_granted = "not granted: files '/notes' (read-write)";
+    assert_fault(&fault, "not_granted", not_granted);
 
     assert_eq!(tool.definition().annotations()["destructiveHint"], true);
-    assert_eq!(
-        does(&tool, json!({"do": "read", "path": "/texts/a.txt"})).await,
-        "hello"
-    );
-    assert_eq!(
-        does(&tool, json!({"do": "list", "path": "/texts"})).await,
-        json!(["a.txt", "absolute", "link"])
-    );
+    let read = json!({"do": "read", "path": "/texts/a.txt"});
+    assert_eq!(does(&tool, read).await, "hello");
+    let names = does(&tool, json!({"do": "list", "path": "/texts"})).await;
+    assert_eq!(names, json!(["a.txt", "absolute", "link"]));
     for path in [
         "/texts/link",
         "/texts/absolute",
@@ -169,35 +151,23 @@ async fn p_only_granted_folders_are_accessible() {
     }
     // The manifest requests read access, so further granted access has no effect.
     for path in ["/texts/new.txt", "/texts/a.txt"] {
-        fails(
-            &tool,
-            json!({"do": "write", "path": path, "text": "changed"}),
-        )
-        .await;
+        let write = json!({"do": "write", "path": path, "text": "changed"});
+        fails(&tool, write).await;
     }
     fails(&tool, json!({"do": "remove", "path": "/texts/a.txt"})).await;
-    assert_eq!(
-        std::fs::read_to_string(texts.join("a.txt")).unwrap(),
-        "hello"
-    );
-    does(
-        &tool,
-        json!({"do": "write", "path": "/notes/n.txt", "text": "noted"}),
-    )
-    .await;
-    assert_eq!(
-        std::fs::read_to_string(notes.join("n.txt")).unwrap(),
-        "noted"
-    );
+    let text = std::fs::read_to_string(texts.join("a.txt")).unwrap();
+    assert_eq!(text, "hello");
+    let write = json!({"do": "write", "path": "/notes/n.txt", "text": "noted"});
+    does(&tool, write).await;
+    let note = std::fs::read_to_string(notes.join("n.txt")).unwrap();
+    assert_eq!(note, "noted");
     does(&tool, json!({"do": "remove", "path": "/notes/n.txt"})).await;
     // A granted folder that disappears fails calls, but not the process.
     std::fs::remove_dir(&notes).unwrap();
     let failure = fails(&tool, json!({"do": "time"})).await;
     assert_eq!(failure.code, ErrorCode::Unavailable);
-    assert!(
-        failure.message.contains("the folder for '/notes'"),
-        "{failure}"
-    );
+    let message = &failure.message;
+    assert!(message.contains("the folder for '/notes'"), "{failure}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,13 +181,8 @@ async fn p_only_granted_variables_are_visible() {
         "[grants.probe]\nenvironment = [\"NOT_SET_ANYWHERE\"]",
         "[grants.probe]\nenvironment = [\"NOT_SET_ANYWHERE\", \"CARGO_PKG_NAME\", \"PATH\"]",
     );
-    assert!(
-        fault
-            .error
-            .what
-            .ends_with("not granted: environment 'CARGO_PKG_NAME'"),
-        "{fault:?}"
-    );
+    let not_granted = "not granted: environment 'CARGO_PKG_NAME'";
+    assert_fault(&fault, "not_granted", not_granted);
     let variables = does(&tool, json!({"do": "environment"})).await;
     assert_eq!(variables, json!([["CARGO_PKG_NAME", "pillion-wasm-tools"]]));
     assert!(!format!("{tool:?}").contains("pillion-wasm-tools"));
@@ -263,13 +228,8 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
             "[limits]\nmax_answer_bytes = 1024\ntimeout_ms = 20000\n[grants.probe]\nhttp = [\"{url}/\", \"{link_local}\", \"{other}\"]"
         ),
     );
-    assert!(
-        fault
-            .error
-            .what
-            .ends_with(&format!("not granted: http '{url}'")),
-        "{fault:?}"
-    );
+    let not_granted = format!("not granted: http '{url}'");
+    assert_fault(&fault, "not_granted", &not_granted);
     assert_eq!(tool.definition().annotations()["openWorldHint"], true);
     let sent = json!({"do": "send", "method": "POST", "url": format!("{url}/echo"), "headers": {"x-key": "k"}, "body": "ü"});
     assert_eq!(does(&tool, sent).await, json!([200, "k ü"]));
@@ -296,18 +256,15 @@ async fn p_requests_go_to_granted_origins_under_the_egress_rules() {
         let failure = fails(&tool, json!({"do": "send", "url": target})).await;
         assert!(failure.message.starts_with(expected), "{target}: {failure}");
     }
-    let failure = fails(
-        &tool,
-        json!({"do": "send", "url": format!("{url}/echo"), "headers": {"Host": "x"}}),
-    )
-    .await;
+    let host = json!({"do": "send", "url": format!("{url}/echo"), "headers": {"Host": "x"}});
+    let message = fails(&tool, host).await.message;
     assert!(
-        failure.message.starts_with("invalid: the header 'Host'"),
-        "{failure}"
+        message.starts_with("invalid: the header 'Host'"),
+        "{message}"
     );
     let away = fails(&tool, json!({"do": "send", "url": format!("{url}/away")})).await;
-    let refused = "the server redirects to another origin or too often, which is not followed";
-    assert!(away.message.contains(refused), "{away}");
+    let not_followed = "redirects to another origin or too often, which is not followed";
+    assert!(away.message.contains(not_followed), "{away}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -336,32 +293,24 @@ async fn p_endless_waiting_ends_at_the_deadline() {
 async fn p_panics_exits_and_memory_exhaustion_end_one_call() {
     let folder = folder();
     let tool = folder.tool("[limits]\nmax_memory_bytes = 16777216");
-    let failure = fails(&tool, json!({"do": "panic"})).await;
-    assert!(
-        failure.message.starts_with("Tool 'probe' failed: "),
-        "{failure}"
-    );
-    assert!(!failure.message.contains("as it was told"), "{failure}");
-    let failure = fails(&tool, json!({"do": "exit"})).await;
-    assert_eq!(
-        failure.message,
-        "Tool 'probe' failed: it exited with status 1"
-    );
-    let failure = fails(&tool, json!({"do": "allocate", "bytes": 20_000_000})).await;
-    assert_eq!(failure.metadata["limit"], "memory");
-    assert_eq!(
-        does(&tool, json!({"do": "allocate", "bytes": 1_000_000})).await,
-        1_000_000
-    );
-    let failure = fails(&tool, json!({"do": "output", "bytes": 2_000_000})).await;
-    assert_eq!(failure.metadata["limit"], "output");
+    let panicked = fails(&tool, json!({"do": "panic"})).await.message;
+    assert!(panicked.starts_with("Tool 'probe' failed: "), "{panicked}");
+    assert!(!panicked.contains("as it was told"), "{panicked}");
+    let exited = fails(&tool, json!({"do": "exit"})).await.message;
+    assert_eq!(exited, "Tool 'probe' failed: it exited with status 1");
+    let too_much = fails(&tool, json!({"do": "allocate", "bytes": 20_000_000})).await;
+    assert_eq!(too_much.metadata["limit"], "memory");
+    let allocated = does(&tool, json!({"do": "allocate", "bytes": 1_000_000})).await;
+    assert_eq!(allocated, 1_000_000);
+    let too_long = fails(&tool, json!({"do": "output", "bytes": 2_000_000})).await;
+    assert_eq!(too_long.metadata["limit"], "output");
     assert_eq!(does(&tool, json!({"do": "chatter"})).await, "said");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
     let folder = folder();
-    let texts = folder.beside("texts");
+    let texts = folder.create_sibling("texts");
     std::fs::write(texts.join("a.txt"), "hello").unwrap();
     folder.put("probe.toml", "[permissions.files]\n\"/texts\" = \"read\"");
     let grants = |sha256: &str| {
@@ -375,37 +324,35 @@ async fn p_grants_are_valid_for_one_file_until_they_are_withdrawn() {
     assert_eq!(fault.error.code.as_str(), "other_file");
     let sha256 = fault.error.what.rsplit(' ').next().unwrap().to_owned();
     assert!(opened.reconfigure(folder.settings(&grants(&sha256))));
-    look(&mut opened);
+    load(&mut opened);
     let [granted] = <[_; 1]>::try_from(opened.tools()).unwrap();
 
     // Without the grant, the tool disappears before the next search.
     assert!(opened.reconfigure(folder.settings("")));
     assert!(opened.tools().is_empty());
     assert_eq!(opened.faults()[0].error.code.as_str(), "not_granted");
-    look(&mut opened);
+    load(&mut opened);
     assert!(opened.tools().is_empty());
     // A running call keeps its permissions.
-    assert_eq!(
-        does(&granted, json!({"do": "read", "path": "/texts/a.txt"})).await,
-        "hello"
-    );
+    let read = json!({"do": "read", "path": "/texts/a.txt"});
+    assert_eq!(does(&granted, read).await, "hello");
 
     assert!(opened.reconfigure(folder.settings(&grants(&sha256))));
-    look(&mut opened);
+    load(&mut opened);
     let [again] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_eq!(again.digest(), granted.digest());
     // A manifest with smaller requests makes another tool of the same file.
     folder.put("probe.toml", "");
-    look_again(&mut opened);
-    let [less] = <[_; 1]>::try_from(opened.tools()).unwrap();
-    assert_ne!(less.digest(), granted.digest());
+    load_settled(&mut opened);
+    let [unprivileged] = <[_; 1]>::try_from(opened.tools()).unwrap();
+    assert_ne!(unprivileged.digest(), granted.digest());
     // Another file does not get the grant of this one; this tool stays.
     folder.put("probe.wasm", common::text::component(common::text::ECHO));
-    look_again(&mut opened);
+    load_settled(&mut opened);
     let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
     assert_eq!(fault.error.code.as_str(), "other_file");
     assert!(fault.previous_version_offered);
-    assert_eq!(opened.tools()[0].digest(), less.digest());
+    assert_eq!(opened.tools()[0].digest(), unprivileged.digest());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -418,17 +365,18 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
         .put("echo.wasm", component(ECHO))
         .put(".new.wasm", "half")
         .put("notes.txt", "");
-    look(&mut opened);
-    assert!(opened.tools().is_empty(), "it may be half there");
-    look(&mut opened);
+    load(&mut opened);
+    // The file may still be being written.
+    assert!(opened.tools().is_empty());
+    load(&mut opened);
     let [first] = <[_; 1]>::try_from(opened.tools()).unwrap();
     // An identical file keeps the tool.
     folder.put("echo.wasm", component(ECHO));
-    look_again(&mut opened);
+    load_settled(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
     // An invalid file leaves the tool unchanged; a valid one replaces it.
     folder.put("echo.wasm", "broken");
-    look_again(&mut opened);
+    load_settled(&mut opened);
     assert!(Arc::ptr_eq(&first, &opened.tools()[0]));
     assert!(opened.faults()[0].previous_version_offered);
     let other = Parts {
@@ -436,28 +384,26 @@ async fn p_added_replaced_and_removed_files_are_noticed() {
         ..Parts::default()
     };
     folder.put("echo.wasm", other.build());
-    look_again(&mut opened);
+    load_settled(&mut opened);
     assert!(opened.faults().is_empty());
     let [second] = <[_; 1]>::try_from(opened.tools()).unwrap();
     assert_eq!(second.definition().description(), "Another one");
     assert_ne!(second.digest(), first.digest());
-    assert!(
-        call(&first, json!({})).await.is_ok(),
-        "who has the old one can go on"
-    );
+    // Callers that hold the old tool can use it further.
+    call(&first, json!({})).await.unwrap();
     let path = folder.path().join("echo.wasm");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
-    look_again(&mut opened);
+    load_settled(&mut opened);
     assert_eq!(opened.faults()[0].error.code.as_str(), "unsafe_file");
     std::fs::remove_file(&path).unwrap();
-    look(&mut opened);
+    load(&mut opened);
     assert!(opened.tools().is_empty() && opened.faults().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     use common::text::{ECHO, component};
-    let take_up = |file: PendingFile| tokio::task::block_in_place(|| file.load());
+    let load_file = |file: PendingFile| tokio::task::block_in_place(|| file.load());
     let asks = "[permissions]\nenvironment = [\"PATH\"]";
     let granted = "[grants.asks]\nenvironment = [\"PATH\"]";
     let folder = Folder::new();
@@ -469,7 +415,7 @@ async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     opened.apply_search(opened.search().run());
     let first = opened.next_file().unwrap();
     assert_eq!(first.name(), "asks");
-    opened.apply_loaded(take_up(first));
+    opened.apply_loaded(load_file(first));
     assert_eq!(opened.tools().len(), 1);
 
     // The other file takes longer.
@@ -479,18 +425,18 @@ async fn p_withdrawn_and_removed_files_are_unloaded_while_others_load() {
     assert!(opened.tools().is_empty(), "the grant is withdrawn");
     std::fs::remove_file(folder.path().join("late.wasm")).unwrap();
     opened.apply_search(opened.search().run());
-    opened.apply_loaded(take_up(late));
+    opened.apply_loaded(load_file(late));
     assert!(opened.tools().is_empty(), "{:?}", opened.tools());
 
     // A grant that was withdrawn after the file was read has no effect either.
     assert!(opened.reconfigure(folder.settings(granted)));
     opened.apply_search(opened.search().run());
-    let again = opened.next_file().unwrap();
-    let again = take_up(again);
+    let pending = opened.next_file().unwrap();
+    let loaded = load_file(pending);
     assert!(opened.reconfigure(folder.settings("")));
-    opened.apply_loaded(again);
+    opened.apply_loaded(loaded);
     assert!(opened.tools().is_empty(), "{:?}", opened.tools());
-    look(&mut opened);
+    load(&mut opened);
     let [fault] = <[_; 1]>::try_from(opened.faults()).unwrap();
     assert_eq!(fault.error.code.as_str(), "not_granted");
 }

@@ -25,7 +25,7 @@ impl Arguments<'_> {
         Err(ArithmeticError::ArgumentCount {
             function: self.function,
             takes,
-            given: self.values.len(),
+            count: self.values.len(),
         })
     }
 

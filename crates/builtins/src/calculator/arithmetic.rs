@@ -3,6 +3,8 @@
 //! Ints are computed in 128 bits, in which no sum, product or quotient of two 64-bit ints
 //! overflows, and converted at the end.
 
+use std::ops::{Add, Mul, Sub};
+
 use super::ArithmeticError;
 use super::lexer::Operator;
 use super::number::Number;
@@ -14,7 +16,7 @@ type Outcome = Result<Number, ArithmeticError>;
 pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome {
     match operator {
         Operator::Plus => add(left, right),
-        Operator::Minus => subtract(left, right),
+        Operator::Minus => combine(left, right, i128::sub, f64::sub),
         Operator::Times => multiply(left, right),
         Operator::Divide => divide(left, right),
         Operator::FloorDivide => floor_divide(left, right),
@@ -25,29 +27,23 @@ pub(super) fn apply(operator: Operator, left: Number, right: Number) -> Outcome 
 }
 
 pub(super) fn add(left: Number, right: Number) -> Outcome {
-    match (left, right) {
-        (Number::Int(left), Number::Int(right)) => {
-            Ok((i128::from(left) + i128::from(right)).into())
-        }
-        _ => Number::finite(left.to_f64() + right.to_f64()),
-    }
-}
-
-fn subtract(left: Number, right: Number) -> Outcome {
-    match (left, right) {
-        (Number::Int(left), Number::Int(right)) => {
-            Ok((i128::from(left) - i128::from(right)).into())
-        }
-        _ => Number::finite(left.to_f64() - right.to_f64()),
-    }
+    combine(left, right, i128::add, f64::add)
 }
 
 fn multiply(left: Number, right: Number) -> Outcome {
+    combine(left, right, i128::mul, f64::mul)
+}
+
+/// Combines two ints exactly, or two numbers as floats.
+fn combine(
+    left: Number,
+    right: Number,
+    ints: fn(i128, i128) -> i128,
+    floats: fn(f64, f64) -> f64,
+) -> Outcome {
     match (left, right) {
-        (Number::Int(left), Number::Int(right)) => {
-            Ok((i128::from(left) * i128::from(right)).into())
-        }
-        _ => Number::finite(left.to_f64() * right.to_f64()),
+        (Number::Int(left), Number::Int(right)) => Ok(ints(left.into(), right.into()).into()),
+        _ => Number::finite(floats(left.to_f64(), right.to_f64())),
     }
 }
 

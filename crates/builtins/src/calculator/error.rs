@@ -107,14 +107,14 @@ pub enum ArithmeticError {
         function: &'static str,
     },
     /// Too few or too many arguments.
-    #[error("{function}() takes {takes} ({given} given)")]
+    #[error("{function}() takes {takes} ({count} given)")]
     ArgumentCount {
         /// The function's name.
         function: &'static str,
         /// The valid numbers of arguments, in words.
         takes: &'static str,
         /// The number of arguments of the call.
-        given: usize,
+        count: usize,
     },
     /// A function's name without parentheses.
     #[error("{function} is a function: write {function}(...)")]

@@ -46,7 +46,7 @@ impl PythonContext {
         match (self.failure.take(), error) {
             (Some(failure), _) => CalculatorError::Arithmetic(failure),
             (None, EvalexprError::VariableIdentifierNotFound(name)) => {
-                match Function::named(&name) {
+                match Function::from_name(&name) {
                     Some(Function { name, .. }) => {
                         ArithmeticError::FunctionNotCalled { function: name }.into()
                     }
@@ -72,7 +72,7 @@ fn apply(identifier: &str, values: &[Value]) -> Option<Result<Number, Arithmetic
         operation::POWER => Some(operands("**").pair().and_then(|(x, y)| power::power(x, y))),
         operation::MINUS => Some(operands("-").number(0).map(arithmetic::negate)),
         operation::PLUS => Some(operands("+").number(0)),
-        name => Function::named(name).map(|function| function.call(values)),
+        name => Function::from_name(name).map(|function| function.call(values)),
     }
 }
 

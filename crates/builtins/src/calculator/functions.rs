@@ -44,7 +44,7 @@ const fn function(name: &'static str, run: fn(Arguments<'_>) -> Outcome) -> Func
 
 impl Function {
     /// Returns the function of that name.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         FUNCTIONS.into_iter().find(|function| function.name == name)
     }
 
@@ -126,11 +126,11 @@ fn sum(arguments: Arguments<'_>) -> Outcome {
         (Some(items), 2) => (arguments.number(1)?, items.numbers()?),
         (None, 2..) => (Number::Int(0), arguments.numbers()?),
         (None, 1) => return Err(ArithmeticError::NeedsList { function }),
-        (_, given) => {
+        (_, count) => {
             return Err(ArithmeticError::ArgumentCount {
                 function,
                 takes: "a list, a list and a start, or several numbers",
-                given,
+                count,
             });
         }
     };

@@ -131,7 +131,7 @@ impl ExpressionParser<'_> {
         } else {
             return self.power();
         };
-        let operand = self.nested(Self::signed)?;
+        let operand = self.parse_nested(Self::signed)?;
         Ok(self.tree.call(sign, vec![operand]))
     }
 
@@ -140,7 +140,7 @@ impl ExpressionParser<'_> {
         if !self.take(Token::Operator(Operator::Power)) {
             return Ok(base);
         }
-        let exponent = self.nested(Self::signed)?;
+        let exponent = self.parse_nested(Self::signed)?;
         Ok(self.tree.call(operation::POWER, vec![base, exponent]))
     }
 
@@ -148,13 +148,13 @@ impl ExpressionParser<'_> {
         match self.tokens.next() {
             Some(Token::Number(number)) => Ok(self.tree.number(number)),
             Some(Token::Name(name)) if self.take(Token::Open(Bracket::Round)) => {
-                let arguments = self.nested(|parser| parser.items_until(Bracket::Round))?;
+                let arguments = self.parse_nested(|parser| parser.items_until(Bracket::Round))?;
                 Ok(self.tree.call(name, arguments))
             }
             Some(Token::Name(name)) => Ok(self.tree.variable(name)),
-            Some(Token::Open(Bracket::Round)) => self.nested(Self::parenthesized),
+            Some(Token::Open(Bracket::Round)) => self.parse_nested(Self::parenthesized),
             Some(Token::Open(Bracket::Square)) => {
-                let items = self.nested(|parser| parser.items_until(Bracket::Square))?;
+                let items = self.parse_nested(|parser| parser.items_until(Bracket::Square))?;
                 Ok(self.tree.sequence(items))
             }
             Some(Token::Operator(_) | Token::Close(_) | Token::Comma) | None => {
@@ -174,7 +174,7 @@ impl ExpressionParser<'_> {
     }
 
     /// Runs `parse` one level deeper, if the limit allows it.
-    fn nested<T>(
+    fn parse_nested<T>(
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, CalculatorError>,
     ) -> Result<T, CalculatorError> {

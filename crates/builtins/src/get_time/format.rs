@@ -1,5 +1,3 @@
-use std::str::FromStr;
-
 use jiff::ZonedDateTime;
 use pillion_core::tool::ToolFailure;
 use serde_json::{Value, json};
@@ -23,6 +21,18 @@ impl TimeFormat {
         Self::Iso,
         Self::Timestamp,
     ];
+
+    /// Returns the format of that name. The executor rejects unknown formats, but a direct call may
+    /// contain one.
+    pub(super) fn from_name(name: &str) -> Result<Self, ToolFailure> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|format| format.as_str() == name).ok_or_else(|| {
+            ToolFailure::invalid_input(
+                "Invalid value for format: must be one of ['full', 'date', 'time', 'iso', \
+                 'timestamp']",
+            )
+        })
+    }
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -54,28 +64,6 @@ impl TimeFormat {
             Self::Iso => json!(iso(now)),
             Self::Timestamp => json!(now.timestamp().as_second()),
         }
-    }
-}
-
-/// An unknown format. The executor rejects unknown formats, but a direct call may contain one.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Invalid value for format: must be one of ['full', 'date', 'time', 'iso', 'timestamp']")]
-pub(super) struct UnknownFormat;
-
-impl FromStr for TimeFormat {
-    type Err = UnknownFormat;
-
-    fn from_str(name: &str) -> Result<Self, UnknownFormat> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.as_str() == name)
-            .ok_or(UnknownFormat)
-    }
-}
-
-impl From<UnknownFormat> for ToolFailure {
-    fn from(error: UnknownFormat) -> Self {
-        Self::invalid_input(error.to_string())
     }
 }
 

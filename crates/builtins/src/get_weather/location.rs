@@ -69,7 +69,7 @@ impl RequestedLocation {
 
 impl Location {
     /// Returns the place at these coordinates.
-    pub(super) fn at(latitude: f64, longitude: f64) -> Self {
+    pub(super) fn from_coordinates(latitude: f64, longitude: f64) -> Self {
         Self {
             name: format!("{latitude},{longitude}"),
             latitude,

@@ -4,15 +4,14 @@ use http::HeaderMap;
 use pillion_core::tool::ToolFailure;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::location::Location;
-use super::service::WeatherService;
+use super::provider::WeatherProvider;
 use super::{Weather, WeatherSettings};
 use crate::plain_text::plain_text;
-use crate::service::{Fault, Service, ServiceResponse};
-
-pub(super) const NAME: &str = "Open-Meteo";
+use crate::service::{Fault, Service, base_url};
 
 /// The number of places to request. If the location names areas, the maximum of one request is used
 /// instead, because the intended place may be small.
@@ -73,41 +72,37 @@ impl OpenMeteo {
     pub(super) fn new(settings: &WeatherSettings, api_key: Option<SecretString>) -> Self {
         // Customers with an API key use separate hosts.
         let customer = if api_key.is_some() { "customer-" } else { "" };
-        let public = |host: &str| {
-            let url = format!("https://{customer}{host}.open-meteo.com");
-            url.parse().expect("the URL is constant")
-        };
-        let base = settings.base_url.clone();
-        let geocoding = settings.geocoding_url.clone().or_else(|| base.clone());
+        let public = |host: &str| format!("https://{customer}{host}.open-meteo.com");
+        let forecast = settings.base_url.as_ref();
+        let geocoding = settings.geocoding_url.as_ref().or(forecast);
         let hint = "api_key_env of [tools.get_weather]";
         Self {
             service: Service::new(
-                NAME,
+                Self::NAME,
                 if api_key.is_some() { hint } else { "" },
                 settings.egress.clone(),
                 settings.timeout,
                 api_key.clone(),
             ),
-            forecast: base.unwrap_or_else(|| public("api")),
-            geocoding: geocoding.unwrap_or_else(|| public("geocoding-api")),
+            forecast: base_url(forecast, &public("api")),
+            geocoding: base_url(geocoding, &public("geocoding-api")),
             api_key,
         }
     }
 
-    async fn get(
+    async fn get<T: DeserializeOwned>(
         &self,
         base: &Url,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Result<ServiceResponse, ToolFailure> {
+        invalid: &str,
+    ) -> Result<T, ToolFailure> {
         let mut query = query.to_vec();
         if let Some(key) = &self.api_key {
             query.push(("apikey", key.expose_secret()));
         }
-        let response = self
-            .service
-            .get(base, path, &query, HeaderMap::new())
-            .await?;
+        let headers = HeaderMap::new();
+        let response = self.service.get(base, path, &query, headers).await?;
         // Errors are `{"error": true, "reason": "..."}`, with any status.
         let reason = response.text("/reason");
         let is_error = response
@@ -118,14 +113,12 @@ impl OpenMeteo {
             (200 | 400, Some(true)) => Some(Fault::Input(reason.to_owned())),
             _ => response.fault(reason),
         };
-        match fault {
-            Some(fault) => Err(self.service.failure(fault)),
-            None => Ok(response),
-        }
+        self.service.parse(&response, fault, invalid)
     }
 }
 
-impl WeatherService for OpenMeteo {
+impl WeatherProvider for OpenMeteo {
+    const NAME: &'static str = "Open-Meteo";
     const SOURCE: &'static str = "open-meteo";
 
     async fn find_locations<'a>(
@@ -144,11 +137,9 @@ impl WeatherService for OpenMeteo {
             ("language", "en"),
             ("format", "json"),
         ];
-        let response = self.get(&self.geocoding, "/v1/search", &query).await?;
-        let Ok(OpenMeteoLocations { results }) = OpenMeteoLocations::deserialize(&response.body)
-        else {
-            return Err(self.service.invalid_response("an invalid list of places"));
-        };
+        let invalid = "an invalid list of places";
+        let found = self.get(&self.geocoding, "/v1/search", &query, invalid);
+        let OpenMeteoLocations { results } = found.await?;
         Ok((results.into_iter().map(Location::from).collect(), within))
     }
 
@@ -164,11 +155,9 @@ impl WeatherService for OpenMeteo {
             ("current", variables),
             ("timeformat", "unixtime"),
         ];
-        let response = self.get(&self.forecast, "/v1/forecast", &query).await?;
-        let Ok(OpenMeteoForecast { current }) = OpenMeteoForecast::deserialize(&response.body)
-        else {
-            return Err(self.service.invalid_response("invalid weather data"));
-        };
+        let invalid = "invalid weather data";
+        let forecast = self.get(&self.forecast, "/v1/forecast", &query, invalid);
+        let OpenMeteoForecast { current } = forecast.await?;
         let weather = Weather {
             celsius: current.temperature_2m,
             conditions: conditions(current.weather_code).to_owned(),
@@ -244,7 +233,7 @@ mod tests {
 
     #[test]
     fn d6_the_base_url_has_the_documented_default() {
-        let of = |key: Option<&str>| {
+        let urls = |key: Option<&str>| {
             let service = OpenMeteo::new(&WeatherSettings::default(), key.map(SecretString::from));
             [service.forecast, service.geocoding].map(String::from)
         };
@@ -252,11 +241,11 @@ mod tests {
             "https://api.open-meteo.com/",
             "https://geocoding-api.open-meteo.com/",
         ];
-        assert_eq!(of(None), public);
-        let of_customers = [
+        assert_eq!(urls(None), public);
+        let customer = [
             "https://customer-api.open-meteo.com/",
             "https://customer-geocoding-api.open-meteo.com/",
         ];
-        assert_eq!(of(Some("a key")), of_customers);
+        assert_eq!(urls(Some("a key")), customer);
     }
 }

@@ -4,16 +4,15 @@ use http::HeaderMap;
 use pillion_core::tool::ToolFailure;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use url::Url;
 
 use super::location::Location;
-use super::service::WeatherService;
+use super::provider::WeatherProvider;
 use super::{Weather, WeatherSettings, state_codes};
 use crate::plain_text::plain_text;
-use crate::service::{Fault, Service, ServiceResponse};
-
-pub(super) const NAME: &str = "OpenWeatherMap";
+use crate::service::{Fault, Service, ServiceResponse, base_url};
 
 /// The maximum number of places of one request.
 const MAX_LOCATION_COUNT: &str = "5";
@@ -68,40 +67,35 @@ struct Wind {
 
 impl OpenWeatherMap {
     pub(super) fn new(settings: &WeatherSettings, api_key: SecretString) -> Self {
-        let public = || {
-            let url = "https://api.openweathermap.org";
-            url.parse().expect("the URL is constant")
-        };
         Self {
             service: Service::new(
-                NAME,
+                Self::NAME,
                 "OPENWEATHER_API_KEY, or api_key_env of [tools.get_weather], or the vault",
                 settings.egress.clone(),
                 settings.timeout,
                 [api_key.clone()],
             ),
-            base: settings.base_url.clone().unwrap_or_else(public),
+            base: base_url(settings.base_url.as_ref(), "https://api.openweathermap.org"),
             api_key,
         }
     }
 
-    async fn get(
+    async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
         query: &[(&str, &str)],
-    ) -> Result<ServiceResponse, ToolFailure> {
+        invalid: &str,
+    ) -> Result<T, ToolFailure> {
         let mut query = query.to_vec();
         query.push(("appid", self.api_key.expose_secret()));
         let headers = HeaderMap::new();
         let response = self.service.get(&self.base, path, &query, headers).await?;
-        match fault(&response) {
-            Some(fault) => Err(self.service.failure(fault)),
-            None => Ok(response),
-        }
+        self.service.parse(&response, fault(&response), invalid)
     }
 }
 
-impl WeatherService for OpenWeatherMap {
+impl WeatherProvider for OpenWeatherMap {
+    const NAME: &'static str = "OpenWeatherMap";
     const SOURCE: &'static str = "openweathermap";
 
     /// Finds places. The service matches the areas itself, by codes, and only the order of its
@@ -111,18 +105,15 @@ impl WeatherService for OpenWeatherMap {
         name: &str,
         within: &'a [String],
     ) -> Result<(Vec<Location>, &'a [String]), ToolFailure> {
-        let mut parts = vec![name];
-        parts.extend(
-            within
-                .iter()
-                .map(|area| state_codes::country(area).unwrap_or(area)),
-        );
+        let areas = within
+            .iter()
+            .map(|area| state_codes::country(area).unwrap_or(area));
+        let parts: Vec<&str> = std::iter::once(name).chain(areas).collect();
         let joined = parts.join(",");
         let query = [("q", joined.as_str()), ("limit", MAX_LOCATION_COUNT)];
-        let response = self.get("/geo/1.0/direct", &query).await?;
-        let Ok(found) = Vec::<OpenWeatherMapLocation>::deserialize(&response.body) else {
-            return Err(self.service.invalid_response("an invalid list of places"));
-        };
+        let invalid = "an invalid list of places";
+        let found: Vec<OpenWeatherMapLocation> =
+            self.get("/geo/1.0/direct", &query, invalid).await?;
         Ok((found.into_iter().map(Location::from).collect(), &[]))
     }
 
@@ -136,10 +127,8 @@ impl WeatherService for OpenWeatherMap {
             ("lon", longitude.as_str()),
             ("units", "metric"),
         ];
-        let response = self.get("/data/2.5/weather", &query).await?;
-        let Ok(current) = CurrentWeather::deserialize(&response.body) else {
-            return Err(self.service.invalid_response("invalid weather data"));
-        };
+        let invalid = "invalid weather data";
+        let current: CurrentWeather = self.get("/data/2.5/weather", &query, invalid).await?;
         let wind = current.wind.and_then(|wind| wind.speed);
         let weather = Weather {
             celsius: current.main.temp,

@@ -38,7 +38,7 @@ impl Report {
         let (temperature, sign) = match units {
             Units::Celsius => (number(celsius), "°C"),
             // Always a float, even if it is whole, for compatibility.
-            Units::Fahrenheit => (json!(tenths(celsius * 9.0 / 5.0 + 32.0)), "°F"),
+            Units::Fahrenheit => (json!(round_to_tenths(celsius * 9.0 / 5.0 + 32.0)), "°F"),
         };
         let mut text = format!("{}: {temperature} {sign}, {conditions}", self.location);
         let humidity_percent = humidity.map(number);
@@ -72,14 +72,14 @@ impl Report {
     }
 }
 
-fn tenths(value: f64) -> f64 {
+fn round_to_tenths(value: f64) -> f64 {
     // Converts -0.0 to 0.0.
     (value * 10.0).round() / 10.0 + 0.0
 }
 
 /// Returns the value with at most one decimal, as an integer if it is whole.
 fn number(value: f64) -> Value {
-    let rounded = tenths(value);
+    let rounded = round_to_tenths(value);
     if rounded.fract() != 0.0 || rounded.abs() >= 1e15 {
         return json!(rounded);
     }

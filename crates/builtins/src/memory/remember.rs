@@ -2,93 +2,76 @@ use std::sync::Arc;
 
 use pillion_core::store::{Memory, MemoryCategory, MemoryStore, Timestamp};
 use pillion_core::tool::{
-    ActingIdentityFuture, CallContext, JsonObject, ParameterType, Tool, ToolDefinition,
-    ToolFailure, ToolFuture, ToolOutput, ToolParameter,
+    JsonObject, ParameterType, ToolDefinition, ToolFailure, ToolOutput, ToolParameter,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{MAX_CONTENT_CHARS, MAX_MEMORIES, MemoryScope, sanitize, search, unavailable};
+use crate::arguments;
 
 /// The range of a memory's importance, and the default.
 const IMPORTANCE_RANGE: std::ops::RangeInclusive<u8> = 1..=5;
 const DEFAULT_IMPORTANCE: u8 = 1;
 
-/// The tool `remember`. Arguments: `{content, category = "fact", importance = 1, shared = false}`.
-/// Result: `data = {id, content, category, importance, shared, created_at}`.
+/// Returns the definition of `remember`. Arguments: `{content, category = "fact", importance = 1,
+/// shared = false}`. Result: `data = {id, content, category, importance, shared, created_at}`.
 ///
 /// A memory has at most 2,000 characters. There are at most 10,000 memories of one user in one
 /// channel, and 10,000 shared memories of a channel. A memory of a call without a user is shared.
-pub struct Remember {
-    definition: ToolDefinition,
-    store: Arc<dyn MemoryStore>,
+pub(super) fn definition() -> ToolDefinition {
+    let content = ToolParameter::new("content", ParameterType::String)
+        .describe("What to remember, as a sentence that can be understood by itself");
+    let categories = MemoryCategory::ALL.map(|category| json!(category.as_str()));
+    let category = ToolParameter::new("category", ParameterType::String)
+        .describe("What it is: 'fact', 'preference' or 'topic'")
+        .default_value(json!(MemoryCategory::Fact.as_str()))
+        .one_of(categories);
+    let importance = ToolParameter::new("importance", ParameterType::Integer)
+        .describe("From 1 (least) to 5 (most): the most important is found first")
+        .default_value(json!(DEFAULT_IMPORTANCE));
+    let shared = ToolParameter::new("shared", ParameterType::Boolean)
+        .describe("Whether it is for everybody in this channel, not only for this user")
+        .default_value(json!(false));
+    ToolDefinition::builder(
+        "remember",
+        "Remember something of this user or this conversation for later.",
+    )
+    .category("memory")
+    .parameters([content, category, importance, shared])
+    .build()
+    .expect("the definition is constant, and a test builds it")
 }
 
-impl Remember {
-    /// Creates the tool over a store.
-    #[must_use]
-    pub fn new(store: Arc<dyn MemoryStore>) -> Self {
-        let content = ToolParameter::new("content", ParameterType::String)
-            .describe("What to remember, as a sentence that can be understood by itself");
-        let categories = MemoryCategory::ALL.map(|category| json!(category.as_str()));
-        let category = ToolParameter::new("category", ParameterType::String)
-            .describe("What it is: 'fact', 'preference' or 'topic'")
-            .default_value(json!(MemoryCategory::Fact.as_str()))
-            .one_of(categories);
-        let importance = ToolParameter::new("importance", ParameterType::Integer)
-            .describe("From 1 (least) to 5 (most): the most important is found first")
-            .default_value(json!(DEFAULT_IMPORTANCE));
-        let shared = ToolParameter::new("shared", ParameterType::Boolean)
-            .describe("Whether it is for everybody in this channel, not only for this user")
-            .default_value(json!(false));
-        let definition = ToolDefinition::builder(
-            "remember",
-            "Remember something of this user or this conversation for later.",
-        )
-        .category("memory")
-        .parameters([content, category, importance, shared])
-        .build()
-        .expect("the definition is constant, and a test builds it");
-        Self { definition, store }
+pub(super) async fn run(
+    store: Arc<dyn MemoryStore>,
+    arguments: JsonObject,
+    scope: MemoryScope,
+) -> Result<ToolOutput, ToolFailure> {
+    let MemoryScope { channel, user } = scope;
+    let content = sanitize(arguments::text(&arguments, "content"));
+    arguments::check_text("content", &content, MAX_CONTENT_CHARS)?;
+    let category = MemoryCategory::from_name(arguments::text(&arguments, "category"));
+    let is_shared = arguments.get("shared").and_then(Value::as_bool) == Some(true);
+    let now = Timestamp::now();
+    let memory = Memory {
+        id: Uuid::now_v7().simple().to_string(),
+        channel,
+        user: user.filter(|_| !is_shared),
+        category: category.unwrap_or(MemoryCategory::Fact),
+        content,
+        importance: importance(arguments.get("importance"))?,
+        created_at: now,
+        last_accessed_at: now,
+    };
+    let added = store.insert_memory(&memory, MAX_MEMORIES).await;
+    if !added.map_err(|error| unavailable(&error))? {
+        return Err(ToolFailure::invalid_input(format!(
+            "The limit of {MAX_MEMORIES} memories is reached: forget some first"
+        )));
     }
-
-    async fn remember(
-        &self,
-        arguments: &JsonObject,
-        context: &CallContext,
-    ) -> Result<ToolOutput, ToolFailure> {
-        let MemoryScope { channel, user } = MemoryScope::from_context(context)?;
-        let text = |key: &str| arguments.get(key).and_then(Value::as_str);
-        let content = sanitize(text("content").unwrap_or_default());
-        if content.is_empty() {
-            return Err(ToolFailure::invalid_input("No content provided"));
-        }
-        if content.chars().count() > MAX_CONTENT_CHARS {
-            let text = format!("The content is longer than {MAX_CONTENT_CHARS} characters");
-            return Err(ToolFailure::invalid_input(text));
-        }
-        let category = text("category").and_then(MemoryCategory::from_name);
-        let is_shared = arguments.get("shared").and_then(Value::as_bool) == Some(true);
-        let now = Timestamp::now();
-        let memory = Memory {
-            id: Uuid::now_v7().simple().to_string(),
-            channel,
-            user: user.filter(|_| !is_shared),
-            category: category.unwrap_or(MemoryCategory::Fact),
-            content,
-            importance: importance(arguments.get("importance"))?,
-            created_at: now,
-            last_accessed_at: now,
-        };
-        let added = self.store.insert_memory(&memory, MAX_MEMORIES).await;
-        if !added.map_err(|error| unavailable(&error))? {
-            return Err(ToolFailure::invalid_input(format!(
-                "The limit of {MAX_MEMORIES} memories is reached: forget some first"
-            )));
-        }
-        let text = format!("Remembered (id {})", memory.id);
-        Ok(ToolOutput::text(text).with_data(search::shown(&memory)))
-    }
+    let text = format!("Remembered (id {})", memory.id);
+    Ok(ToolOutput::text(text).with_data(search::memory_json(&memory)))
 }
 
 fn importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {
@@ -100,18 +83,4 @@ fn importance(argument: Option<&Value>) -> Result<u8, ToolFailure> {
         .clone()
         .find(|one| number.as_f64() == Some(f64::from(*one)))
         .ok_or_else(|| ToolFailure::invalid_input("importance must be from 1 to 5"))
-}
-
-impl Tool for Remember {
-    fn definition(&self) -> &ToolDefinition {
-        &self.definition
-    }
-
-    fn acting_identity(&self, context: &CallContext) -> Option<ActingIdentityFuture> {
-        Some(MemoryScope::acting_identity(context))
-    }
-
-    fn call(self: Arc<Self>, arguments: JsonObject, context: CallContext) -> ToolFuture {
-        Box::pin(async move { self.remember(&arguments, &context).await })
-    }
 }

@@ -64,7 +64,7 @@ mod tests {
             (scope.channel.as_str(), scope.user.as_deref()),
             ("table", Some("alice"))
         );
-        let nobody = MemoryScope::from_context(&CallContext::default()).unwrap();
-        assert_eq!((nobody.channel.as_str(), nobody.user), ("", None));
+        let anonymous = MemoryScope::from_context(&CallContext::default()).unwrap();
+        assert_eq!((anonymous.channel.as_str(), anonymous.user), ("", None));
     }
 }

@@ -13,31 +13,19 @@ pub(super) struct RollRequest {
     pub(super) reason: Option<String>,
 }
 
-/// Why the arguments of a call are invalid.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ArgumentError {
-    /// The notation is missing or invalid.
-    #[error(transparent)]
-    Notation(#[from] NotationError),
-    /// The call has more than one notation.
-    #[error("Pass the dice only once: as 'notation', 'formula' or 'dice'")]
-    SeveralNotations,
-    /// The seed is not a 64-bit integer.
-    #[error("The seed must be a 64-bit integer")]
-    Seed,
-}
-
 impl RollRequest {
     /// Reads the arguments, whose types the executor has checked. `null` and empty strings count as
     /// absent.
-    pub(super) fn from_arguments(arguments: &JsonObject) -> Result<Self, ArgumentError> {
+    pub(super) fn from_arguments(arguments: &JsonObject) -> Result<Self, ToolFailure> {
         let mut notations = NAMES
             .iter()
             .filter_map(|name| arguments.get(*name)?.as_str())
             .filter(|text| !text.trim().is_empty());
         let text = notations.next().ok_or(NotationError::Empty)?;
         if notations.next().is_some() {
-            return Err(ArgumentError::SeveralNotations);
+            return Err(ToolFailure::invalid_input(
+                "Pass the dice only once: as 'notation', 'formula' or 'dice'",
+            ));
         }
         let mut notation: Notation = text.parse()?;
         let flag = |name| arguments.get(name).and_then(Value::as_bool) == Some(true);
@@ -59,7 +47,7 @@ impl RollRequest {
 }
 
 /// Reads the seed. Negative seeds are valid; `5.0` is the integer 5 in JSON Schema.
-fn seed(value: Option<&Value>) -> Result<Option<u64>, ArgumentError> {
+fn seed(value: Option<&Value>) -> Result<Option<u64>, ToolFailure> {
     let Some(Value::Number(number)) = value else {
         return Ok(None);
     };
@@ -69,11 +57,11 @@ fn seed(value: Option<&Value>) -> Result<Option<u64>, ArgumentError> {
         .or_else(|| number.as_i64().map(i64::cast_unsigned))
         .or_else(|| i64::try_from(whole? as i128).ok().map(i64::cast_unsigned))
         .map(Some)
-        .ok_or(ArgumentError::Seed)
+        .ok_or_else(|| ToolFailure::invalid_input("The seed must be a 64-bit integer"))
 }
 
-impl From<ArgumentError> for ToolFailure {
-    fn from(error: ArgumentError) -> Self {
+impl From<NotationError> for ToolFailure {
+    fn from(error: NotationError) -> Self {
         Self::invalid_input(error.to_string())
     }
 }

@@ -81,7 +81,7 @@ pub enum NotationError {
     TooManySides,
     /// The number of kept dice is zero.
     #[error("Must keep at least 1 die")]
-    NothingKept,
+    NoDiceToKeep,
     /// The modifier exceeds one million.
     #[error("Modifier too large (max {MAX_MODIFIER})")]
     ModifierTooLarge,
@@ -167,7 +167,7 @@ impl NotationParts {
             (_, 0, _) => Err(NotationError::NoSides),
             (_, sides, _) if sides > MAX_SIDES => Err(NotationError::TooManySides),
             (_, _, Some(KeepRule::Highest(0) | KeepRule::Lowest(0))) => {
-                Err(NotationError::NothingKept)
+                Err(NotationError::NoDiceToKeep)
             }
             _ if modifier > MAX_MODIFIER => Err(NotationError::ModifierTooLarge),
             (count, sides, keep) => Ok(Notation {

@@ -8,8 +8,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Hit, Hits, SearchSettings};
-use crate::service::{Fault, Service, ServiceResponse};
+use super::{Hit, Hits, INVALID_RESULTS, SearchSettings};
+use crate::service::{Fault, Service, ServiceResponse, base_url};
 
 /// The service's limits on a query; checked here for a clearer error message.
 const MAX_QUERY_LEN: usize = 400;
@@ -44,10 +44,6 @@ struct BraveResult {
 
 impl Brave {
     pub(super) fn new(settings: &SearchSettings, api_key: SecretString) -> Self {
-        let public = || {
-            let url = "https://api.search.brave.com";
-            url.parse().expect("the URL is constant")
-        };
         Self {
             service: Service::new(
                 "Brave Search",
@@ -56,7 +52,7 @@ impl Brave {
                 settings.timeout,
                 [api_key.clone()],
             ),
-            base: settings.base_url.clone().unwrap_or_else(public),
+            base: base_url(settings.base_url.as_ref(), "https://api.search.brave.com"),
             api_key,
         }
     }
@@ -79,16 +75,10 @@ impl Brave {
         headers.insert("x-subscription-token", token);
         let count = max_results.to_string();
         let query = [("q", query), ("count", count.as_str())];
-        let response = self
-            .service
-            .get(&self.base, "/res/v1/web/search", &query, headers)
-            .await?;
-        if let Some(fault) = fault(&response) {
-            return Err(self.service.failure(fault));
-        }
-        let Ok(found) = BraveResponse::deserialize(&response.body) else {
-            return Err(self.service.invalid_response("an invalid list of results"));
-        };
+        let path = "/res/v1/web/search";
+        let response = self.service.get(&self.base, path, &query, headers).await?;
+        let fault = fault(&response);
+        let found: BraveResponse = self.service.parse(&response, fault, INVALID_RESULTS)?;
         let pages = found.web.map(|web| web.results).unwrap_or_default();
         Ok(Hits {
             source: "brave",

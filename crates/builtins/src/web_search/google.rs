@@ -6,8 +6,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Hit, Hits, SearchSettings};
-use crate::service::{Fault, Service, ServiceResponse};
+use super::{Hit, Hits, INVALID_RESULTS, SearchSettings};
+use crate::service::{Fault, Service, ServiceResponse, base_url};
 
 #[derive(Debug)]
 pub(super) struct Google {
@@ -43,10 +43,6 @@ struct SearchInformation {
 
 impl Google {
     pub(super) fn new(settings: &SearchSettings, api_key: SecretString, engine: String) -> Self {
-        let public = || {
-            let url = "https://www.googleapis.com";
-            url.parse().expect("the URL is constant")
-        };
         Self {
             service: Service::new(
                 "Google Custom Search",
@@ -55,7 +51,7 @@ impl Google {
                 settings.timeout,
                 [api_key.clone()],
             ),
-            base: settings.base_url.clone().unwrap_or_else(public),
+            base: base_url(settings.base_url.as_ref(), "https://www.googleapis.com"),
             api_key,
             engine,
         }
@@ -69,17 +65,10 @@ impl Google {
             ("q", query),
             ("num", count.as_str()),
         ];
-        let headers = HeaderMap::new();
-        let response = self
-            .service
-            .get(&self.base, "/customsearch/v1", &query, headers)
-            .await?;
-        if let Some(fault) = fault(&response) {
-            return Err(self.service.failure(fault));
-        }
-        let Ok(found) = GoogleResponse::deserialize(&response.body) else {
-            return Err(self.service.invalid_response("an invalid list of results"));
-        };
+        let (path, headers) = ("/customsearch/v1", HeaderMap::new());
+        let response = self.service.get(&self.base, path, &query, headers).await?;
+        let fault = fault(&response);
+        let found: GoogleResponse = self.service.parse(&response, fault, INVALID_RESULTS)?;
         let hits = found.items.iter();
         let total = found.search_information.and_then(|it| it.total_results);
         Ok(Hits {

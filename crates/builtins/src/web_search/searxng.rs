@@ -5,7 +5,7 @@ use pillion_core::tool::{ErrorCode, ToolFailure};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Hit, Hits, SearchSettings};
+use super::{Hit, Hits, INVALID_RESULTS, SearchSettings};
 use crate::service::Service;
 
 #[derive(Debug)]
@@ -39,21 +39,18 @@ impl SearXng {
     /// Searches. SearXNG always returns a full page of results.
     pub(super) async fn search(&self, query: &str) -> Result<Hits, ToolFailure> {
         let query = [("q", query), ("format", "json")];
+        let headers = HeaderMap::new();
         let response = self
             .service
-            .get(&self.base, "/search", &query, HeaderMap::new())
+            .get(&self.base, "/search", &query, headers)
             .await?;
         if response.status.as_u16() == 403 {
             let text = "SearXNG does not allow JSON responses: add json to search.formats in its \
                 settings.yml";
             return Err(ToolFailure::new(ErrorCode::Unavailable, text));
         }
-        if let Some(fault) = response.fault(response.text("/error")) {
-            return Err(self.service.failure(fault));
-        }
-        let Ok(found) = SearxngResponse::deserialize(&response.body) else {
-            return Err(self.service.invalid_response("an invalid list of results"));
-        };
+        let fault = response.fault(response.text("/error"));
+        let found: SearxngResponse = self.service.parse(&response, fault, INVALID_RESULTS)?;
         let hits = found.results.iter().filter_map(|page| {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
             Hit::read(

@@ -1,5 +1,5 @@
 //! The tools that use network services, against a local server that sends valid and invalid
-//! answers.
+//! responses.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::{CallContext, Tool, ToolCall, ToolResult};
+use pillion_core::tool::{CallContext, ErrorCode, Tool, ToolCall, ToolResult};
 use pillion_testkit::{Fault, FaultServer};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -24,12 +24,12 @@ fn key() -> SecretString {
     KEY.into()
 }
 
-/// Starts a service that answers each path with its entry in `answers`.
-async fn service(answers: &[(&'static str, Value)]) -> FaultServer {
-    let answers = answers.to_vec();
+/// Starts a service that responds to each path with its entry in `responses`.
+async fn service(responses: &[(&'static str, Value)]) -> FaultServer {
+    let responses = responses.to_vec();
     FaultServer::start(move |request| {
         let path = request.path.split('?').next().unwrap_or_default();
-        let found = answers.iter().find(|(known, _)| *known == path);
+        let found = responses.iter().find(|(known, _)| *known == path);
         let (status, body) = match found {
             Some((_, body)) => ("200 OK", body.to_string()),
             None => ("404 Not Found", "{}".to_owned()),
@@ -37,6 +37,14 @@ async fn service(answers: &[(&'static str, Value)]) -> FaultServer {
         vec![Fault::response(status, "application/json", body)]
     })
     .await
+}
+
+/// Checks the code and the message of a failed call.
+#[track_caller]
+fn assert_failed(result: &ToolResult, code: ErrorCode, message: &str) {
+    assert_eq!(result.error_code, Some(code), "{result:?}");
+    let error = result.error.as_deref().unwrap();
+    assert!(error.contains(message), "{result:?}");
 }
 
 fn base(server: &FaultServer) -> Url {

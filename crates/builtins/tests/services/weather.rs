@@ -1,6 +1,6 @@
 use pillion_builtins::get_weather::{Units, WeatherService};
 use pillion_builtins::{GetWeather, WeatherSettings};
-use pillion_core::tool::ErrorCode;
+use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_testkit::FaultServer;
 use serde_json::{Value, json};
 
@@ -20,11 +20,8 @@ fn open_weather_map(server: &FaultServer) -> WeatherSettings {
     }
 }
 
-fn mock() -> GetWeather {
-    GetWeather::new(&WeatherSettings {
-        service: WeatherService::Mock,
-        ..WeatherSettings::default()
-    })
+async fn weather(settings: &WeatherSettings, location: &str) -> ToolResult {
+    run(GetWeather::new(settings), json!({"location": location})).await
 }
 
 /// The example in the geocoding API's documentation.
@@ -66,11 +63,7 @@ fn zocca() -> Value {
 #[tokio::test]
 async fn d6_open_meteo_gets_a_geocoding_and_a_forecast_request() {
     let server = service(&[("/v1/search", berlins()), ("/v1/forecast", forecast())]).await;
-    let result = run(
-        GetWeather::new(&open_meteo(&server)),
-        json!({"location": "Berlin"}),
-    )
-    .await;
+    let result = weather(&open_meteo(&server), "Berlin").await;
     assert_eq!(
         requests(&server),
         [
@@ -96,19 +89,15 @@ async fn d6_open_meteo_gets_a_geocoding_and_a_forecast_request() {
 }
 
 #[tokio::test]
-async fn d6_a_region_or_country_selects_the_place() {
+async fn d6_a_region_or_country_selects_the_location() {
     let server = service(&[("/v1/search", berlins()), ("/v1/forecast", forecast())]).await;
     let arguments = json!({"location": "Berlin, NH", "units": "fahrenheit"});
     let result = run(GetWeather::new(&open_meteo(&server)), arguments).await;
-    let asked = requests(&server);
-    assert_eq!(
-        asked[0],
-        "GET /v1/search?name=Berlin&count=100&language=en&format=json"
-    );
-    assert!(
-        asked[1].contains("latitude=44.46867&longitude=-71.18508"),
-        "{asked:?}"
-    );
+    let sent = requests(&server);
+    let search = "GET /v1/search?name=Berlin&count=100&language=en&format=json";
+    assert_eq!(sent[0], search);
+    let coordinates = "latitude=44.46867&longitude=-71.18508";
+    assert!(sent[1].contains(coordinates), "{sent:?}");
     let data = result.data.unwrap();
     assert_eq!(data["location"], "Berlin, New Hampshire, United States");
     assert_eq!(
@@ -126,11 +115,7 @@ async fn d6_coordinates_need_no_geocoding_and_an_api_key_is_sent() {
         },
         ..open_meteo(&server)
     };
-    let result = run(
-        GetWeather::new(&settings),
-        json!({"location": "52.52, 13.41"}),
-    )
-    .await;
+    let result = weather(&settings, "52.52, 13.41").await;
     assert!(result.success, "{result:?}");
     assert_eq!(
         requests(&server),
@@ -162,28 +147,26 @@ async fn d6_unknown_and_ambiguous_places_fail_clearly() {
         (none, "Xyzzy", "Unknown location: Xyzzy"),
     ] {
         let server = service(&[("/v1/search", found)]).await;
-        let result = run(
-            GetWeather::new(&open_meteo(&server)),
-            json!({"location": location}),
-        )
-        .await;
+        let result = weather(&open_meteo(&server), location).await;
         assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
         assert_eq!(result.error.as_deref(), Some(message));
         assert_eq!(requests(&server).len(), 1);
     }
     let server = service(&[("/geo/1.0/direct", json!([]))]).await;
-    let tool = GetWeather::new(&open_weather_map(&server));
-    let result = run(tool, json!({"location": "Xyzzy"})).await;
+    let result = weather(&open_weather_map(&server), "Xyzzy").await;
     assert_eq!(result.error.as_deref(), Some("Unknown location: Xyzzy"));
 }
 
 #[tokio::test]
 async fn d6_requests_to_open_weather_map_have_the_key() {
-    let places = json!([{"name": "Zocca", "local_names": {"it": "Zocca"}, "lat": 44.3463,
+    let locations = json!([{"name": "Zocca", "local_names": {"it": "Zocca"}, "lat": 44.3463,
         "lon": 10.9922, "country": "IT", "state": "Emilia-Romagna"}]);
-    let server = service(&[("/geo/1.0/direct", places), ("/data/2.5/weather", zocca())]).await;
-    let tool = GetWeather::new(&open_weather_map(&server));
-    let result = run(tool, json!({"location": "Zocca , IT"})).await;
+    let server = service(&[
+        ("/geo/1.0/direct", locations),
+        ("/data/2.5/weather", zocca()),
+    ])
+    .await;
+    let result = weather(&open_weather_map(&server), "Zocca , IT").await;
     assert_eq!(
         requests(&server),
         [
@@ -210,7 +193,11 @@ async fn d6_the_mock_is_deterministic() {
         ("Paris", "celsius", json!(22)),
         ("Paris", "fahrenheit", json!(71.6)),
     ] {
-        let result = run(mock(), json!({"location": location, "units": units})).await;
+        let mock = GetWeather::new(&WeatherSettings {
+            service: WeatherService::Mock,
+            ..WeatherSettings::default()
+        });
+        let result = run(mock, json!({"location": location, "units": units})).await;
         assert_eq!(
             result.data.unwrap(),
             json!({"location": location, "temperature": temperature, "units": units,
@@ -250,7 +237,7 @@ async fn d6_units_can_be_configured() {
         units: Units::Fahrenheit,
         ..WeatherSettings::default()
     };
-    let result = run(GetWeather::new(&settings), json!({"location": "Tokyo"})).await;
+    let result = weather(&settings, "Tokyo").await;
     assert_eq!(
         result.result,
         "Tokyo: 77.0 °F, Partly Cloudy, humidity 65 %, wind 12 km/h"

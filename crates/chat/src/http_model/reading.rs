@@ -63,7 +63,7 @@ pub(super) async fn read(
 /// host.
 pub(super) fn connection_error(provider: Provider, error: &HttpError) -> ModelError {
     let kind = match error {
-        HttpError::Refused(_) => ModelErrorKind::Refused,
+        HttpError::Denied(_) => ModelErrorKind::Refused,
         HttpError::Timeout => ModelErrorKind::Timeout,
         HttpError::TooLong { .. } => ModelErrorKind::Malformed,
         _ => ModelErrorKind::Unavailable,

@@ -11,14 +11,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts a server on 127.0.0.1 that sends these bytes on each connection, and optionally keeps it
 /// open; returns its address.
-async fn server(answer: String, keeps_open: bool) -> String {
+async fn server(response: String, keeps_open: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
         let mut open = Vec::new();
         while let Ok((mut peer, _)) = listener.accept().await {
             let _ = peer.read(&mut [0; 4096]).await;
-            let _ = peer.write_all(answer.as_bytes()).await;
+            let _ = peer.write_all(response.as_bytes()).await;
             if keeps_open {
                 open.push(peer);
             }
@@ -27,7 +27,7 @@ async fn server(answer: String, keeps_open: bool) -> String {
     address
 }
 
-fn answer(body: &str) -> String {
+fn ok(body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
 }
@@ -41,7 +41,7 @@ async fn get(url: &str, timeout: Duration) -> Result<HttpResponse, HttpError> {
 
 #[tokio::test]
 async fn a_body_may_have_exactly_the_maximum_size() {
-    let address = server(answer("12345"), false).await;
+    let address = server(ok("12345"), false).await;
     let url = format!("http://{address}/");
     let read = get(&url, RESPONSE_TIMEOUT).await.unwrap().bytes(5).await;
     assert_eq!(read.unwrap(), "12345");
@@ -61,11 +61,11 @@ async fn the_deadline_covers_the_head_and_the_body() {
 
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345".to_owned();
     let stalled = server(half, true).await;
-    let mut answer = get(&format!("http://{stalled}/"), Duration::from_secs(5))
+    let mut response = get(&format!("http://{stalled}/"), Duration::from_secs(5))
         .await
         .unwrap();
-    assert_eq!(answer.chunk().await.unwrap().unwrap(), "12345");
-    let error = answer.chunk().await.unwrap_err();
+    assert_eq!(response.chunk().await.unwrap().unwrap(), "12345");
+    let error = response.chunk().await.unwrap_err();
     assert!(matches!(error, HttpError::Timeout), "{error}");
 }
 
@@ -73,16 +73,16 @@ async fn the_deadline_covers_the_head_and_the_body() {
 async fn l1_a_body_that_breaks_off_is_an_error() {
     let half = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345".to_owned();
     let address = server(half, false).await;
-    let answer = get(&format!("http://{address}/"), RESPONSE_TIMEOUT)
+    let response = get(&format!("http://{address}/"), RESPONSE_TIMEOUT)
         .await
         .unwrap();
-    let error = answer.bytes(100).await.unwrap_err();
+    let error = response.bytes(100).await.unwrap_err();
     assert!(matches!(error, HttpError::Failed(_)), "{error}");
 }
 
 #[tokio::test]
 async fn l1_a_redirect_does_not_leave_the_origin() {
-    let other = server(answer("stolen"), false).await;
+    let other = server(ok("stolen"), false).await;
     let redirect = format!(
         "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://{other}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     );
@@ -99,7 +99,7 @@ async fn l1_errors_and_debug_texts_contain_only_the_host_of_a_url() {
     let address = unused.local_addr().unwrap();
     drop(unused);
     let broken = server("no HTTP at all\r\n\r\n".to_owned(), false).await;
-    for (url, is_refused) in [
+    for (url, is_denied) in [
         (format!("http://ada:hush@{address}/hush?key=hush"), false),
         (format!("http://{broken}/hush?key=hush"), false),
         ("http://169.254.169.254/hush?key=hush".to_owned(), true),
@@ -107,8 +107,8 @@ async fn l1_errors_and_debug_texts_contain_only_the_host_of_a_url() {
     ] {
         let error = get(&url, RESPONSE_TIMEOUT).await.unwrap_err();
         assert_eq!(
-            matches!(error, HttpError::Refused(_)),
-            is_refused,
+            matches!(error, HttpError::Denied(_)),
+            is_denied,
             "{error:?}"
         );
         assert!(!format!("{error:?}{error}").contains("hush"), "{error:?}");

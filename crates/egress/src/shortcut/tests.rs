@@ -22,7 +22,7 @@ struct Server {
 }
 
 impl Server {
-    async fn with(answers: &'static [&'static str]) -> Self {
+    async fn with(responses: &'static [&'static str]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -32,9 +32,9 @@ impl Server {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 seen.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    for answer in answers {
+                    for response in responses {
                         read_request(&mut stream).await;
-                        stream.write_all(answer.as_bytes()).await.unwrap();
+                        stream.write_all(response.as_bytes()).await.unwrap();
                     }
                 });
             }
@@ -44,7 +44,7 @@ impl Server {
     }
 
     fn shortcut(&self) -> Arc<DirectClient> {
-        DirectClient::for_url(&self.url, &EgressPolicy::default()).unwrap()
+        client_for(&self.url)
     }
 
     fn connections(&self) -> usize {
@@ -66,19 +66,35 @@ async fn read_request(stream: &mut TcpStream) -> String {
     String::from_utf8(read).unwrap()
 }
 
+fn client_for(url: &Url) -> Arc<DirectClient> {
+    DirectClient::for_url(url, &EgressPolicy::default()).unwrap()
+}
+
+/// Returns a client for a server on this machine.
+fn client_for_port(port: u16) -> Arc<DirectClient> {
+    client_for(&url(&format!("http://127.0.0.1:{port}/")))
+}
+
 async fn post(shortcut: &Arc<DirectClient>) -> SendOutcome {
-    shortcut
-        .post(&HeaderMap::new(), Bytes::from("{}"), ConnectionChoice::Any)
-        .await
+    post_over(shortcut, ConnectionChoice::Any).await
+}
+
+async fn post_over(shortcut: &Arc<DirectClient>, choice: ConnectionChoice) -> SendOutcome {
+    let body = Bytes::from("{}");
+    shortcut.post(&HeaderMap::new(), body, choice).await
+}
+
+fn response(sent: SendOutcome) -> reqwest::Response {
+    match sent {
+        SendOutcome::Response(response) => response,
+        SendOutcome::Broken(error) => panic!("{error:?}"),
+        _ => panic!("no response"),
+    }
 }
 
 /// Sends a POST and reads the complete response.
 async fn text(shortcut: &Arc<DirectClient>) -> String {
-    match post(shortcut).await {
-        SendOutcome::Response(response) => response.text().await.unwrap(),
-        SendOutcome::Broken(error) => panic!("{error:?}"),
-        _ => panic!("not answered"),
-    }
+    response(post(shortcut).await).text().await.unwrap()
 }
 
 /// Returns the number of idle connections of all runtimes.
@@ -95,26 +111,17 @@ fn url(text: &str) -> Url {
 #[test]
 fn the_shortcut_is_only_for_allowed_loopback_addresses() {
     let open = EgressPolicy::default();
-    for there in [
-        "http://localhost:1/",
-        "http://127.0.0.1/",
-        "http://[::1]:9/",
+    for (address, has_shortcut) in [
+        ("http://localhost:1/", true),
+        ("http://127.0.0.1/", true),
+        ("http://[::1]:9/", true),
+        ("https://localhost/", false),
+        ("http://mcp.example/", false),
+        ("http://10.0.0.1/", false),
+        ("http://user:word@localhost/", false),
     ] {
-        assert!(
-            DirectClient::for_url(&url(there), &open).is_some(),
-            "{there}"
-        );
-    }
-    for elsewhere in [
-        "https://localhost/",
-        "http://mcp.example/",
-        "http://10.0.0.1/",
-        "http://user:word@localhost/",
-    ] {
-        assert!(
-            DirectClient::for_url(&url(elsewhere), &open).is_none(),
-            "{elsewhere}"
-        );
+        let client = DirectClient::for_url(&url(address), &open);
+        assert_eq!(client.is_some(), has_shortcut, "{address}");
     }
     let closed = EgressPolicy {
         allow_loopback: false,
@@ -128,32 +135,31 @@ async fn the_policy_applies_to_local_names_when_they_are_resolved() {
     let server = Server::with(&[PLAIN]).await;
     let port = server.url.port().unwrap();
     let by_name = url(&format!("http://localhost:{port}/mcp"));
-    let open = DirectClient::for_url(&by_name, &EgressPolicy::default()).unwrap();
-    assert_eq!(text(&open).await, "{}");
-    let closed = EgressPolicy {
+    assert_eq!(text(&client_for(&by_name)).await, "{}");
+    let policy = EgressPolicy {
         allow_loopback: false,
         ..EgressPolicy::default()
     };
-    let closed = DirectClient::for_url(&by_name, &closed).unwrap();
-    assert!(matches!(post(&closed).await, SendOutcome::NotSent));
+    let forbidden = DirectClient::for_url(&by_name, &policy).unwrap();
+    assert!(matches!(post(&forbidden).await, SendOutcome::NotSent));
     assert_eq!(server.connections(), 1);
+}
+
+/// Responds to one request, and returns the request in lower case.
+async fn serve_one(listener: &TcpListener) -> String {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let request = read_request(&mut stream).await;
+    stream.write_all(PLAIN.as_bytes()).await.unwrap();
+    request.to_lowercase()
 }
 
 #[tokio::test]
 async fn the_request_has_its_path_and_the_usual_headers() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let shortcut = url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e"));
-    let shortcut = DirectClient::for_url(&shortcut, &EgressPolicy::default()).unwrap();
-    let serve = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let request = read_request(&mut stream).await;
-        stream.write_all(PLAIN.as_bytes()).await.unwrap();
-        request
-    };
-    let (request, answer) = tokio::join!(serve, text(&shortcut));
-    assert_eq!(answer, "{}");
-    let request = request.to_lowercase();
+    let shortcut = client_for(&url(&format!("http://127.0.0.1:{port}/a/b?c=d%20e")));
+    let (request, body) = tokio::join!(serve_one(&listener), text(&shortcut));
+    assert_eq!(body, "{}");
     assert!(
         request.starts_with("post /a/b?c=d%20e http/1.1\r\n"),
         "{request}"
@@ -186,10 +192,7 @@ async fn concurrent_requests_have_separate_connections() {
     for _ in 0..2 {
         let (a, b) = (post(&shortcut).await, post(&shortcut).await);
         for sent in [a, b] {
-            let SendOutcome::Response(response) = sent else {
-                panic!("not answered");
-            };
-            assert_eq!(response.text().await.unwrap(), "{}");
+            assert_eq!(response(sent).text().await.unwrap(), "{}");
         }
     }
     assert_eq!(server.connections(), 2);
@@ -204,9 +207,12 @@ async fn a_closed_idle_connection_is_replaced() {
         // Waits until the end of the connection has arrived.
         let taken = shortcut.take(Handle::current().id(), ConnectionChoice::Any);
         if let Some((mut connection, _)) = taken {
-            poll_fn(|context| match connection.is_free(context) {
-                true => Poll::Pending,
-                false => Poll::Ready(()),
+            poll_fn(|context| {
+                if connection.is_free(context) {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                }
             })
             .await;
             assert!(shortcut.release(connection).is_none());
@@ -249,19 +255,14 @@ fn a_close_that_the_runtime_has_not_noticed_is_noticed_before_a_request_is_writt
             .enable_all()
             .build();
         runtime.unwrap().block_on(async {
-            let address = url(&format!("http://127.0.0.1:{port}/"));
-            let shortcut = DirectClient::for_url(&address, &EgressPolicy::default()).unwrap();
+            let shortcut = client_for_port(port);
             for _ in 0..2 {
                 assert_eq!(text(&shortcut).await, "{}");
             }
             close.send(()).unwrap();
             // Blocks the thread, so that the runtime does not learn of the close.
             was_closed.recv().unwrap();
-            let reliable = ConnectionChoice::Reliable;
-            let sent = shortcut
-                .post(&HeaderMap::new(), Bytes::from("{}"), reliable)
-                .await;
-            assert!(matches!(sent, SendOutcome::Response(_)));
+            response(post_over(&shortcut, ConnectionChoice::Reliable).await);
         });
         serving.join().unwrap();
     }
@@ -272,14 +273,8 @@ async fn a_call_uses_a_kept_connection_only_after_the_server_has_kept_one() {
     let server = Server::with(&[PLAIN; 10]).await;
     let shortcut = server.shortcut();
     let call = async || {
-        let reliable = ConnectionChoice::Reliable;
-        let sent = shortcut
-            .post(&HeaderMap::new(), Bytes::from("{}"), reliable)
-            .await;
-        let SendOutcome::Response(response) = sent else {
-            panic!("not answered");
-        };
-        assert_eq!(response.text().await.unwrap(), "{}");
+        let sent = post_over(&shortcut, ConnectionChoice::Reliable).await;
+        assert_eq!(response(sent).text().await.unwrap(), "{}");
     };
     call().await;
     call().await;
@@ -364,21 +359,14 @@ async fn many_requests_leave_one_task_and_dropping_the_client_leaves_none() {
 async fn a_configured_host_header_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-    let shortcut = DirectClient::for_url(&shortcut, &EgressPolicy::default()).unwrap();
-    let headers = [(HOST, HeaderValue::from_static("mcp.local"))];
-    let headers: HeaderMap = headers.into_iter().collect();
-    let serve = async {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let request = read_request(&mut stream).await;
-        stream.write_all(PLAIN.as_bytes()).await.unwrap();
-        request.to_lowercase()
-    };
+    let shortcut = client_for_port(port);
+    let host = (HOST, HeaderValue::from_static("mcp.local"));
+    let headers = HeaderMap::from_iter([host]);
     let (request, sent) = tokio::join!(
-        serve,
+        serve_one(&listener),
         shortcut.post(&headers, Bytes::from("{}"), ConnectionChoice::Any)
     );
-    assert!(matches!(sent, SendOutcome::Response(_)));
+    response(sent);
     assert!(request.contains("\r\nhost: mcp.local\r\n"), "{request}");
     assert!(!request.contains("127.0.0.1"), "{request}");
 }
@@ -387,17 +375,13 @@ async fn a_configured_host_header_is_sent() {
 async fn a_broken_connection_is_an_error_without_a_retry() {
     // The connection ends without a response, or with half a response.
     let server = Server::with(&[""]).await;
-    assert!(matches!(
-        post(&server.shortcut()).await,
-        SendOutcome::Broken(_)
-    ));
+    let sent = post(&server.shortcut()).await;
+    assert!(matches!(sent, SendOutcome::Broken(_)));
     assert_eq!(server.connections(), 1);
 
     let server = Server::with(&["HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"]).await;
-    let SendOutcome::Response(response) = post(&server.shortcut()).await else {
-        panic!("not answered");
-    };
-    assert!(response.bytes().await.is_err());
+    let half = response(post(&server.shortcut()).await);
+    assert!(half.bytes().await.is_err());
     assert_eq!(server.connections(), 1);
 }
 
@@ -414,23 +398,19 @@ async fn after_a_redirect_the_shortcut_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_cross_origin_redirect_is_refused_and_other_redirects_are_returned() {
+async fn a_cross_origin_redirect_is_rejected_and_other_redirects_are_returned() {
     const AWAY: &str = "HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:1/\r\n\r\n";
     let server = Server::with(&[AWAY]).await;
-    assert!(matches!(
-        post(&server.shortcut()).await,
-        SendOutcome::RedirectRejected
-    ));
-    for answer in [
+    let sent = post(&server.shortcut()).await;
+    assert!(matches!(sent, SendOutcome::RedirectRejected));
+    for redirect in [
         "HTTP/1.1 302 There\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n",
         "HTTP/1.1 308 There\r\nlocation: http://\r\ncontent-length: 0\r\n\r\n",
         "HTTP/1.1 307 There\r\ncontent-length: 0\r\n\r\n",
     ] {
-        let server = Server::with(Box::leak(Box::new([answer]))).await;
-        let SendOutcome::Response(response) = post(&server.shortcut()).await else {
-            panic!("{answer}");
-        };
-        assert!(response.status().is_redirection(), "{answer}");
+        let server = Server::with(Box::leak(Box::new([redirect]))).await;
+        let returned = response(post(&server.shortcut()).await);
+        assert!(returned.status().is_redirection(), "{redirect}");
     }
 }
 
@@ -439,9 +419,8 @@ async fn a_refused_connection_falls_back_to_the_regular_client() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let shortcut = url(&format!("http://127.0.0.1:{port}/"));
-    let shortcut = DirectClient::for_url(&shortcut, &EgressPolicy::default()).unwrap();
-    assert!(matches!(post(&shortcut).await, SendOutcome::NotSent));
+    let sent = post(&client_for_port(port)).await;
+    assert!(matches!(sent, SendOutcome::NotSent));
 }
 
 #[test]

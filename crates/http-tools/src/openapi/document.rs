@@ -69,8 +69,8 @@ impl OpenApiDocument {
     }
 
     /// Returns the target of a reference.
-    pub(super) fn at(&self, reference: &str) -> Result<&Value, String> {
-        references::at(&self.root, reference)
+    pub(super) fn find_target(&self, reference: &str) -> Result<&Value, String> {
+        references::find_target(&self.root, reference)
     }
 
     /// Returns the base URL of the paths.

@@ -159,7 +159,7 @@ impl<'a> Operation<'a> {
                 .annotations(annotations)
                 .build()
                 .map_err(|error| fault(error.to_string()))?;
-        entry::registrable(definition, plan, Arc::clone(access), None)
+        entry::build_tool(definition, plan, Arc::clone(access), None)
             .map_err(|error| fault(error.what))
     }
 

@@ -12,14 +12,14 @@ pub(super) fn resolve<'a>(root: &'a Value, mut value: &'a Value) -> Result<&'a V
     for _ in 0..MAX_HOPS {
         match value.get("$ref").and_then(Value::as_str) {
             None => return Ok(value),
-            Some(reference) => value = at(root, reference)?,
+            Some(reference) => value = find_target(root, reference)?,
         }
     }
     Err("references form a cycle".to_owned())
 }
 
 /// Returns the target of a reference within the document.
-pub(super) fn at<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
+pub(super) fn find_target<'a>(root: &'a Value, reference: &str) -> Result<&'a Value, String> {
     if reference.len() > MAX_REFERENCE_BYTES {
         return Err(format!(
             "a reference is longer than {MAX_REFERENCE_BYTES} bytes"

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::document::OpenApiDocument;
 
-/// Maximum number of schemas that a tool may refer to.
+/// Maximum number of schemas that a tool may reference_name to.
 const MAX_DEFINITIONS: usize = 256;
 
 /// Maximum nesting of a schema, between two references.
@@ -43,7 +43,7 @@ const MAP_KEYWORDS: [&str; 5] = [
     "dependentSchemas",
 ];
 
-/// Copies schemas, and collects the schemas that they refer to. A recursive schema stays recursive.
+/// Copies schemas, and collects the schemas that they reference_name to. A recursive schema stays recursive.
 pub(super) struct SchemaCopier<'a> {
     document: &'a OpenApiDocument,
     /// The names of the definitions, by reference.
@@ -74,9 +74,9 @@ impl<'a> SchemaCopier<'a> {
     pub(super) fn definitions(mut self) -> Result<JsonObject, String> {
         let mut definitions = JsonObject::new();
         while let Some(reference) = self.uncopied.pop() {
-            let schema = self.document.at(&reference)?;
+            let schema = self.document.find_target(&reference)?;
             let copy = self.copy(schema)?;
-            definitions.insert(self.refer(&reference)?, copy);
+            definitions.insert(self.reference_name(&reference)?, copy);
         }
         Ok(definitions)
     }
@@ -93,16 +93,16 @@ impl<'a> SchemaCopier<'a> {
     }
 
     /// Copies a value that is not a schema.
-    fn plain(&mut self, value: &Value) -> Result<Value, String> {
+    fn copy_plain(&mut self, value: &Value) -> Result<Value, String> {
         match value {
             Value::Array(items) => {
-                let items = items.iter().map(|item| self.plain(item));
+                let items = items.iter().map(|item| self.copy_plain(item));
                 items.collect::<Result<_, _>>().map(Value::Array)
             }
             Value::Object(members) => {
                 let members = members.iter().map(|(key, value)| {
                     self.charge(key.len())?;
-                    Ok((key.clone(), self.plain(value)?))
+                    Ok((key.clone(), self.copy_plain(value)?))
                 });
                 members.collect::<Result<_, String>>().map(Value::Object)
             }
@@ -125,11 +125,11 @@ impl<'a> SchemaCopier<'a> {
                 let items = items.iter().map(|item| self.copy_at(item, depth + 1));
                 return items.collect::<Result<_, _>>().map(Value::Array);
             }
-            plain => return self.plain(plain),
+            plain => return self.copy_plain(plain),
         };
         self.charge(VALUE_COST)?;
         if let Some(reference) = members.get("$ref").and_then(Value::as_str) {
-            let name = self.refer(reference)?;
+            let name = self.reference_name(reference)?;
             return Ok(json!({"$ref": format!("#/$defs/{name}")}));
         }
         let mut copy = JsonObject::new();
@@ -139,9 +139,9 @@ impl<'a> SchemaCopier<'a> {
             }
             self.charge(key.len())?;
             let value = if VALUE_KEYWORDS.contains(&key.as_str()) {
-                self.plain(value)?
+                self.copy_plain(value)?
             } else if MAP_KEYWORDS.contains(&key.as_str()) {
-                self.map(value, depth)?
+                self.copy_map(value, depth)?
             } else {
                 self.copy_at(value, depth + 1)?
             };
@@ -156,9 +156,9 @@ impl<'a> SchemaCopier<'a> {
         Ok(Value::Object(copy))
     }
 
-    fn map(&mut self, schemas: &Value, depth: usize) -> Result<Value, String> {
+    fn copy_map(&mut self, schemas: &Value, depth: usize) -> Result<Value, String> {
         let Value::Object(schemas) = schemas else {
-            return self.plain(schemas);
+            return self.copy_plain(schemas);
         };
         let mut copies = JsonObject::new();
         for (name, schema) in schemas {
@@ -169,7 +169,7 @@ impl<'a> SchemaCopier<'a> {
     }
 
     /// Returns the name of a referenced schema, which is copied later.
-    fn refer(&mut self, reference: &str) -> Result<String, String> {
+    fn reference_name(&mut self, reference: &str) -> Result<String, String> {
         if let Some(name) = self.names.get(reference) {
             return Ok(name.clone());
         }

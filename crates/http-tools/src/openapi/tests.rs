@@ -147,6 +147,11 @@ fn unsupported_operations_are_rejected_by_name_and_otherwise_skipped() {
     assert_eq!(names, ["pets_getPet", "pets_replace_pet"]);
 }
 
+fn parse_error(document: &str) -> String {
+    let error = OpenApiDocument::parse(document).err().unwrap();
+    error.to_string()
+}
+
 #[test]
 fn invalid_documents_are_rejected() {
     for (document, what) in [
@@ -155,13 +160,8 @@ fn invalid_documents_are_rejected() {
         ("swagger: '2.0'", "version 3.0 or 3.1"),
         ("a: &a [x]\nb: &b [*a,*a]", "version 3.0 or 3.1"),
     ] {
-        let error = OpenApiDocument::parse(document)
-            .err()
-            .map(|error| error.to_string());
-        assert!(
-            error.as_ref().is_some_and(|error| error.contains(what)),
-            "{document}: {error:?}"
-        );
+        let error = parse_error(document);
+        assert!(error.contains(what), "{document}: {error}");
     }
     let bomb: String = (0..30)
         .map(|n| match n {
@@ -169,16 +169,13 @@ fn invalid_documents_are_rejected() {
             n => format!("a{n}: &a{n} [*a{0}, *a{0}, *a{0}, *a{0}]\n", n - 1),
         })
         .collect();
-    let error = OpenApiDocument::parse(&bomb)
-        .err()
-        .map(|error| error.to_string());
-    assert!(error.is_some_and(|error| error.contains("invalid YAML")));
+    assert!(parse_error(&bomb).contains("invalid YAML"));
 }
 
 #[test]
 fn a_document_without_an_absolute_url_needs_a_base_url() {
-    let document = "openapi: 3.1.0\nservers: [{url: /api}]\npaths: {/a: {get: {operationId: a}}}";
-    let document = OpenApiDocument::parse(document).unwrap();
+    let yaml = "openapi: 3.1.0\nservers: [{url: /api}]\npaths: {/a: {get: {operationId: a}}}";
+    let document = OpenApiDocument::parse(yaml).unwrap();
     let error = entry(json!(["a"])).tools_in(&document).err().unwrap();
     assert_eq!(error.key, "base_url");
     let mut with_base = entry(json!(["a"]));
@@ -195,18 +192,22 @@ fn with_schemas(schemas: Value) -> OpenApiDocument {
         "operationId": "send",
         "requestBody": {"content": {"application/json": {"schema": body}}},
     });
+    document(json!({"/send": {"post": operation}}), schemas)
+}
+
+fn document(paths: Value, schemas: Value) -> OpenApiDocument {
     let document = json!({
         "openapi": "3.1.0",
         "servers": [{"url": "https://pets.example"}],
-        "paths": {"/send": {"post": operation}},
+        "paths": paths,
         "components": {"schemas": schemas},
     });
     OpenApiDocument::parse(&document.to_string()).unwrap()
 }
 
 fn outcome(schemas: Value) -> Result<Value, String> {
-    let tools = entry(json!(["send"])).tools_in(&with_schemas(schemas));
-    let tools = tools.map_err(|error| error.to_string())?;
+    let created = entry(json!(["send"])).tools_in(&with_schemas(schemas));
+    let tools = created.map_err(|error| error.to_string())?;
     Ok(tools[0].definition().input_schema().clone())
 }
 
@@ -261,10 +262,10 @@ fn a_document_that_expands_too_much_is_rejected() {
         inner = json!({"not": inner});
     }
     let mut refs = Vec::new();
-    let mut place = "#/components/schemas/inner".to_owned();
+    let mut pointer = "#/components/schemas/inner".to_owned();
     for _ in 0..20 {
-        refs.push(json!({"$ref": place}));
-        place += "/not";
+        refs.push(json!({"$ref": pointer}));
+        pointer += "/not";
     }
     let error = outcome(json!({"first": {"anyOf": refs}, "inner": inner})).unwrap_err();
     assert!(error.contains("larger than 1048576 bytes"), "{error}");
@@ -278,7 +279,7 @@ fn each_use_of_a_yaml_alias_is_counted() {
     let text = "x".repeat(4 * 1024 * 1024);
     let aliases = vec!["*a"; 90].join(", ");
     let document = format!("openapi: 3.1.0\na: &a {text}\nb: [{aliases}]\n");
-    let error = OpenApiDocument::parse(&document).err().unwrap().to_string();
+    let error = parse_error(&document);
     assert!(error.contains("invalid YAML"), "{error}");
 }
 
@@ -294,13 +295,7 @@ fn the_total_size_of_all_tools_is_limited() {
         })
         .collect::<serde_json::Map<_, _>>()
         .into();
-    let document = json!({
-        "openapi": "3.1.0",
-        "servers": [{"url": "https://pets.example"}],
-        "paths": paths,
-        "components": {"schemas": {"large": {"enum": texts}}},
-    });
-    let document = OpenApiDocument::parse(&document.to_string()).unwrap();
+    let document = document(paths, json!({"large": {"enum": texts}}));
     let all = entry(json!(["*"])).tools_in(&document).unwrap();
     assert!((300..350).contains(&all.len()), "{}", all.len());
     let error = entry(json!(["o0"])).tools_in(&document).unwrap_err();
@@ -311,12 +306,8 @@ fn the_total_size_of_all_tools_is_limited() {
 fn the_number_of_parameters_is_limited() {
     let parameter = |number| json!({"name": format!("p{number}"), "in": "query", "schema": {}});
     let parameters: Value = (0..257).map(parameter).collect();
-    let document = json!({
-        "openapi": "3.1.0",
-        "servers": [{"url": "https://pets.example"}],
-        "paths": {"/a": {"get": {"operationId": "a", "parameters": parameters}}},
-    });
-    let document = OpenApiDocument::parse(&document.to_string()).unwrap();
+    let operation = json!({"operationId": "a", "parameters": parameters});
+    let document = document(json!({"/a": {"get": operation}}), json!({}));
     let error = entry(json!(["a"])).tools_in(&document).unwrap_err();
     assert!(error.to_string().contains("more than 256 parameters"));
 }
@@ -324,29 +315,19 @@ fn the_number_of_parameters_is_limited() {
 #[test]
 fn an_operation_with_its_own_servers_needs_a_base_url() {
     let servers = json!([{"url": "https://elsewhere.example"}]);
-    let document = |of_item: bool| {
-        let mut item = json!({"get": {"operationId": "a"}});
-        match of_item {
-            true => item["servers"] = servers.clone(),
-            false => item["get"]["servers"] = servers.clone(),
-        }
-        let document = json!({
-            "openapi": "3.1.0",
-            "servers": [{"url": "https://pets.example"}],
-            "paths": {"/a": item, "/b": {"get": {"operationId": "b", "servers": []}}},
-        });
-        OpenApiDocument::parse(&document.to_string()).unwrap()
-    };
-    for document in [document(true), document(false)] {
+    for item in [
+        json!({"get": {"operationId": "a"}, "servers": servers}),
+        json!({"get": {"operationId": "a", "servers": servers}}),
+    ] {
+        let other = json!({"get": {"operationId": "b", "servers": []}});
+        let document = document(json!({"/a": item, "/b": other}), json!({}));
         let error = entry(json!(["a"])).tools_in(&document).unwrap_err();
-        let error = error.to_string();
-        assert!(
-            error.contains("GET /a: the operation has its own 'servers'"),
-            "{error}"
-        );
+        let message = error.to_string();
+        let expected = "GET /a: the operation has its own 'servers'";
+        assert!(message.contains(expected), "{message}");
         assert_eq!(entry(json!(["*"])).tools_in(&document).unwrap().len(), 1);
-        let mut placed = entry(json!(["a"]));
-        placed.base_url = Some("https://elsewhere.example".to_owned());
-        assert_eq!(placed.tools_in(&document).unwrap().len(), 1);
+        let mut with_base = entry(json!(["a"]));
+        with_base.base_url = Some("https://elsewhere.example".to_owned());
+        assert_eq!(with_base.tools_in(&document).unwrap().len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-use pillion_egress::{self as egress, ConnectionChoice, SendFailure, was_refused};
+use pillion_egress::{self as egress, ConnectionChoice, SendFailure, suggests_restart};
 
 use super::HttpLink;
 use crate::McpErrorKind;
@@ -27,13 +27,13 @@ impl<'a> Attempts<'a> {
     /// The error of the attempt, if the message must not be sent again.
     pub(super) async fn wait(&mut self, error: McpErrorKind) -> Result<(), McpErrorKind> {
         let failure = match &error {
-            McpErrorKind::Connect(error) if was_refused(error) => SendFailure::Refused,
+            McpErrorKind::Connect(error) if suggests_restart(error) => SendFailure::ConnectionRefused,
             McpErrorKind::Broken(_) => SendFailure::Broken,
             _ => SendFailure::Other,
         };
         if self.attempts.wait_after(failure).await {
             tracing::debug!(%error, "Sending an MCP message again");
-            if failure == SendFailure::Refused
+            if failure == SendFailure::ConnectionRefused
                 && let Some(shortcut) = &self.link.shortcut
             {
                 shortcut.forget_closes();

@@ -1,5 +1,5 @@
 use http::StatusCode;
-use pillion_egress::{EgressError, was_refused};
+use pillion_egress::{EgressError, suggests_restart};
 
 use super::rejection::Rejection;
 use crate::{McpErrorKind, ServerConfigError};
@@ -10,7 +10,7 @@ pub(crate) fn sending(error: reqwest::Error) -> McpErrorKind {
         McpErrorKind::Egress(egress_error.clone())
     } else if error.is_redirect() {
         McpErrorKind::Redirect
-    } else if error.is_connect() || was_refused(&error) {
+    } else if error.is_connect() || suggests_restart(&error) {
         // Only the origin, because the rest may contain secrets.
         let origin = error
             .url()

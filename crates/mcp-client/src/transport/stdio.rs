@@ -219,13 +219,13 @@ impl StdioConnection {
                 let _ = tokio::time::timeout(LINGER_TIMEOUT, &mut self.log).await;
                 let (status, last_line) = (ended.status, self.last_line.get());
                 tracing::debug!(?status, last_words = last_line, "The server process ended");
-                self.restarts.crashed(run_time, has_answered);
+                self.restarts.record_crash(run_time, has_answered);
                 self.inbox.close(move || McpErrorKind::ProcessEnded {
                     status,
                     last_words: last_line.clone(),
                 });
             }
-            Err(_) => self.restarts.crashed(run_time, has_answered),
+            Err(_) => self.restarts.record_crash(run_time, has_answered),
         }
         drop(stopped_outbox);
     }

@@ -143,15 +143,12 @@ fn schema_and_value() -> impl Strategy<Value = (Value, Value)> {
                 json!(vec![value; count])
             )),
             prop::collection::btree_map("[a-c]{1,2}", inner, 0..4).prop_map(|members| {
-                let schemas = members
-                    .iter()
-                    .map(|(name, (schema, _))| (name.clone(), schema.clone()));
-                let schemas: Map<String, Value> = schemas.collect();
-                let values = members.into_iter().map(|(name, (_, value))| (name, value));
-                (
-                    json!({"type": "object", "properties": schemas}),
-                    Value::Object(values.collect()),
-                )
+                let members = members.into_iter();
+                let (schemas, values): (Map<_, _>, Map<_, _>) = members
+                    .map(|(name, (schema, value))| ((name.clone(), schema), (name, value)))
+                    .unzip();
+                let schema = json!({"type": "object", "properties": schemas});
+                (schema, Value::Object(values))
             }),
         ]
     })

@@ -66,7 +66,7 @@ fn comments_classes_and_quotes_hide_no_repetition() {
 }
 
 #[test]
-fn constructs_that_multiply_are_refused() {
+fn constructs_that_multiply_are_rejected() {
     for pattern in [
         // The translator leaves everything beside a look-around unread.
         "(?=x)(?<a>x{1,100}\\g<a>?\\g<a>?)",

@@ -122,10 +122,9 @@ proptest! {
         let schema = json!({"properties": properties, "required": names});
         let keys = PropertyKeys::new(&schema).unwrap_or_default();
         let renamed = keys.renamed(&schema);
-        let renamed = object(renamed["properties"].clone());
-        prop_assert_eq!(renamed.len(), names.len());
-        prop_assert!(renamed.keys().all(|name| is_accepted(name)));
-        let mut arguments = renamed;
+        let mut arguments = object(renamed["properties"].clone());
+        prop_assert_eq!(arguments.len(), names.len());
+        prop_assert!(arguments.keys().all(|name| is_accepted(name)));
         keys.restore(&mut arguments);
         let restored: HashSet<String> = arguments.keys().cloned().collect();
         prop_assert_eq!(restored, names);
@@ -138,9 +137,13 @@ proptest! {
         pointers(&schema, "", &mut targets);
         let references: Vec<_> = targets
             .iter()
-            .map(|target| match escapes {
-                true => json!({"$ref": format!("#{}", target.replace(' ', "%20").replace('$', "%24"))}),
-                false => json!({"$ref": format!("#{target}")}),
+            .map(|target| {
+                let pointer = if escapes {
+                    target.replace(' ', "%20").replace('$', "%24")
+                } else {
+                    target.clone()
+                };
+                json!({"$ref": format!("#{pointer}")})
             })
             .collect();
         schema["allOf"] = json!(references);
@@ -192,17 +195,14 @@ fn pointers(schema: &Value, pointer: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(named) if keyword != "items" => {
                 for (name, schema) in named {
-                    pointers(
-                        schema,
-                        &format!("{pointer}/{keyword}/{}", escaped(name)),
-                        found,
-                    );
+                    let pointer = format!("{pointer}/{keyword}/{}", escaped(name));
+                    pointers(schema, &pointer, found);
                 }
             }
             Value::Object(_) => pointers(value, &format!("{pointer}/{keyword}"), found),
             Value::Array(list) => {
-                for (place, schema) in list.iter().enumerate() {
-                    pointers(schema, &format!("{pointer}/{keyword}/{place}"), found);
+                for (index, schema) in list.iter().enumerate() {
+                    pointers(schema, &format!("{pointer}/{keyword}/{index}"), found);
                 }
             }
             _ => {}

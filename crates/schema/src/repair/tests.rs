@@ -27,8 +27,21 @@ const WITH_ONE_SCHEMA: [&str; 12] = [
     "unevaluatedProperties",
 ];
 
+/// Keywords whose value is a list of schemas.
+const WITH_LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+
+/// Keywords whose value is a map of schemas.
+const WITH_NAMED_SCHEMAS: [&str; 6] = [
+    "$defs",
+    "definitions",
+    "dependencies",
+    "dependentSchemas",
+    "patternProperties",
+    "properties",
+];
+
 #[test]
-fn an_empty_map_is_repaired_at_every_place_of_a_schema() {
+fn an_empty_map_is_repaired_everywhere_in_a_schema() {
     let expected = json!({"type": "object", "properties": {}});
     let written = json!({"type": "object", "properties": []});
     for keyword in WITH_ONE_SCHEMA {
@@ -36,20 +49,13 @@ fn an_empty_map_is_repaired_at_every_place_of_a_schema() {
         assert_eq!(nested, json!({keyword: expected}));
         assert_eq!(repaired(json!({keyword: []})), json!({keyword: {}}));
     }
-    for keyword in ["allOf", "anyOf", "oneOf", "prefixItems"] {
+    for keyword in WITH_LIST {
         let nested = repaired(json!({keyword: [written, []]}));
         assert_eq!(nested, json!({keyword: [expected, {}]}));
     }
     let nested = repaired(json!({"items": [written, []]}));
     assert_eq!(nested, json!({"prefixItems": [expected, {}]}));
-    for keyword in [
-        "$defs",
-        "definitions",
-        "dependencies",
-        "dependentSchemas",
-        "patternProperties",
-        "properties",
-    ] {
+    for keyword in WITH_NAMED_SCHEMAS {
         let nested = repaired(json!({keyword: {"a": written, "b": []}}));
         assert_eq!(nested, json!({keyword: {"a": expected, "b": {}}}));
         assert_eq!(repaired(json!({keyword: []})), json!({keyword: {}}));
@@ -132,8 +138,8 @@ fn null_is_an_absent_keyword() {
     assert_eq!(repaired(written), expected);
 }
 
-/// Returns a schema with the given schema at some place, and makes a value of one for that place.
-type Place = fn(Value) -> (Value, fn(Value) -> Value);
+/// Wraps a schema in another one. Also returns the function that wraps a value in the same way.
+type WrapSchema = fn(Value) -> (Value, fn(Value) -> Value);
 
 #[test]
 fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
@@ -185,8 +191,7 @@ fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
             json!([1]),
         ),
     ];
-    // At each kind of place.
-    let places: [Place; 4] = [
+    let wraps: [WrapSchema; 4] = [
         |schema| (json!({"properties": {"v": schema}}), |v| json!({"v": v})),
         |schema| (json!({"additionalProperties": schema}), |v| json!({"x": v})),
         |schema| {
@@ -201,10 +206,10 @@ fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
         },
     ];
     for (schema, right, wrong) in schemas {
-        for place in places {
+        for wrap in wraps {
             let mut nullable = schema.clone();
             nullable["nullable"] = json!(true);
-            let (mut whole, value_of) = place(nullable);
+            let (mut whole, wrap_value) = wrap(nullable);
             whole["type"] = json!("object");
             whole["$defs"] = json!({"N": {"type": "number"}});
             assert!(repair(&mut whole));
@@ -214,7 +219,7 @@ fn a_nullable_schema_allows_null_and_what_it_allowed_before() {
                 if value.is_null() && !is_valid {
                     continue;
                 }
-                let mismatch = compiled.mismatch(&value_of(value.clone()));
+                let mismatch = compiled.mismatch(&wrap_value(value.clone()));
                 assert_eq!(
                     mismatch.is_none(),
                     is_valid,
@@ -273,15 +278,8 @@ fn schema() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(5, 64, 4, |inner| {
         let one = prop::sample::select(&WITH_ONE_SCHEMA[..]);
-        let named = prop::sample::select(vec![
-            "$defs",
-            "definitions",
-            "dependencies",
-            "dependentSchemas",
-            "patternProperties",
-            "properties",
-        ]);
-        let list = prop::sample::select(vec!["allOf", "anyOf", "oneOf", "prefixItems"]);
+        let named = prop::sample::select(&WITH_NAMED_SCHEMAS[..]);
+        let list = prop::sample::select(&WITH_LIST[..]);
         let names = "[a-z0]{1,3}|properties|default|enum|required|nullable";
         prop_oneof![
             (one, inner.clone()).prop_map(|(keyword, schema)| json!({keyword: schema})),
@@ -289,10 +287,7 @@ fn schema() -> impl Strategy<Value = Value> {
                 named,
                 prop::collection::hash_map(names, inner.clone(), 0..4)
             )
-                .prop_map(|(keyword, schemas)| {
-                    let schemas: Map<_, _> = schemas.into_iter().collect();
-                    json!({"type": "object", keyword: schemas})
-                }),
+                .prop_map(|(keyword, schemas)| json!({"type": "object", keyword: schemas})),
             (list, prop::collection::vec(inner, 1..4))
                 .prop_map(|(keyword, schemas)| json!({keyword: schemas})),
         ]
@@ -316,15 +311,14 @@ fn written_by_php(schema: &Value, next: &mut impl FnMut() -> bool) -> Value {
             },
             (SubschemaKind::Named, Value::Object(named)) if named.is_empty() && next() => json!([]),
             (SubschemaKind::Named, Value::Object(named)) => {
-                let named = named.iter();
-                let named =
-                    named.map(|(name, schema)| (name.clone(), written_by_php(schema, next)));
-                Value::Object(named.collect())
+                let written = named
+                    .iter()
+                    .map(|(name, schema)| (name.clone(), written_by_php(schema, next)));
+                Value::Object(written.collect())
             }
             (_, Value::Array(schemas)) => {
-                let schemas = schemas.iter();
-                let schemas = schemas.map(|schema| written_by_php(schema, next));
-                Value::Array(schemas.collect())
+                let written = schemas.iter().map(|schema| written_by_php(schema, next));
+                Value::Array(written.collect())
             }
             (_, schema) => written_by_php(schema, next),
         };

@@ -149,13 +149,13 @@ pub(super) fn take(waiting: &mut VecDeque<QueuedRecord>) -> Vec<QueuedRecord> {
         ids.push(call.id);
         is_first
     });
-    let fitting = fitting(calls);
-    waiting.drain(..fitting).collect()
+    let size = next_batch_size(calls);
+    waiting.drain(..size).collect()
 }
 
 /// Returns how many of the records fit into one statement: a power of two, and not much more than
 /// [`FULL_BATCH_BYTES`]; 0 without records. No two records may be of one call.
-pub(super) fn fitting<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
+pub(super) fn next_batch_size<'a>(calls: impl Iterator<Item = &'a ToolCallRecord>) -> usize {
     let mut bytes = 0;
     let fitting = calls.take(MAX_BATCH_SIZE).take_while(|call| {
         let has_room = bytes <= FULL_BATCH_BYTES;

@@ -24,11 +24,11 @@ impl CallLog for SqlStore {
         {
             written = spool.append(call).await;
         }
-        self.noted(written)
+        self.note_outcome(written)
     }
 
     async fn record_local_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
-        self.noted(match &self.call_spool {
+        self.note_outcome(match &self.call_spool {
             Some(spool) => spool.append(call).await,
             None => self.call_writer.write(call).await,
         })
@@ -36,7 +36,7 @@ impl CallLog for SqlStore {
 
     async fn record_waiting_call(&self, call: ToolCallRecord) -> Result<(), StoreError> {
         let written = batch::write_waiting(&self.database, &self.clock, &call);
-        self.noted(written.await)
+        self.note_outcome(written.await)
     }
 
     async fn call(&self, id: CallId) -> Result<Option<ToolCallRecord>, StoreError> {

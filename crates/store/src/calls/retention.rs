@@ -50,7 +50,7 @@ impl SqlStore {
     /// the system clock shows now or showed when the calls were recorded. Returns their number.
     ///
     /// # Errors
-    /// Errors of the store. Calls that were removed before the error stay removed.
+    /// `unavailable` or `corrupt`. Calls that were removed before the error stay removed.
     pub async fn remove_expired_calls(
         &self,
         max_age: Duration,

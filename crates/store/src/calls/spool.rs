@@ -6,9 +6,9 @@
 //! most calls have ended, so that each is written once. The process that opens the store next reads
 //! the files that a crashed process left.
 
+mod buffer;
 mod contents;
 mod file;
-mod gathered;
 mod line;
 mod reserve;
 
@@ -23,12 +23,12 @@ use pillion_core::RepeatLimit;
 use pillion_core::store::{CallFilter, CallId, CallStatus, StoreError, ToolCallRecord};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use super::batch::{Statements, fitting};
-use super::{UnwrittenCalls, closed, query, repeat};
+use super::batch::{Statements, next_batch_size};
+use super::{UnwrittenCalls, closed, copy_error, query};
 use crate::clock::StoreClock;
 use crate::database::Database;
+use buffer::SpoolBuffer;
 use contents::SpoolContents;
-use gathered::SpoolBuffer;
 
 /// How long records gather before they are written to the database.
 const WRITE_INTERVAL: Duration = Duration::from_millis(25);
@@ -54,7 +54,7 @@ type FlushRequest = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
 struct SharedSpool {
-    gathered: Mutex<SpoolBuffer>,
+    buffer: Mutex<SpoolBuffer>,
     news: Notify,
     database: Database,
 }
@@ -70,7 +70,7 @@ impl CallSpool {
         database: Database,
         clock: StoreClock,
     ) -> Result<Self, StoreError> {
-        let gathered = SpoolBuffer::for_database(path).map_err(|error| {
+        let buffer = SpoolBuffer::for_database(path).map_err(|error| {
             let message = format!(
                 "cannot create the files of recorded calls beside the store '{}': {error}",
                 path.display()
@@ -78,7 +78,7 @@ impl CallSpool {
             StoreError::unavailable(message).with_source(error)
         })?;
         let shared = Arc::new(SharedSpool {
-            gathered: Mutex::new(gathered),
+            buffer: Mutex::new(buffer),
             news: Notify::new(),
             database: database.clone(),
         });
@@ -107,21 +107,21 @@ impl CallSpool {
         let line = line::encode(&call)?;
         let database = &self.shared.database;
         let mut changes = database.directory_changes();
-        if let Err(error) = database.check_placement_if_changed(changes) {
+        if let Err(error) = database.check_files_if_changed(changes) {
             if has_run(&call) {
-                self.shared.gathered.lock().add_end(call, &line, changes);
+                self.shared.buffer.lock().add_end(call, &line, changes);
                 self.shared.news.notify_one();
             }
             return Err(error);
         }
-        if self.shared.gathered.lock().is_full() {
-            let settled = self.settle().await;
+        if self.shared.buffer.lock().is_full() {
+            let settled = self.flush().await;
             if !has_run(&call) {
                 settled?;
             }
             changes = database.directory_changes();
         }
-        let added = self.shared.gathered.lock().add(call, &line, changes);
+        let added = self.shared.buffer.lock().add(call, &line, changes);
         self.shared.news.notify_one();
         added
     }
@@ -129,8 +129,8 @@ impl CallSpool {
     /// Returns the calls whose current state the database does not have while it cannot be written,
     /// or `None` if the database can be written.
     pub(crate) fn stuck_calls(&self, filter: &CallFilter) -> Option<UnwrittenCalls> {
-        let gathered = self.shared.gathered.lock();
-        gathered.is_stuck().then(|| gathered.waiting(filter))
+        let buffer = self.shared.buffer.lock();
+        buffer.is_stuck().then(|| buffer.unwritten_calls(filter))
     }
 
     /// Waits until all appended records are in the database and can be read there.
@@ -139,22 +139,22 @@ impl CallSpool {
     /// `unavailable` if the database cannot be written, so that records are missing there.
     pub(crate) async fn catch_up(&self) -> Result<(), StoreError> {
         let is_due = {
-            let gathered = self.shared.gathered.lock();
-            gathered.is_due()
+            let buffer = self.shared.buffer.lock();
+            buffer.is_due()
         };
-        if is_due { self.settle().await } else { Ok(()) }
+        if is_due { self.flush().await } else { Ok(()) }
     }
 
     /// Returns whether the last write to the database failed.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.shared.gathered.lock().is_stuck()
+        self.shared.buffer.lock().is_stuck()
     }
 
     /// Writes all records to the database and removes the files. Later records are rejected.
     pub(crate) async fn finish(&self) {
-        self.shared.gathered.lock().close();
-        match self.settle().await {
-            Ok(()) => self.shared.gathered.lock().remove_files(),
+        self.shared.buffer.lock().close();
+        match self.flush().await {
+            Ok(()) => self.shared.buffer.lock().remove_files(),
             Err(error) => tracing::warn!(
                 %error,
                 "Cannot write the recorded calls to the store; they stay in the files beside it \
@@ -163,7 +163,7 @@ impl CallSpool {
         }
     }
 
-    async fn settle(&self) -> Result<(), StoreError> {
+    async fn flush(&self) -> Result<(), StoreError> {
         let (reply, settled) = oneshot::channel();
         self.flush_requests
             .send(reply)
@@ -193,7 +193,7 @@ impl Spooler {
                     Some(reply) => replies.push(reply),
                     None => is_open = false,
                 },
-                () = self.due() => {}
+                () = self.wait_until_due() => {}
             }
             while let Ok(reply) = received_requests.try_recv() {
                 replies.push(reply);
@@ -219,13 +219,13 @@ impl Spooler {
                 }
             }
             for reply in replies {
-                let outcome = outcome.as_ref().copied().map_err(repeat);
+                let outcome = outcome.as_ref().copied().map_err(copy_error);
                 let _ = reply.send(outcome); // The caller may have given up.
             }
         }
     }
 
-    async fn due(&self) {
+    async fn wait_until_due(&self) {
         if self.batch.is_empty() {
             self.shared.news.notified().await;
             tokio::time::sleep(WRITE_INTERVAL).await;
@@ -239,7 +239,7 @@ impl Spooler {
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
-        self.batch = self.shared.gathered.lock().take();
+        self.batch = self.shared.buffer.lock().take();
         if !self.batch.is_empty() {
             self.write_batch().await?;
         }
@@ -250,12 +250,12 @@ impl Spooler {
         match write(&self.database, &self.statements, &self.batch).await {
             Ok(late) => log_late_calls(late),
             Err(error) => {
-                self.shared.gathered.lock().failed();
+                self.shared.buffer.lock().mark_failed();
                 return Err(error);
             }
         }
         self.batch = Arc::default();
-        self.shared.gathered.lock().written();
+        self.shared.buffer.lock().mark_written();
         Ok(())
     }
 }
@@ -268,7 +268,7 @@ pub(crate) async fn recover(
     clock: &StoreClock,
 ) -> Result<u64, StoreError> {
     let unreadable = |error| unreadable(path, error);
-    if !file::exist(path).map_err(unreadable)? {
+    if !file::any_exists(path).map_err(unreadable)? {
         return Ok(0);
     }
     let lock_path = path.to_owned();
@@ -281,7 +281,7 @@ pub(crate) async fn recover(
     for mut left in file::open_abandoned(path).map_err(unreadable)? {
         let mut calls = SpooledCalls::new();
         let contents = SpoolContents::read(&left.read().map_err(unreadable)?, &mut calls);
-        lost += contents.lost() as u64;
+        lost += contents.count_unreadable() as u64;
         contents.log(left.path());
         let records: Vec<_> = calls.into_values().collect();
         let statements = Statements::new(database, clock.clone());
@@ -301,7 +301,7 @@ pub(crate) async fn recover(
 pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
     let unreadable = |error| unreadable(path, error);
     let mut descriptions = Vec::new();
-    for (path, bytes) in file::damaged(path).map_err(unreadable)? {
+    for (path, bytes) in file::read_damaged(path).map_err(unreadable)? {
         let contents = SpoolContents::read(&bytes, &mut SpooledCalls::new());
         descriptions.push(contents.description(&path));
     }
@@ -310,7 +310,7 @@ pub(crate) fn damaged_files(path: &Path) -> Result<Vec<String>, StoreError> {
 
 /// Returns the files beside the database that contain records.
 pub(crate) fn files_with_records(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = file::contents(path)?;
+    let mut found = file::read_all(path)?;
     found.retain(|(_, bytes)| contents::has_records(bytes));
     Ok(found.into_iter().map(|(path, _)| path).collect())
 }
@@ -327,7 +327,7 @@ impl PendingRecords {
     /// `unavailable` if the files cannot be read.
     pub(crate) fn for_database(path: &Path) -> Result<Self, StoreError> {
         let mut calls = SpooledCalls::new();
-        for (_, bytes) in file::contents(path).map_err(|error| unreadable(path, error))? {
+        for (_, bytes) in file::read_all(path).map_err(|error| unreadable(path, error))? {
             // The owner of the file may be writing the last record.
             SpoolContents::read(&bytes, &mut calls);
         }
@@ -390,7 +390,7 @@ async fn write(
 ) -> Result<usize, StoreError> {
     let mut late = 0;
     while !calls.is_empty() {
-        let (batch, rest) = calls.split_at(fitting(calls.iter()));
+        let (batch, rest) = calls.split_at(next_batch_size(calls.iter()));
         match statements.write(database, batch.iter()).await {
             Ok(written) => late += batch.len().saturating_sub(written),
             Err(error) if error.is_unavailable() || error.is_corrupt() => return Err(error),

@@ -6,7 +6,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::batch::{self, MAX_BATCH_SIZE, QueuedRecord, Statements};
-use super::{closed, record, repeat};
+use super::{closed, copy_error, record};
 use crate::clock::StoreClock;
 use crate::database::Database;
 
@@ -91,7 +91,7 @@ impl RecordWriter {
                 // The other records would fail in the same way, each after the same wait.
                 self.gather(&mut messages, MAX_QUEUED_RECORDS);
                 for job in self.waiting.drain(..) {
-                    job.finish(Err(repeat(&failure)));
+                    job.finish(Err(copy_error(&failure)));
                 }
             }
         }
@@ -156,7 +156,7 @@ impl RecordWriter {
             Err(failure) if failure.is_unavailable() => {
                 let failure = Arc::new(failure);
                 for job in batch {
-                    job.finish(Err(repeat(&failure)));
+                    job.finish(Err(copy_error(&failure)));
                 }
                 Err(failure)
             }

@@ -20,25 +20,25 @@ pub(crate) struct Lease {
     postgres: Postgres,
     /// `None` after the connection was closed.
     connection: Option<PoolConnection<sqlx::Postgres>>,
-    limit: Duration,
-    is_midway: bool,
+    statement_timeout: Duration,
+    has_unfinished_statement: bool,
     in_transaction: bool,
 }
 
 impl Lease {
     pub(super) fn new(postgres: Postgres, connection: PoolConnection<sqlx::Postgres>) -> Self {
         Self {
-            limit: postgres.statement_timeout(),
+            statement_timeout: postgres.statement_timeout(),
             postgres,
             connection: Some(connection),
-            is_midway: false,
+            has_unfinished_statement: false,
             in_transaction: false,
         }
     }
 
     /// Sets the timeout of each following statement.
-    pub(super) fn may_take(&mut self, limit: Duration) {
-        self.limit = limit;
+    pub(super) fn set_statement_timeout(&mut self, timeout: Duration) {
+        self.statement_timeout = timeout;
     }
 
     /// Runs a statement and returns the number of changed rows.
@@ -47,7 +47,7 @@ impl Lease {
         sql: impl SqlSafeStr,
         values: Vec<Value>,
     ) -> sqlx::Result<u64> {
-        let (limit, connection) = self.ask()?;
+        let (limit, connection) = self.begin_statement()?;
         let execution = value::postgres(sql, values).execute(&mut **connection);
         let outcome = timeout(limit, execution).await;
         self.finish(outcome).map(|done| done.rows_affected())
@@ -59,7 +59,7 @@ impl Lease {
         sql: impl SqlSafeStr,
         values: Vec<Value>,
     ) -> sqlx::Result<Vec<PgRow>> {
-        let (limit, connection) = self.ask()?;
+        let (limit, connection) = self.begin_statement()?;
         let execution = value::postgres(sql, values).fetch_all(&mut **connection);
         let outcome = timeout(limit, execution).await;
         self.finish(outcome)
@@ -67,7 +67,7 @@ impl Lease {
 
     /// Runs several statements without values.
     pub(super) async fn script(&mut self, sql: impl SqlSafeStr) -> sqlx::Result<()> {
-        let (limit, connection) = self.ask()?;
+        let (limit, connection) = self.begin_statement()?;
         let execution = (&mut **connection).execute(sqlx::raw_sql(sql));
         let outcome = timeout(limit, execution).await;
         self.finish(outcome).map(drop)
@@ -86,10 +86,10 @@ impl Lease {
         Ok(())
     }
 
-    fn ask(&mut self) -> sqlx::Result<(Duration, &mut PoolConnection<sqlx::Postgres>)> {
-        let connection = self.connection.as_mut().ok_or_else(silent)?;
-        self.is_midway = true;
-        Ok((self.limit, connection))
+    fn begin_statement(&mut self) -> sqlx::Result<(Duration, &mut PoolConnection<sqlx::Postgres>)> {
+        let connection = self.connection.as_mut().ok_or_else(unresponsive)?;
+        self.has_unfinished_statement = true;
+        Ok((self.statement_timeout, connection))
     }
 
     fn finish<T>(&mut self, outcome: Result<sqlx::Result<T>, Elapsed>) -> sqlx::Result<T> {
@@ -97,9 +97,9 @@ impl Lease {
             self.connection.take().map(PoolConnection::detach);
             // Idle connections lead to the same server.
             self.postgres.close_idle();
-            return Err(silent());
+            return Err(unresponsive());
         };
-        self.is_midway = false;
+        self.has_unfinished_statement = false;
         result
     }
 }
@@ -109,7 +109,7 @@ impl Drop for Lease {
         let Some(mut connection) = self.connection.take() else {
             return;
         };
-        if self.is_midway {
+        if self.has_unfinished_statement {
             drop(connection.detach());
             return;
         }
@@ -133,7 +133,7 @@ impl Drop for Lease {
     }
 }
 
-fn silent() -> sqlx::Error {
+fn unresponsive() -> sqlx::Error {
     let message = "Postgres does not respond";
     io::Error::new(io::ErrorKind::TimedOut, message).into()
 }

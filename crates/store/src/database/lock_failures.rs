@@ -12,7 +12,7 @@ const BUSY: u32 = 5;
 ///
 /// All writes of this process share a connection. While one write waits for the lock until its
 /// timeout, others wait for the connection, and would then wait for the lock in turn; instead they
-/// fail with the first one. Cheap to clone.
+/// fail together with that write. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LockFailures(Arc<Mutex<Option<LockFailure>>>);
 

@@ -18,7 +18,8 @@ impl Database {
         }
     }
 
-    /// Returns the problems of the file.
+    /// Runs `PRAGMA integrity_check` and returns the problems that it reports; always empty for
+    /// Postgres.
     pub(crate) async fn check(&self) -> Result<Vec<String>, StoreError> {
         let sql = match self {
             Self::Sqlite { .. } => "PRAGMA integrity_check",
@@ -37,7 +38,7 @@ impl Database {
     pub(crate) async fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let Self::Sqlite {
             readers,
-            placement: Some(placement),
+            files: Some(files),
             ..
         } = self
         else {
@@ -60,7 +61,7 @@ impl Database {
             };
             return Err(StoreError::conflict(message));
         }
-        placement.check()?;
+        files.check()?;
         // Creates the file with its mode; SQLite fills an empty file.
         sqlite::create_new(to).map_err(failed)?;
         let mut connection = readers.acquire().await.map_err(translate)?;

@@ -21,7 +21,7 @@ const MIN_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
     create(path)?;
     let connect = connect(options).filename(path);
-    let writing = writing(connect.clone(), options).journal_mode(SqliteJournalMode::Wal);
+    let writing = configure_writer(connect.clone(), options).journal_mode(SqliteJournalMode::Wal);
     let opened = |error| cannot_open(path, &translate(error));
     let writer = open_writer(&writing, options).await.map_err(opened)?;
     let readers = pool(options.connections.max(1), options)
@@ -29,7 +29,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         .connect_with(connect.pragma("query_only", "ON"))
         .await
         .map_err(opened)?;
-    let placement = DatabaseFiles::open(path).map_err(|source| {
+    let files = DatabaseFiles::open(path).map_err(|source| {
         let message = format!("the store '{}' cannot be found: {source}", path.display());
         StoreError::unavailable(message).with_source(source)
     })?;
@@ -37,7 +37,7 @@ pub(super) async fn open_file(path: &Path, options: &StoreOptions) -> Result<Dat
         writer,
         readers,
         lock: LockFailures::default(),
-        placement: Some(placement),
+        files: Some(files),
     })
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
     // Each connection would have its own database in memory, so one connection serves all.
     let writer: SqlitePool = pool(1, options)
         .min_connections(1)
-        .connect_with(writing(connect(options), options).in_memory(true))
+        .connect_with(configure_writer(connect(options), options).in_memory(true))
         .await
         .map_err(translate)?;
     let readers = writer.clone();
@@ -81,7 +81,7 @@ pub(super) async fn open_memory(options: &StoreOptions) -> Result<Database, Stor
         writer,
         readers,
         lock: LockFailures::default(),
-        placement: None,
+        files: None,
     })
 }
 
@@ -140,7 +140,7 @@ fn connect(options: &StoreOptions) -> SqliteConnectOptions {
 
 /// Adds the settings of the writing connection: some of them are written to the file, and a reading
 /// connection would wait for the write lock to do so.
-fn writing(connect: SqliteConnectOptions, options: &StoreOptions) -> SqliteConnectOptions {
+fn configure_writer(connect: SqliteConnectOptions, options: &StoreOptions) -> SqliteConnectOptions {
     let synchronous = match options.durability {
         Durability::Process => SqliteSynchronous::Normal,
         Durability::PowerLoss => SqliteSynchronous::Full,

@@ -56,9 +56,9 @@ impl Transaction {
     }
 
     /// Sets the Postgres timeout of each following statement.
-    pub(crate) fn may_take(&mut self, limit: Duration) {
+    pub(crate) fn set_statement_timeout(&mut self, timeout: Duration) {
         if let Self::Postgres(lease) = self {
-            lease.may_take(limit);
+            lease.set_statement_timeout(timeout);
         }
     }
 
@@ -89,9 +89,9 @@ impl Transaction {
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         match self {
-            Self::Sqlite(inner, placement) => {
-                if let Some(placement) = placement {
-                    placement.check()?;
+            Self::Sqlite(inner, files) => {
+                if let Some(files) = files {
+                    files.check()?;
                 }
                 inner.commit().await
             }

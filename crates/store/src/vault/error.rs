@@ -8,13 +8,13 @@ pub enum VaultError {
     /// The store is encrypted with another key.
     #[error(
         "the store is encrypted with another key: the store has the key id {stored}, the \
-        configured key has {given}"
+        configured key has {configured}"
     )]
     WrongKey {
         /// The id of the store's key.
         stored: String,
-        /// The id of the key that was given.
-        given: String,
+        /// The id of the configured key.
+        configured: String,
     },
     /// The store has secrets, but no value to verify their key with.
     #[error("the store has secrets, but not the value that verifies their key")]

@@ -206,8 +206,8 @@ mod tests {
     #[test]
     fn l1_a_key_is_read_raw_and_in_base64() {
         let key = MasterKey::generate();
-        let text = key.to_base64();
-        let text = text.expose_secret();
+        let base64 = key.to_base64();
+        let text = base64.expose_secret();
         let bare = text.trim_end_matches('=');
         let url_safe = bare.replace('+', "-").replace('/', "_");
         for content in [
@@ -223,30 +223,18 @@ mod tests {
 
     #[test]
     fn l1_an_invalid_or_readable_key_file_is_rejected() {
-        let (_directory, short) = file(b"c2hvcnQ=", 0o400);
-        let refused = MasterKey::from_file(&short).unwrap_err();
-        assert!(
-            matches!(refused, MasterKeyError::MalformedFile { .. }),
-            "{refused}"
-        );
-        let (_directory, long) = file(&[b'A'; 5_000], 0o600);
-        let refused = MasterKey::from_file(&long).unwrap_err();
-        assert!(
-            matches!(refused, MasterKeyError::MalformedFile { .. }),
-            "{refused}"
-        );
-        for mode in [0o640, 0o604, 0o620] {
-            let (_directory, path) = file(&[7; 32], mode);
-            let refused = MasterKey::from_file(&path).unwrap_err();
-            assert!(
-                matches!(refused, MasterKeyError::Exposed { .. }),
-                "{refused}"
-            );
+        let short = (&b"c2hvcnQ="[..], 0o400, "must contain 32 bytes");
+        let long = (&[b'A'; 5_000][..], 0o600, "must contain 32 bytes");
+        let exposed = [0o640, 0o604, 0o620].map(|mode| (&[7; 32][..], mode, "chmod 600"));
+        for (content, mode, message) in [short, long].into_iter().chain(exposed) {
+            let (_directory, path) = file(content, mode);
+            let error = MasterKey::from_file(&path).unwrap_err().to_string();
+            assert!(error.contains(message), "{mode:o}: {error}");
         }
-        let refused = MasterKey::from_file("/nonexistent/key").unwrap_err();
-        assert!(matches!(refused, MasterKeyError::Unreadable { .. }));
-        let refused = MasterKey::from_environment("PILLION_NO_SUCH_KEY").unwrap_err();
-        assert!(matches!(refused, MasterKeyError::NotSet { .. }));
+        let missing = MasterKey::from_file("/nonexistent/key").unwrap_err();
+        assert!(matches!(missing, MasterKeyError::Unreadable { .. }));
+        let unset = MasterKey::from_environment("PILLION_NO_SUCH_KEY").unwrap_err();
+        assert!(matches!(unset, MasterKeyError::NotSet { .. }));
     }
 
     #[test]

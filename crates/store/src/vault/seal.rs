@@ -22,7 +22,7 @@ impl MasterKey {
         rand::rng().fill_bytes(&mut nonce);
         let payload = Payload {
             msg: secret.expose_secret().as_bytes(),
-            aad: &bound_to(secret_id),
+            aad: &associated_data(secret_id),
         };
         let encrypted = self
             .cipher()
@@ -46,7 +46,7 @@ impl MasterKey {
         if secret.key_id != self.id() {
             return Err(VaultError::WrongKey {
                 stored: secret.key_id.clone(),
-                given: self.id().to_owned(),
+                configured: self.id().to_owned(),
             });
         }
         let damaged = || VaultError::Damaged {
@@ -61,7 +61,7 @@ impl MasterKey {
         }
         let payload = Payload {
             msg: encrypted,
-            aad: &bound_to(secret_id),
+            aad: &associated_data(secret_id),
         };
         let decrypted = self.cipher().decrypt(&XNonce::from(*nonce), payload);
         let bytes = Zeroizing::new(decrypted.map_err(|_| damaged())?);
@@ -74,12 +74,12 @@ impl MasterKey {
     }
 }
 
-/// Returns the associated data. A kind contains no zero byte, so that the data of two ids always
-/// differs.
-fn bound_to(secret_id: &SecretId) -> Vec<u8> {
-    let mut bound = vec![FORMAT_VERSION];
-    bound.extend_from_slice(secret_id.kind.as_str().as_bytes());
-    bound.push(0);
-    bound.extend_from_slice(secret_id.id.as_bytes());
-    bound
+/// Returns what the ciphertext is bound to. A kind contains no zero byte, so that the data of two
+/// ids always differs.
+fn associated_data(secret_id: &SecretId) -> Vec<u8> {
+    let mut data = vec![FORMAT_VERSION];
+    data.extend_from_slice(secret_id.kind.as_str().as_bytes());
+    data.push(0);
+    data.extend_from_slice(secret_id.id.as_bytes());
+    data
 }

@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use pillion_core::store::{
-    ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, PageRequest, Store, Verdict,
+    ApprovalDecision, ApprovalFilter, ApprovalRecord, CallId, PageRequest, Store, StoreErrorKind,
+    Verdict,
 };
-
 use pillion_core::tool::QuotaAccount;
 
-use super::at;
+use super::{all_pages, assert_fails, at};
 
-fn approval(id: &str, created_at: i64) -> ApprovalRecord {
+pub fn approval(id: &str, created_at: i64) -> ApprovalRecord {
     ApprovalRecord {
         id: id.to_owned(),
         call: Some(CallId::new()),
@@ -28,11 +28,11 @@ fn approval(id: &str, created_at: i64) -> ApprovalRecord {
     }
 }
 
-fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
+fn decision(verdict: Verdict, by: &str, milliseconds: i64) -> ApprovalDecision {
     ApprovalDecision {
         verdict,
         by: by.to_owned(),
-        at: at(moment),
+        at: at(milliseconds),
         reason: (verdict == Verdict::Denied).then(|| "not today".to_owned()),
         arguments: (verdict == Verdict::Approved).then(|| r#"{"dice":"2d6"}"#.to_owned()),
     }
@@ -40,45 +40,54 @@ fn decision(verdict: Verdict, by: &str, moment: i64) -> ApprovalDecision {
 
 pub async fn a_page_of_approvals_ends_at_its_size(store: Arc<dyn Store>) {
     for nth in 1..=6 {
-        let mut asked = approval(&nth.to_string(), nth);
+        let mut record = approval(&nth.to_string(), nth);
         let long = format!("\"{}\"", "\u{e9}".repeat(300));
         match nth {
-            2 => asked.arguments = long,
-            3 => asked.forwarded = Some(long),
+            2 => record.arguments = long,
+            3 => record.forwarded = Some(long),
             4 => {
                 let mut edit = decision(Verdict::Approved, "bob", 10);
                 edit.arguments = Some(long);
-                asked.decision = Some(edit);
+                record.decision = Some(edit);
             }
             _ => {}
         }
-        store.insert_approval(&asked).await.unwrap();
+        store.insert_approval(&record).await.unwrap();
     }
-    let (mut seen, mut page) = (Vec::new(), PageRequest::first(10));
-    loop {
-        page.max_bytes = 500;
-        let found = store.approvals(&ApprovalFilter::default(), &page).await;
-        let found = found.unwrap();
-        seen.push(
-            found
-                .items
-                .into_iter()
-                .map(|it| it.id)
-                .collect::<Vec<_>>()
-                .join(" "),
-        );
-        let Some(next) = found.next else { break };
-        page = PageRequest::after(next, 10);
-    }
-    assert_eq!(seen, ["6 5", "4", "3", "2", "1"]);
+    let first = PageRequest {
+        max_bytes: 500,
+        ..PageRequest::first(10)
+    };
+    assert_eq!(
+        page_ids(&*store, first).await,
+        [&["6", "5"][..], &["4"], &["3"], &["2"], &["1"]]
+    );
+}
+
+/// Returns the ids of the approvals on each page.
+async fn page_ids(store: &dyn Store, first: PageRequest) -> Vec<Vec<String>> {
+    let all = ApprovalFilter::default();
+    let pages = all_pages(first, async |page| store.approvals(&all, &page).await).await;
+    pages.into_iter().map(ids).collect()
+}
+
+fn ids(approvals: Vec<ApprovalRecord>) -> Vec<String> {
+    approvals.into_iter().map(|approval| approval.id).collect()
+}
+
+async fn found(store: &dyn Store, filter: &ApprovalFilter) -> Vec<String> {
+    let page = store.approvals(filter, &PageRequest::default()).await;
+    ids(page.unwrap().items)
 }
 
 pub async fn g3_the_first_decision_counts(store: Arc<dyn Store>) {
-    let mut asked = approval("a", 1);
-    store.insert_approval(&asked).await.unwrap();
-    let again = store.insert_approval(&asked).await.unwrap_err();
-    assert!(again.is_conflict(), "{again:?}");
-    assert_eq!(store.approval("a").await.unwrap().unwrap(), asked);
+    let mut record = approval("a", 1);
+    store.insert_approval(&record).await.unwrap();
+    assert_fails(
+        store.insert_approval(&record).await,
+        StoreErrorKind::Conflict,
+    );
+    assert_eq!(store.approval("a").await.unwrap().unwrap(), record);
 
     let decide = |verdict, by: &'static str| {
         let store = Arc::clone(&store);
@@ -88,18 +97,17 @@ pub async fn g3_the_first_decision_counts(store: Arc<dyn Store>) {
         decide(Verdict::Approved, "bob"),
         decide(Verdict::Denied, "carol")
     );
-    assert!(bob.is_ok() != carol.is_ok());
-    let lost = bob.as_ref().err().or(carol.as_ref().err());
-    assert!(lost.unwrap().is_conflict());
-    let stored = store.approval("a").await.unwrap().unwrap();
-    asked.decision = Some(match bob {
-        Ok(()) => decision(Verdict::Approved, "bob", 10),
-        Err(_) => decision(Verdict::Denied, "carol", 10),
-    });
-    assert_eq!(stored, asked);
+    let (first, second) = if bob.is_ok() {
+        (decision(Verdict::Approved, "bob", 10), carol)
+    } else {
+        (decision(Verdict::Denied, "carol", 10), bob)
+    };
+    assert_fails(second, StoreErrorKind::Conflict);
+    record.decision = Some(first);
+    assert_eq!(store.approval("a").await.unwrap().unwrap(), record);
     let denied = decision(Verdict::Denied, "bob", 10);
-    let missing = store.decide_approval("b", &denied).await.unwrap_err();
-    assert!(missing.is_not_found());
+    let missing = store.decide_approval("b", &denied).await;
+    assert_fails(missing, StoreErrorKind::NotFound);
 }
 
 pub async fn g3_an_approval_is_used_once(store: Arc<dyn Store>) {
@@ -117,85 +125,72 @@ pub async fn g3_an_approval_is_used_once(store: Arc<dyn Store>) {
     store.use_approval("approved", at(20)).await.unwrap();
     let stored = store.approval("approved").await.unwrap().unwrap();
     assert_eq!(stored.used_at, Some(at(20)));
-    for (id, moment) in [
-        ("approved", 21),
-        ("denied", 20),
-        ("open", 20),
-        ("late", 1_000),
+    for (id, time, kind) in [
+        ("approved", 21, StoreErrorKind::Conflict),
+        ("denied", 20, StoreErrorKind::Conflict),
+        ("open", 20, StoreErrorKind::Conflict),
+        ("late", 1_000, StoreErrorKind::Conflict),
+        ("none", 20, StoreErrorKind::NotFound),
     ] {
-        let refused = store.use_approval(id, at(moment)).await.unwrap_err();
-        assert!(refused.is_conflict(), "{id}: {refused:?}");
+        eprintln!("{id}");
+        assert_fails(store.use_approval(id, at(time)).await, kind);
     }
-    let missing = store.use_approval("none", at(20)).await.unwrap_err();
-    assert!(missing.is_not_found());
 }
 
 pub async fn approvals_are_listed_and_expire(store: Arc<dyn Store>) {
     for number in 1..=5 {
         // Two approvals have the same time.
-        let id = format!("{number}");
-        store
-            .insert_approval(&approval(&id, number / 2))
-            .await
-            .unwrap();
+        let record = approval(&number.to_string(), number / 2);
+        store.insert_approval(&record).await.unwrap();
     }
     let decided = decision(Verdict::Denied, "bob", 10);
     store.decide_approval("3", &decided).await.unwrap();
     let approved = decision(Verdict::Approved, "bob", 1_000);
-    let late = store.decide_approval("4", &approved).await.unwrap_err();
-    assert!(late.is_conflict());
+    let late = store.decide_approval("4", &approved).await;
+    assert_fails(late, StoreErrorKind::Conflict);
 
-    let (mut seen, mut page) = (Vec::new(), PageRequest::first(2));
-    loop {
-        let all = ApprovalFilter::default();
-        let found = store.approvals(&all, &page).await.unwrap();
-        seen.extend(found.items.into_iter().map(|approval| approval.id));
-        let Some(next) = found.next else { break };
-        page = PageRequest::after(next, 2);
-    }
-    assert_eq!(seen, ["5", "4", "3", "2", "1"]);
-    let ids = async |filter: ApprovalFilter| {
-        let found = store.approvals(&filter, &PageRequest::default()).await;
-        let found = found.unwrap().items.into_iter();
-        found.map(|approval| approval.id).collect::<Vec<_>>()
-    };
-    let open_at = |moment| ApprovalFilter {
-        open_at: Some(at(moment)),
-        ..ApprovalFilter::default()
-    };
-    assert_eq!(ids(open_at(999)).await, ["5", "4", "2", "1"]);
-    assert!(ids(open_at(1_000)).await.is_empty());
-    let open = async |user, moment| {
+    let seen = page_ids(&*store, PageRequest::first(2)).await;
+    assert_eq!(seen, [&["5", "4"][..], &["3", "2"], &["1"]]);
+    let open = async |user, time| {
         let account = QuotaAccount::new(user, true, Some("token:a"));
-        let open = store.count_open_approvals(&account, at(moment)).await;
-        let open = open.unwrap();
-        (open.all, open.of_account)
+        let count = store.count_open_approvals(&account, at(time)).await;
+        count.map(|count| (count.all, count.of_account)).unwrap()
     };
     assert_eq!(open(None, 999).await, (4, 0));
     assert_eq!(open(Some("alice"), 999).await, (4, 4));
     assert_eq!(open(Some("alice"), 1_000).await, (0, 0));
-    let expired = ApprovalFilter {
-        expired_at: Some(at(1_000)),
-        ..ApprovalFilter::default()
-    };
-    assert_eq!(ids(expired).await, ["5", "4", "2", "1"]);
-    let denied = ApprovalFilter {
-        verdict: Some(Verdict::Denied),
-        tool: Some("roll".to_owned()),
-        ..ApprovalFilter::default()
-    };
-    assert_eq!(ids(denied).await, ["3"]);
-    let of_another_tool = ApprovalFilter {
-        tool: Some("move".to_owned()),
-        ..ApprovalFilter::default()
-    };
-    assert!(ids(of_another_tool).await.is_empty());
-    let by_hash = ApprovalFilter {
-        arguments_hash: Some("hash of 2".to_owned()),
-        user: Some("alice".to_owned()),
-        ..ApprovalFilter::default()
-    };
-    assert_eq!(ids(by_hash).await, ["2"]);
+    type SetFilter = fn(&mut ApprovalFilter);
+    let cases: [(SetFilter, &[&str]); 6] = [
+        (
+            |filter| filter.open_at = Some(at(999)),
+            &["5", "4", "2", "1"],
+        ),
+        (|filter| filter.open_at = Some(at(1_000)), &[]),
+        (
+            |filter| filter.expired_at = Some(at(1_000)),
+            &["5", "4", "2", "1"],
+        ),
+        (
+            |filter| {
+                filter.verdict = Some(Verdict::Denied);
+                filter.tool = Some("roll".to_owned());
+            },
+            &["3"],
+        ),
+        (|filter| filter.tool = Some("move".to_owned()), &[]),
+        (
+            |filter| {
+                filter.arguments_hash = Some("hash of 2".to_owned());
+                filter.user = Some("alice".to_owned());
+            },
+            &["2"],
+        ),
+    ];
+    for (set, expected) in cases {
+        let mut filter = ApprovalFilter::default();
+        set(&mut filter);
+        assert_eq!(found(&*store, &filter).await, expected, "{filter:?}");
+    }
     assert_eq!(store.remove_expired_approvals(at(1_000)).await.unwrap(), 0);
     assert_eq!(store.remove_expired_approvals(at(1_001)).await.unwrap(), 5);
 }
@@ -223,27 +218,20 @@ pub async fn claimed_and_verified_users_are_different_accounts_and_lists(store: 
     // The store counts by the rule of `QuotaAccount::new`.
     let account = |(user, is_verified, principal)| QuotaAccount::new(user, is_verified, principal);
     for caller in callers {
-        let account_of_caller = account(caller);
-        let expected = callers.into_iter().map(account);
-        let expected = expected.filter(|account| *account == account_of_caller);
-        let open = store.count_open_approvals(&account_of_caller, at(9)).await;
-        let open = open.unwrap();
-        assert_eq!(
-            (open.all, open.of_account),
-            (8, expected.count() as u64),
-            "{caller:?}"
-        );
+        let caller_account = account(caller);
+        let same = |other: &QuotaAccount| *other == caller_account;
+        let expected = callers.into_iter().map(account).filter(same).count();
+        let open = store.count_open_approvals(&caller_account, at(9)).await;
+        let counts = open.map(|open| (open.all, open.of_account)).unwrap();
+        assert_eq!(counts, (8, expected as u64), "{caller:?}");
     }
-    let ids = async |only_verified| {
+    for (only_verified, expected) in [(true, &["2", "1"][..]), (false, &["7", "6", "3", "2", "1"])]
+    {
         let filter = ApprovalFilter {
             user: Some("alice".to_owned()),
             only_verified,
             ..ApprovalFilter::default()
         };
-        let found = store.approvals(&filter, &PageRequest::default()).await;
-        let found = found.unwrap().items.into_iter();
-        found.map(|approval| approval.id).collect::<Vec<_>>()
-    };
-    assert_eq!(ids(true).await, ["2", "1"]);
-    assert_eq!(ids(false).await, ["7", "6", "3", "2", "1"]);
+        assert_eq!(found(&*store, &filter).await, expected);
+    }
 }

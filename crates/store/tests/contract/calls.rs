@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use pillion_core::store::{
     ApprovalRecord, CallFilter, CallId, CallStatus, Cursor, PageRequest, Retention, Store,
-    Timestamp, ToolCallRecord,
+    StoreErrorKind, Timestamp, ToolCallRecord,
 };
 use pillion_core::tool::{ErrorCode, QuotaAccount};
 
-use super::{at, ended, interrupt_all, process, running};
+use super::approvals::approval;
+use super::{all_pages, assert_fails, at, ended, interrupt_all, process, running};
 
 pub async fn f4_a_call_is_stored_at_each_step(store: Arc<dyn Store>) {
     let parent = running("chain");
@@ -46,8 +47,8 @@ pub async fn f4_a_call_that_ended_does_not_change(store: Arc<dyn Store>) {
     // The same record again, as from a caller that could not know that the record had been stored.
     store.record_call(success.clone()).await.unwrap();
     for other in [call.clone(), ended(&call, CallStatus::Error)] {
-        let refused = store.record_call(other).await.unwrap_err();
-        assert!(refused.is_conflict(), "{refused:?}");
+        let changed = store.record_call(other).await;
+        assert_fails(changed, StoreErrorKind::Conflict);
     }
     assert_eq!(store.call(call.id).await.unwrap().unwrap(), success);
 }
@@ -77,8 +78,8 @@ pub async fn f4_many_at_once_are_all_stored(store: Arc<dyn Store>) {
         let (call, first, second) = task.await.unwrap();
         let stored = store.call(call.id).await.unwrap().unwrap();
         if call.tool == "late" {
-            assert!(first.unwrap_err().is_conflict());
-            assert!(second.unwrap_err().is_conflict());
+            assert_fails(first, StoreErrorKind::Conflict);
+            assert_fails(second, StoreErrorKind::Conflict);
             assert_eq!(stored.status, CallStatus::Cancelled);
         } else {
             first.unwrap();
@@ -144,9 +145,9 @@ pub async fn f4_own_calls_are_readable_at_once(store: Arc<dyn Store>) {
 }
 
 /// Returns a call that began at this time.
-fn call_at(moment: Timestamp, tool: &str) -> ToolCallRecord {
+fn call_at(time: Timestamp, tool: &str) -> ToolCallRecord {
     ToolCallRecord {
-        id: CallId::min_at(moment),
+        id: CallId::min_at(time),
         ..running(tool)
     }
 }
@@ -171,7 +172,7 @@ pub async fn p_calls_are_found_by_their_parent_call(store: Arc<dyn Store>) {
 }
 
 pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
-    for (moment, server, tool, user, status) in [
+    for (time, server, tool, user, status) in [
         (1_000, "a", "roll", "alice", CallStatus::Success),
         (2_000, "a", "draw", "bob", CallStatus::Error),
         (3_000, "b", "roll", "alice", CallStatus::Error),
@@ -180,95 +181,54 @@ pub async fn f4_calls_are_found_by_their_fields(store: Arc<dyn Store>) {
         let call = ToolCallRecord {
             server: Some(server.to_owned()),
             user: Some(user.to_owned()),
-            user_is_verified: moment != 3_000,
+            user_is_verified: time != 3_000,
             status,
-            ..call_at(at(moment), tool)
+            ..call_at(at(time), tool)
         };
         store.record_call(call).await.unwrap();
     }
-    let text = |text: &str| Some(text.to_owned());
-    let all = CallFilter::default();
-    let with_status = |status| CallFilter {
-        status: Some(status),
-        ..CallFilter::default()
-    };
-    let cases = [
-        (all.clone(), vec![4_000, 3_000, 2_000, 1_000]),
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+    type SetFilter = fn(&mut CallFilter);
+    let cases: [(SetFilter, &[i64]); 12] = [
+        (|_| {}, &[4_000, 3_000, 2_000, 1_000]),
+        (|filter| filter.server = text("a"), &[2_000, 1_000]),
+        (|filter| filter.tool = text("draw"), &[4_000, 2_000]),
+        (|filter| filter.user = text("bob"), &[2_000]),
+        (|filter| filter.user = text("alice"), &[4_000, 3_000, 1_000]),
         (
-            CallFilter {
-                server: text("a"),
-                ..all.clone()
+            |filter| {
+                filter.user = text("alice");
+                filter.only_verified = true;
             },
-            vec![2_000, 1_000],
+            &[4_000, 1_000],
         ),
         (
-            CallFilter {
-                tool: text("draw"),
-                ..all.clone()
+            |filter| filter.status = Some(CallStatus::Error),
+            &[3_000, 2_000],
+        ),
+        (|filter| filter.status = Some(CallStatus::Success), &[1_000]),
+        (
+            |filter| {
+                filter.server = text("b");
+                filter.status = Some(CallStatus::Error);
             },
-            vec![4_000, 2_000],
+            &[3_000],
         ),
         (
-            CallFilter {
-                user: text("bob"),
-                ..all.clone()
-            },
-            vec![2_000],
+            |filter| filter.from = Some(at(2_000)),
+            &[4_000, 3_000, 2_000],
         ),
-        (
-            CallFilter {
-                user: text("alice"),
-                ..all.clone()
-            },
-            vec![4_000, 3_000, 1_000],
-        ),
-        (
-            CallFilter {
-                user: text("alice"),
-                only_verified: true,
-                ..all.clone()
-            },
-            vec![4_000, 1_000],
-        ),
-        (with_status(CallStatus::Error), vec![3_000, 2_000]),
-        (with_status(CallStatus::Success), vec![1_000]),
-        (
-            CallFilter {
-                server: text("b"),
-                ..with_status(CallStatus::Error)
-            },
-            vec![3_000],
-        ),
-        (
-            CallFilter {
-                from: Some(at(2_000)),
-                ..all.clone()
-            },
-            vec![4_000, 3_000, 2_000],
-        ),
-        (
-            CallFilter {
-                until: Some(at(2_000)),
-                ..all.clone()
-            },
-            vec![1_000],
-        ),
-        (
-            CallFilter {
-                user: text("' OR 1 = 1 --"),
-                ..all
-            },
-            vec![],
-        ),
+        (|filter| filter.until = Some(at(2_000)), &[1_000]),
+        (|filter| filter.user = text("' OR 1 = 1 --"), &[]),
     ];
-    for (filter, expected) in cases {
+    for (set, expected) in cases {
+        let mut filter = CallFilter::default();
+        set(&mut filter);
         let found = store.calls(&filter, &PageRequest::default()).await.unwrap();
-        let moments: Vec<_> = found
-            .items
-            .iter()
-            .map(|call| call.started_at().as_millis())
-            .collect();
-        assert_eq!(moments, expected, "{filter:?}");
+        let times = found.items.iter().map(|call| call.started_at().as_millis());
+        assert_eq!(times.collect::<Vec<_>>(), expected, "{filter:?}");
         assert_eq!(found.next, None);
     }
 }
@@ -281,18 +241,19 @@ pub async fn pages_are_stable_while_calls_come_in(store: Arc<dyn Store>) {
         store.record_call(call).await.unwrap();
     }
     expected.reverse();
-    let (mut seen, mut page) = (Vec::new(), PageRequest::first(10));
-    let mut sizes = Vec::new();
-    loop {
-        let found = store.calls(&CallFilter::default(), &page).await.unwrap();
-        sizes.push(found.items.len());
-        seen.extend(found.items.iter().map(|call| call.id));
-        let Some(next) = found.next else { break };
+    let pages = all_pages(PageRequest::first(10), async |page| {
+        let found = store.calls(&CallFilter::default(), &page).await;
         store.record_call(running("roll")).await.unwrap();
-        page = PageRequest::after(Cursor::new(next.as_str()), 10);
-    }
-    assert_eq!(seen, expected);
-    assert_eq!(sizes, [10, 10, 5]);
+        found
+    });
+    assert_pages(&pages.await, &expected, &[10, 10, 5]);
+}
+
+/// Checks the ids of all calls and the number of calls on each page.
+fn assert_pages(pages: &[Vec<ToolCallRecord>], ids: &[CallId], lengths: &[usize]) {
+    let seen = pages.iter().flatten().map(|call| call.id);
+    assert_eq!(seen.collect::<Vec<_>>(), ids);
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), lengths);
 }
 
 pub async fn a_page_of_calls_ends_at_its_size(store: Arc<dyn Store>) {
@@ -310,18 +271,14 @@ pub async fn a_page_of_calls_ends_at_its_size(store: Arc<dyn Store>) {
         store.record_call(call).await.unwrap();
     }
     expected.reverse();
-    for (limit, expected_lengths) in [(10, vec![2, 1, 1, 3]), (2, vec![2, 1, 1, 2, 1])] {
-        let (mut seen, mut lengths, mut page) = (Vec::new(), Vec::new(), PageRequest::first(limit));
-        loop {
-            page.max_bytes = 500;
-            let found = store.calls(&CallFilter::default(), &page).await.unwrap();
-            lengths.push(found.items.len());
-            seen.extend(found.items.iter().map(|call| call.id));
-            let Some(next) = found.next else { break };
-            page = PageRequest::after(next, limit);
-        }
-        assert_eq!(seen, expected);
-        assert_eq!(lengths, expected_lengths);
+    for (limit, lengths) in [(10, &[2, 1, 1, 3][..]), (2, &[2, 1, 1, 2, 1])] {
+        let first = PageRequest {
+            max_bytes: 500,
+            ..PageRequest::first(limit)
+        };
+        let all = CallFilter::default();
+        let pages = all_pages(first, async |page| store.calls(&all, &page).await).await;
+        assert_pages(&pages, &expected, lengths);
     }
 }
 
@@ -360,38 +317,30 @@ pub async fn c7_rate_limits_count_calls_that_ran(store: Arc<dyn Store>) {
     elsewhere.process.owner = "elsewhere".to_owned();
     store.record_call(elsewhere).await.unwrap();
 
-    let mut page = PageRequest::first(4);
-    let mut found = Vec::new();
-    loop {
-        let calls = store.counted_calls("here", start, &page).await.unwrap();
-        found.extend(calls.items);
-        let Some(next) = calls.next else { break };
-        page = PageRequest::after(next, 4);
-    }
+    let pages = all_pages(PageRequest::first(4), async |page| {
+        store.counted_calls("here", start, &page).await
+    });
+    let found = pages.await.concat();
     let ids: Vec<_> = found.iter().map(|call| call.id).collect();
     let expected: Vec<_> = ran.iter().rev().map(|call| call.id).collect();
     assert_eq!(ids, expected);
     let first = found.last().unwrap();
     assert_eq!((first.tool.as_str(), first.life.as_str()), ("roll", "now"));
-    let alice = QuotaAccount::User("alice".to_owned());
-    assert_eq!(first.account, alice);
-    let principals = found.iter().filter(|call| {
-        let ci = QuotaAccount::Principal("ci".to_owned());
-        call.account == ci
-    });
-    assert_eq!(principals.count(), 1);
+    assert_eq!(first.account, QuotaAccount::User("alice".to_owned()));
+    let ci = QuotaAccount::Principal("ci".to_owned());
+    assert_eq!(found.iter().filter(|call| call.account == ci).count(), 1);
     // The call ended at 510, and its tool ran for 300.
     assert_eq!(first.began_at, at(start.as_millis() + 210));
     assert_eq!(found[3].began_at, at(start.as_millis() + 30));
 }
 
-pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
+pub async fn a_foreign_cursor_is_rejected(store: Arc<dyn Store>) {
     for cursor in ["", "AAAA", "not base64!", "eHl6", "%00"] {
         let page = PageRequest::after(Cursor::new(cursor), 10);
-        let refused = store.calls(&CallFilter::default(), &page).await;
-        assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidInput);
-        let refused = store.approvals(&Default::default(), &page).await;
-        assert_eq!(refused.unwrap_err().code(), ErrorCode::InvalidInput);
+        let calls = store.calls(&CallFilter::default(), &page).await;
+        assert_eq!(calls.unwrap_err().code(), ErrorCode::InvalidInput);
+        let approvals = store.approvals(&Default::default(), &page).await;
+        assert_eq!(approvals.unwrap_err().code(), ErrorCode::InvalidInput);
     }
 }
 
@@ -412,72 +361,52 @@ pub async fn statistics_count_and_rank(store: Arc<dyn Store>) {
     let [alone, roll] = &found[..] else {
         panic!("{found:?}");
     };
-    assert_eq!(
-        (alone.server.as_deref(), alone.tool.as_str()),
-        (None, "alone")
-    );
-    assert_eq!(
-        (alone.calls, alone.success_rate(), alone.p50),
-        (1, None, None)
-    );
-    assert_eq!(
-        (roll.server.as_deref(), roll.tool.as_str()),
-        (Some("s"), "roll")
-    );
+    assert_eq!((&alone.server, alone.tool.as_str()), (&None, "alone"));
+    let unknown = (alone.success_rate(), alone.p50);
+    assert_eq!((alone.calls, unknown), (1, (None, None)));
+    assert_eq!(roll.server.as_deref(), Some("s"));
+    assert_eq!(roll.tool, "roll");
     assert_eq!((roll.calls, roll.succeeded, roll.failed), (100, 75, 25));
     assert_eq!(roll.success_rate(), Some(0.75));
     let ranks = [roll.p50, roll.p95, roll.p99].map(|rank| rank.unwrap().as_micros());
     assert_eq!(ranks, [50, 95, 99]);
-    let nobody = CallFilter {
-        user: Some("nobody".to_owned()),
+    let unknown_user = CallFilter {
+        user: Some("unknown".to_owned()),
         ..CallFilter::default()
     };
-    assert!(store.call_statistics(&nobody).await.unwrap().is_empty());
+    let found = store.call_statistics(&unknown_user).await.unwrap();
+    assert!(found.is_empty());
 }
 
 pub async fn calls_of_an_ended_process_are_interrupted(store: Arc<dyn Store>) {
-    let of = |owner: &str, life: &str, status| {
+    use CallStatus::{Interrupted, Pending, Running, Success};
+    let calls = [
+        ("here", "before", Running, Interrupted),
+        ("here", "before", Pending, Interrupted),
+        ("here", "before", Success, Success),
+        ("here", "draining", Running, Running),
+        ("here", "now", Running, Running),
+        ("elsewhere", "its own", Running, Running),
+    ]
+    .map(|(owner, life, status, expected)| {
         let mut call = running("roll");
         call.process = process(life);
         call.process.owner = owner.to_owned();
         call.status = status;
-        call
-    };
-    let calls = [
-        (
-            of("here", "before", CallStatus::Running),
-            CallStatus::Interrupted,
-        ),
-        (
-            of("here", "before", CallStatus::Pending),
-            CallStatus::Interrupted,
-        ),
-        (
-            of("here", "before", CallStatus::Success),
-            CallStatus::Success,
-        ),
-        (
-            of("here", "draining", CallStatus::Running),
-            CallStatus::Running,
-        ),
-        (of("here", "now", CallStatus::Running), CallStatus::Running),
-        (
-            of("elsewhere", "its own", CallStatus::Running),
-            CallStatus::Running,
-        ),
-    ];
+        (call, expected)
+    });
     for (call, _) in &calls {
         store.record_call(call.clone()).await.unwrap();
     }
-    let mut lives = store.unfinished_processes("here").await.unwrap();
-    lives.sort();
-    assert_eq!(lives, ["before", "draining", "now"]);
+    let mut unfinished = store.unfinished_processes("here").await.unwrap();
+    unfinished.sort();
+    assert_eq!(unfinished, ["before", "draining", "now"]);
     let before = process("before");
     assert_eq!(store.interrupt_life(&before, at(9)).await.unwrap(), 2);
     for (call, expected) in calls {
         let stored = store.call(call.id).await.unwrap().unwrap();
         assert_eq!(stored.status, expected, "{:?}", call.process);
-        if expected == CallStatus::Interrupted {
+        if expected == Interrupted {
             assert_eq!(stored.completed_at, Some(at(9)));
             assert!(stored.error.is_some());
         }
@@ -526,21 +455,9 @@ pub async fn a_pending_call_with_an_open_approval_stays_pending(store: Arc<dyn S
         call.status = CallStatus::Pending;
         store.record_call(call.clone()).await.unwrap();
         let approval = ApprovalRecord {
-            id: id.to_owned(),
             call: Some(call.id),
-            tool: id.to_owned(),
-            server: None,
-            arguments_hash: id.to_owned(),
-            arguments: "{}".to_owned(),
-            user: None,
-            user_is_verified: false,
-            principal: None,
-            channel: None,
-            forwarded: None,
-            created_at: at(1),
             expires_at,
-            decision: None,
-            used_at: None,
+            ..approval(id, 1)
         };
         store.insert_approval(&approval).await.unwrap();
     }
@@ -573,46 +490,23 @@ pub async fn old_calls_are_removed_by_age_number_and_size(store: Arc<dyn Store>)
         store.record_call(call).await.unwrap();
     }
     let now = at(1_201_000);
-    let prune =
-        async |retention: Retention| store.prune_calls(&retention, now).await.unwrap().calls;
-    assert_eq!(prune(Retention::default()).await, 0);
+    let prune = async |max_age, max_calls, max_bytes| {
+        let retention = Retention {
+            max_age,
+            max_calls,
+            max_bytes,
+        };
+        store.prune_calls(&retention, now).await.unwrap().calls
+    };
     let age = Some(Duration::from_secs(601));
-    assert_eq!(
-        prune(Retention {
-            max_age: age,
-            ..Retention::default()
-        })
-        .await,
-        599
-    );
-    assert_eq!(
-        prune(Retention {
-            max_calls: Some(500),
-            ..Retention::default()
-        })
-        .await,
-        101
-    );
-    assert_eq!(
-        prune(Retention {
-            max_bytes: Some(4_200),
-            ..Retention::default()
-        })
-        .await,
-        458
-    );
-    assert_eq!(
-        prune(Retention {
-            max_bytes: Some(4_200),
-            ..Retention::default()
-        })
-        .await,
-        0
-    );
-    let left = store
-        .calls(&CallFilter::default(), &PageRequest::first(1_000))
-        .await;
-    let left = left.unwrap().items;
+    assert_eq!(prune(None, None, None).await, 0);
+    assert_eq!(prune(age, None, None).await, 599);
+    assert_eq!(prune(None, Some(500), None).await, 101);
+    assert_eq!(prune(None, None, Some(4_200)).await, 458);
+    assert_eq!(prune(None, None, Some(4_200)).await, 0);
+    let page = PageRequest::first(1_000);
+    let found = store.calls(&CallFilter::default(), &page).await;
+    let left = found.unwrap().items;
     assert_eq!(left.len(), 43);
     assert_eq!(left[0].started_at(), at(1_200_000));
     assert_eq!(left[42].id, unfinished.id, "what has not ended stays");

@@ -6,7 +6,7 @@ use pillion_core::store::{
     UNFINISHED_KEY_TTL,
 };
 
-use super::at;
+use super::{assert_fails, at, memory, pin};
 
 pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     let key = |scope: &str| IdempotencyKey {
@@ -31,15 +31,10 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     store.record_key(&alice, "f", "42 \u{20ac}").await.unwrap();
     let sizes = store.key_bytes().await.unwrap();
     assert_eq!(sizes, [("alice".to_owned(), 6)]);
-    assert!(
-        store
-            .record_key(&alice, "f", "43")
-            .await
-            .unwrap_err()
-            .is_conflict()
-    );
-    let missing = store.record_key(&key("carol"), "f", "1").await.unwrap_err();
-    assert!(missing.is_not_found());
+    let again = store.record_key(&alice, "f", "43").await;
+    assert_fails(again, StoreErrorKind::Conflict);
+    let missing = store.record_key(&key("carol"), "f", "1").await;
+    assert_fails(missing, StoreErrorKind::NotFound);
     // A result cannot be released; a claim without a result can.
     for key in [&alice, &bob] {
         store.release_key(key, "f").await.unwrap();
@@ -49,17 +44,13 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
         result: "42 \u{20ac}".to_owned(),
         expires_at: at(100),
     };
-    let claim = async |key, moment| {
-        let claim = store.claim_key(key, "other", at(moment), at(200)).await;
+    let claim = async |key, time| {
+        let claim = store.claim_key(key, "other", at(time), at(200)).await;
         claim.unwrap()
     };
     assert_eq!(claim(&alice, 99).await, recorded);
-    assert_eq!(
-        claim(&alice, 100).await,
-        KeyClaim::Claimed,
-        "it had expired"
-    );
-    assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "it was given up");
+    assert_eq!(claim(&alice, 100).await, KeyClaim::Claimed, "expired");
+    assert_eq!(claim(&bob, 2).await, KeyClaim::Claimed, "released");
     // A late release of the earlier claim does not release the new one.
     store.release_key(&bob, "f").await.unwrap();
     assert_ne!(claim(&bob, 2).await, KeyClaim::Claimed);
@@ -70,8 +61,8 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
     };
     assert_eq!(claim(&alice, 300).await, unfinished);
     // A late result of the earlier claim is not that of the new one.
-    let late = store.record_key(&alice, "f", "43").await.unwrap_err();
-    assert!(late.is_conflict());
+    let late = store.record_key(&alice, "f", "43").await;
+    assert_fails(late, StoreErrorKind::Conflict);
     store.record_key(&alice, "other", "44").await.unwrap();
     assert_eq!(store.remove_expired_keys(at(199)).await.unwrap(), 0);
     assert_eq!(store.remove_expired_keys(at(200)).await.unwrap(), 1);
@@ -80,32 +71,20 @@ pub async fn an_idempotency_key_runs_once(store: Arc<dyn Store>) {
 }
 
 pub async fn stored_steps_are_taken_once(store: Arc<dyn Store>) {
-    assert_eq!(store.take_step_checkpoint("a", at(0)).await.unwrap(), None);
+    let take = async |key, time| store.take_step_checkpoint(key, at(time)).await.unwrap();
+    assert_eq!(take("a", 0).await, None);
     store.save_step_checkpoint("a", "1", at(100)).await.unwrap();
     store.save_step_checkpoint("a", "2", at(200)).await.unwrap();
     store.save_step_checkpoint("b", "3", at(100)).await.unwrap();
-    let both = tokio::join!(
-        store.take_step_checkpoint("a", at(150)),
-        store.take_step_checkpoint("a", at(150))
-    );
-    let mut both = [both.0.unwrap(), both.1.unwrap()];
+    let (first, second) = tokio::join!(take("a", 150), take("a", 150));
+    let mut both = [first, second];
     both.sort();
     assert_eq!(both, [None, Some("2".to_owned())]);
-    assert_eq!(
-        store.take_step_checkpoint("b", at(100)).await.unwrap(),
-        None
-    );
-    assert_eq!(
-        store.remove_expired_step_checkpoints(at(99)).await.unwrap(),
-        0
-    );
-    assert_eq!(
-        store
-            .remove_expired_step_checkpoints(at(100))
-            .await
-            .unwrap(),
-        1
-    );
+    assert_eq!(take("b", 100).await, None);
+    for (time, removed) in [(99, 0), (100, 1)] {
+        let expired = store.remove_expired_step_checkpoints(at(time)).await;
+        assert_eq!(expired.unwrap(), removed);
+    }
 }
 
 pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
@@ -113,15 +92,7 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
         server: "s",
         user: None,
     };
-    let mut pin = ToolPin {
-        server: "s".to_owned(),
-        user: None,
-        tool: "roll".to_owned(),
-        hash: "1".to_owned(),
-        definition: r#"{"name":"roll"}"#.to_owned(),
-        accepted_at: at(1),
-        pending: None,
-    };
+    let mut pin = pin("s", "roll", "1");
     assert_eq!(store.insert_pin(&pin).await.unwrap(), pin);
     let changed = ToolPin {
         hash: "2".to_owned(),
@@ -133,29 +104,29 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
         definition: r#"{"name":"roll","description":"new"}"#.to_owned(),
         seen_at: at(2),
     };
-    store
-        .set_pending_pin(all, "roll", Some(&pending))
-        .await
-        .unwrap();
-    let noted = pending.clone();
+    let set_pending =
+        async |owner: PinOwner<'_>, tool: &str, pending: Option<&PendingDefinition>| {
+            store.set_pending_pin(owner, tool, pending).await
+        };
+    set_pending(all, "roll", Some(&pending)).await.unwrap();
     pin.pending = Some(pending.clone());
     assert_eq!(store.pins(all).await.unwrap(), [pin.clone()]);
-    let other = store.accept_pin(all, "roll", "3", at(3)).await.unwrap_err();
-    assert!(other.is_conflict(), "{other:?}");
+    let other = store.accept_pin(all, "roll", "3", at(3)).await;
+    assert_fails(other, StoreErrorKind::Conflict);
     store.accept_pin(all, "roll", "2", at(3)).await.unwrap();
     let accepted = ToolPin {
-        hash: pending.hash,
-        definition: pending.definition,
+        hash: pending.hash.clone(),
+        definition: pending.definition.clone(),
         accepted_at: at(3),
         pending: None,
         ..pin
     };
     assert_eq!(store.pins(all).await.unwrap(), [accepted]);
-    store.set_pending_pin(all, "roll", None).await.unwrap();
-    let missing = store.set_pending_pin(all, "none", None).await.unwrap_err();
-    assert!(missing.is_not_found());
-    let missing = store.accept_pin(all, "none", "2", at(3)).await.unwrap_err();
-    assert!(missing.is_not_found());
+    set_pending(all, "roll", None).await.unwrap();
+    let missing = set_pending(all, "none", None).await;
+    assert_fails(missing, StoreErrorKind::NotFound);
+    let missing_accepted = store.accept_pin(all, "none", "2", at(3)).await;
+    assert_fails(missing_accepted, StoreErrorKind::NotFound);
     // A user's pin is separate from the pin for all users.
     let alice = PinOwner {
         user: Some("alice"),
@@ -168,10 +139,7 @@ pub async fn a_pin_changes_only_when_accepted(store: Arc<dyn Store>) {
     };
     assert_eq!(store.insert_pin(&of_alice).await.unwrap(), of_alice);
     assert_eq!(store.pins(alice).await.unwrap(), [of_alice]);
-    store
-        .set_pending_pin(alice, "roll", Some(&noted))
-        .await
-        .unwrap();
+    set_pending(alice, "roll", Some(&pending)).await.unwrap();
     assert_eq!(store.pins(all).await.unwrap()[0].pending, None);
     assert_eq!(store.server_pins("s").await.unwrap().len(), 2);
     for _ in 0..2 {
@@ -200,34 +168,23 @@ pub async fn l3_revoked_access_tokens_stay_revoked(store: Arc<dyn Store>) {
             name: name.to_owned(),
             ..token.clone()
         };
-        assert!(
-            store
-                .insert_access_token(&taken)
-                .await
-                .unwrap_err()
-                .is_conflict()
-        );
+        let inserted = store.insert_access_token(&taken).await;
+        assert_fails(inserted, StoreErrorKind::Conflict);
     }
-    store
-        .mark_access_token_used(&token.hash, at(5))
-        .await
-        .unwrap();
-    for moment in [10, 20] {
-        store
-            .revoke_access_token("laptop", at(moment))
-            .await
-            .unwrap();
+    let used = store.mark_access_token_used(&token.hash, at(5)).await;
+    used.unwrap();
+    for time in [10, 20] {
+        let revoked = store.revoke_access_token("laptop", at(time)).await;
+        revoked.unwrap();
     }
     token.last_used_at = Some(at(5));
     token.revoked_at = Some(at(10));
-    assert_eq!(
-        store.access_token(&token.hash).await.unwrap().unwrap(),
-        token
-    );
+    let stored = store.access_token(&token.hash).await.unwrap();
+    assert_eq!(stored.as_ref(), Some(&token));
     assert_eq!(store.access_tokens().await.unwrap(), [token]);
     assert_eq!(store.access_token("ef").await.unwrap(), None);
-    let missing = store.revoke_access_token("none", at(1)).await.unwrap_err();
-    assert!(missing.is_not_found());
+    let missing = store.revoke_access_token("none", at(1)).await;
+    assert_fails(missing, StoreErrorKind::NotFound);
 }
 
 pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
@@ -242,14 +199,10 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
         ),
     ] {
         let memory = Memory {
-            id: id.to_owned(),
-            channel: "table".to_owned(),
-            user: user.map(str::to_owned),
             category: MemoryCategory::Preference,
             content: content.to_owned(),
             importance,
-            created_at: at(1),
-            last_accessed_at: at(1),
+            ..memory(id, "table", user)
         };
         assert!(store.insert_memory(&memory, 2).await.unwrap());
     }
@@ -262,10 +215,8 @@ pub async fn d5_memories_are_found_by_words(store: Arc<dyn Store>) {
         };
         let found = store.search_memories(&search, at(7)).await.unwrap();
         assert!(found.iter().all(|memory| memory.last_accessed_at == at(7)));
-        found
-            .into_iter()
-            .map(|memory| memory.id)
-            .collect::<Vec<_>>()
+        let ids = found.into_iter().map(|memory| memory.id);
+        ids.collect::<Vec<_>>()
     };
     assert_eq!(search("table", None, "alice dice").await, ["dice"]);
     assert_eq!(search("table", None, "alice").await, ["cat", "dice"]);
@@ -308,14 +259,10 @@ pub async fn d5_among_equal_importance_the_last_used_memory_comes_first(store: A
     let content = |number: u32| format!("Note {number}: one two three four five");
     for (number, importance) in [(1, 2), (2, 2), (3, 2), (4, 3)] {
         let memory = Memory {
-            id: format!("{number}"),
-            channel: "table".to_owned(),
-            user: None,
-            category: MemoryCategory::Fact,
             content: content(number),
             importance,
-            created_at: at(1),
             last_accessed_at: at(i64::from(number)),
+            ..memory(&number.to_string(), "table", None)
         };
         assert!(store.insert_memory(&memory, 10).await.unwrap());
     }
@@ -343,16 +290,6 @@ pub async fn d5_among_equal_importance_the_last_used_memory_comes_first(store: A
 }
 
 pub async fn d5_the_memories_of_a_user_in_a_channel_are_limited(store: Arc<dyn Store>) {
-    let memory = |id: &str, channel: &str, user: Option<&str>| Memory {
-        id: id.to_owned(),
-        channel: channel.to_owned(),
-        user: user.map(str::to_owned),
-        category: MemoryCategory::Fact,
-        content: "x".to_owned(),
-        importance: 1,
-        created_at: at(1),
-        last_accessed_at: at(1),
-    };
     let insert = async |id, channel, user| {
         let memory = memory(id, channel, user);
         store.insert_memory(&memory, 2).await
@@ -369,7 +306,7 @@ pub async fn d5_the_memories_of_a_user_in_a_channel_are_limited(store: Arc<dyn S
     ] {
         assert_eq!(insert(id, channel, user).await.unwrap(), is_added, "{id}");
     }
-    assert!(insert("1", "c", None).await.unwrap_err().is_conflict());
+    assert_fails(insert("1", "c", None).await, StoreErrorKind::Conflict);
 }
 
 pub async fn settings_are_replaced(store: Arc<dyn Store>) {
@@ -387,20 +324,27 @@ pub async fn settings_are_replaced(store: Arc<dyn Store>) {
     assert_eq!(store.setting("a").await.unwrap(), None);
 }
 
+fn chat(owner: &str, id: &str, milliseconds: i64) -> ChatRecord {
+    ChatRecord {
+        id: id.to_owned(),
+        owner: owner.to_owned(),
+        json: "{}".to_owned(),
+        summary: "{}".to_owned(),
+        revision: 1,
+        created_at: at(milliseconds),
+        updated_at: at(milliseconds),
+        claim: None,
+    }
+}
+
 pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
     let claim = |by: &str, until| ChatClaim {
         by: by.to_owned(),
         until: at(until),
     };
     let chat = ChatRecord {
-        id: "claimed".to_owned(),
-        owner: "eve".to_owned(),
-        json: "{}".to_owned(),
-        summary: String::new(),
-        revision: 1,
-        created_at: at(10),
-        updated_at: at(10),
         claim: Some(claim("one", 30)),
+        ..chat("eve", "claimed", 10)
     };
     store.insert_chat(&chat).await.unwrap();
     let claims = async |by, until, now| {
@@ -427,13 +371,12 @@ pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
     let free = store.chat("eve", "claimed").await.unwrap();
     assert_eq!(free, Some(next));
     assert!(claims("three", 70, 50).await);
-    let nobodys = claim("x", 9);
-    let unknown = store.claim_chat("eve", "gone", &nobodys, at(1));
-    assert!(!unknown.await.unwrap());
+    let unknown = store.claim_chat("eve", "gone", &claim("x", 9), at(1)).await;
+    assert!(!unknown.unwrap());
     // A claimed chat is never old, regardless of its last change.
     assert_eq!(store.remove_old_chats(at(70)).await.unwrap(), 0);
     let foreign = store.remove_revision("eve", "claimed", 1).await;
-    assert_eq!(foreign.unwrap_err().kind(), StoreErrorKind::Conflict);
+    assert_fails(foreign, StoreErrorKind::Conflict);
     store.remove_revision("eve", "claimed", 2).await.unwrap();
     // Removing it again succeeds.
     store.remove_revision("eve", "claimed", 2).await.unwrap();
@@ -441,26 +384,17 @@ pub async fn h4_a_chat_can_be_claimed_for_a_while(store: Arc<dyn Store>) {
 }
 
 pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(store: Arc<dyn Store>) {
-    let chat = |id: &str, moment| ChatRecord {
-        id: id.to_owned(),
-        owner: "ada".to_owned(),
-        json: "{}".to_owned(),
-        summary: "{}".to_owned(),
-        revision: 1,
-        created_at: at(moment),
-        updated_at: at(moment),
-        claim: None,
-    };
+    let chat = |id: &str, milliseconds| chat("ada", id, milliseconds);
     let summary = |id: &str, summary: &str| ChatSummary {
         id: id.to_owned(),
         summary: summary.to_owned(),
         claim: None,
     };
-    for (id, moment) in [("a", 10), ("b", 20)] {
-        store.insert_chat(&chat(id, moment)).await.unwrap();
+    for (id, time) in [("a", 10), ("b", 20)] {
+        store.insert_chat(&chat(id, time)).await.unwrap();
     }
-    let again = store.insert_chat(&chat("a", 30)).await.unwrap_err();
-    assert!(again.is_conflict());
+    let again = store.insert_chat(&chat("a", 30)).await;
+    assert_fails(again, StoreErrorKind::Conflict);
     assert_eq!(store.chat("ada", "a").await.unwrap(), Some(chat("a", 10)));
     assert_eq!(store.chat("bob", "a").await.unwrap(), None);
 
@@ -472,8 +406,9 @@ pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(stor
         ..chat("a", 10)
     };
     store.replace_chat(&next).await.unwrap();
-    let twice = store.replace_chat(&next).await.unwrap_err();
-    assert!(twice.is_conflict(), "another update came first");
+    // Another update came first.
+    let twice = store.replace_chat(&next).await;
+    assert_fails(twice, StoreErrorKind::Conflict);
     assert_eq!(
         store.chats("ada", 5).await.unwrap(),
         [summary("a", "next"), summary("b", "{}")]
@@ -481,13 +416,8 @@ pub async fn h4_only_its_owner_reads_a_chat_and_updates_follow_its_revision(stor
     assert_eq!(store.chats("ada", 1).await.unwrap(), [summary("a", "next")]);
     assert_eq!(store.chats("bob", 5).await.unwrap(), []);
 
-    assert!(
-        store
-            .remove_chat("bob", "a")
-            .await
-            .unwrap_err()
-            .is_not_found()
-    );
+    let foreign = store.remove_chat("bob", "a").await;
+    assert_fails(foreign, StoreErrorKind::NotFound);
     assert_eq!(store.remove_old_chats(at(40)).await.unwrap(), 1, "b");
     store.remove_chat("ada", "a").await.unwrap();
     assert_eq!(store.chats("ada", 5).await.unwrap(), []);

@@ -62,7 +62,7 @@ fn user_message(action: &Action, facts: &[String]) -> String {
     let mut text = String::new();
     if !action.allowed_actors.is_empty() {
         let actors = action.allowed_actors.join(", ");
-        text += &format!("Name nobody but: {actors}.\n\n");
+        text += &format!("Name only these characters: {actors}.\n\n");
     }
     if !facts.is_empty() {
         text += &format!("The scene so far:\n{}\n\n", facts.join("\n"));
@@ -99,7 +99,8 @@ mod tests {
             let messages = messages(&action(cap), facts.clone());
             assert_eq!(messages[0]["content"], INSTRUCTIONS);
             let text = messages[1]["content"].as_str().unwrap().to_owned();
-            assert!(text.starts_with("Name nobody but: Aria, Bo.\n\n"), "{text}");
+            let begin = "Name only these characters: Aria, Bo.\n\n";
+            assert!(text.starts_with(begin), "{text}");
             assert!(text.ends_with("The player says:\nI sneak"), "{text}");
             text.matches("Aria: line").count()
         };

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn d9_every_answer_is_parsed_quickly() {
+    fn d9_every_response_is_parsed_quickly() {
         let began = Instant::now();
         for text in [
             "{".repeat(MAX_RESPONSE_CHARS),

@@ -132,25 +132,28 @@ mod tests {
 
     impl Table {
         async fn run(&self, key: ActionKey, outcome: ActionOutcome) -> (ActionOutcome, bool) {
-            let run = || -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + '_>> {
-                Box::pin(async {
-                    self.runs.fetch_add(1, Ordering::SeqCst);
-                    outcome
-                })
-            };
-            self.recent.run(key, run).await
+            self.run_after(std::future::ready(()), key, outcome).await
         }
 
         /// Runs when it is notified.
         async fn wait(&self, outcome: ActionOutcome) -> (ActionOutcome, bool) {
+            self.run_after(self.go.notified(), key("go"), outcome).await
+        }
+
+        async fn run_after(
+            &self,
+            start: impl Future<Output = ()> + Send,
+            key: ActionKey,
+            outcome: ActionOutcome,
+        ) -> (ActionOutcome, bool) {
             let run = || -> Pin<Box<dyn Future<Output = ActionOutcome> + Send + '_>> {
                 Box::pin(async {
                     self.runs.fetch_add(1, Ordering::SeqCst);
-                    self.go.notified().await;
+                    start.await;
                     outcome
                 })
             };
-            self.recent.run(key("go"), run).await
+            self.recent.run(key, run).await
         }
 
         fn runs(&self) -> usize {
@@ -215,29 +218,29 @@ mod tests {
     async fn d9_a_waiting_caller_takes_over_when_the_first_is_cancelled() {
         let table = Table::default();
         let mut first = Box::pin(table.wait(output(true)));
-        assert!(futures_poll(&mut first).await.is_none());
+        assert!(poll_once(&mut first).await.is_none());
         let mut second = Box::pin(table.wait(output(true)));
-        assert!(futures_poll(&mut second).await.is_none());
+        assert!(poll_once(&mut second).await.is_none());
         drop(first);
         table.go.notify_one();
         assert!(!second.await.1);
         assert_eq!(table.runs(), 2);
         // An action that all callers gave up leaves nothing behind.
         let mut third = Box::pin(table.run(key("other"), output(false)));
-        assert!(futures_poll(&mut third).await.is_some());
+        assert!(poll_once(&mut third).await.is_some());
         assert!(table.recent.0.lock().running.is_empty());
     }
 
     #[tokio::test]
-    async fn d9_answers_of_a_removed_scene_are_not_reused() {
+    async fn d9_outcomes_of_a_removed_scene_are_not_reused() {
         let table = Table::default();
         let elsewhere = ("hall".to_owned(), "go".to_owned());
         table.run(elsewhere.clone(), output(true)).await.0.unwrap();
         table.run(key("stay"), output(true)).await.0.unwrap();
         let mut under_way = Box::pin(table.wait(output(true)));
         let mut waiting = Box::pin(table.wait(output(true)));
-        assert!(futures_poll(&mut under_way).await.is_none());
-        assert!(futures_poll(&mut waiting).await.is_none());
+        assert!(poll_once(&mut under_way).await.is_none());
+        assert!(poll_once(&mut waiting).await.is_none());
         table.recent.forget("cave");
         assert!(table.run(elsewhere, output(true)).await.1);
         assert!(!table.run(key("stay"), output(true)).await.1);
@@ -252,7 +255,7 @@ mod tests {
     }
 
     /// Polls a future once.
-    async fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    async fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         std::future::poll_fn(|context| {
             std::task::Poll::Ready(match Pin::new(&mut *future).poll(context) {
                 std::task::Poll::Ready(output) => Some(output),
@@ -263,14 +266,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn d9_the_number_of_stored_answers_is_limited() {
+    async fn d9_the_number_of_stored_outcomes_is_limited() {
         let table = Table::default();
         for number in 0..=MAX_ACCEPTED {
-            table
-                .run(key(&number.to_string()), output(true))
-                .await
-                .0
-                .unwrap();
+            let (outcome, _) = table.run(key(&number.to_string()), output(true)).await;
+            outcome.unwrap();
         }
         assert_eq!(table.recent.0.lock().accepted.len(), MAX_ACCEPTED);
         assert!(!table.run(key("0"), output(true)).await.1);

@@ -21,9 +21,9 @@ impl PackStore for Gated {
         pack: &str,
         name: &str,
         json: &str,
-        most: Option<u32>,
+        max: Option<u32>,
     ) -> Result<bool, StoreError> {
-        self.store.put_document(pack, name, json, most).await
+        self.store.put_document(pack, name, json, max).await
     }
 
     async fn document(&self, pack: &str, name: &str) -> Result<Option<String>, StoreError> {

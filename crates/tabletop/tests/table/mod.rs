@@ -33,27 +33,30 @@ pub fn proposal(dc: i64, ability: &str, reason: &str, narration: &str) -> String
 
 /// A model that returns its responses in order.
 pub struct Scripted {
-    answers: Mutex<VecDeque<Result<String, ModelError>>>,
-    prompt: Mutex<Vec<String>>,
+    responses: Mutex<VecDeque<Result<String, ModelError>>>,
+    prompts: Mutex<Vec<String>>,
     /// If set, each response waits for a notification.
     may_respond: Option<Notify>,
 }
 
 impl Scripted {
-    pub fn new(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
-        Arc::new(Self {
-            answers: Mutex::new(answers.into_iter().collect()),
-            prompt: Mutex::default(),
-            may_respond: None,
-        })
+    pub fn new(responses: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
+        Self::with_gate(responses, None)
     }
 
     /// Creates a model that waits before each response.
-    pub fn waiting(answers: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
+    pub fn waiting(responses: impl IntoIterator<Item = Result<String, ModelError>>) -> Arc<Self> {
+        Self::with_gate(responses, Some(Notify::new()))
+    }
+
+    fn with_gate(
+        responses: impl IntoIterator<Item = Result<String, ModelError>>,
+        may_respond: Option<Notify>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            answers: Mutex::new(answers.into_iter().collect()),
-            prompt: Mutex::default(),
-            may_respond: Some(Notify::new()),
+            responses: Mutex::new(responses.into_iter().collect()),
+            prompts: Mutex::default(),
+            may_respond,
         })
     }
 
@@ -63,23 +66,23 @@ impl Scripted {
 
     /// Returns the number of requests so far.
     pub fn turns(&self) -> usize {
-        self.prompt.lock().unwrap().len()
+        self.prompts.lock().unwrap().len()
     }
 
     /// Returns the messages of a request, as JSON.
     pub fn prompt(&self, turn: usize) -> String {
-        self.prompt.lock().unwrap()[turn].clone()
+        self.prompts.lock().unwrap()[turn].clone()
     }
 
     /// Waits for the first request.
-    pub async fn asked(&self) {
-        let asked = async {
+    pub async fn requested(&self) {
+        let requested = async {
             while self.turns() == 0 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         let limit = Duration::from_secs(20);
-        tokio::time::timeout(limit, asked).await.unwrap();
+        tokio::time::timeout(limit, requested).await.unwrap();
     }
 }
 
@@ -103,11 +106,11 @@ impl LanguageModel for Scripted {
     ) -> Result<TurnAnswer, ModelError> {
         assert!(turn.tools.is_empty());
         let prompt = json!(turn.conversation.messages).to_string();
-        self.prompt.lock().unwrap().push(prompt);
+        self.prompts.lock().unwrap().push(prompt);
         if let Some(may_respond) = &self.may_respond {
             may_respond.notified().await;
         }
-        let text = self.answers.lock().unwrap().pop_front().unwrap()?;
+        let text = self.responses.lock().unwrap().pop_front().unwrap()?;
         Ok(TurnAnswer {
             body: json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
             finish: Finish::Stop,
@@ -139,8 +142,8 @@ impl Table {
     }
 
     pub async fn store() -> Arc<SqlStore> {
-        let store = StoreOptions::new(StoreLocation::Memory);
-        Arc::new(SqlStore::open(&store).await.unwrap())
+        let options = StoreOptions::new(StoreLocation::Memory);
+        Arc::new(SqlStore::open(&options).await.unwrap())
     }
 
     pub fn over(
@@ -180,12 +183,8 @@ impl Table {
     pub async fn try_read(&self, uri: &str) -> Result<Value, ErrorCode> {
         let provider = self.packs.provider_of(uri).unwrap();
         let context = CallContext::default();
-        let reader = ResourceReader {
-            context: &context,
-            confined_to: None,
-        };
-        let contents = provider.read(uri, reader).await;
-        let contents = contents.map_err(|error| error.code)?;
+        let read = provider.read(uri, reader(&context)).await;
+        let contents = read.map_err(|error| error.code)?;
         assert_eq!(contents.mime_type, "application/json");
         match contents.body {
             ResourceBody::Text(text) => Ok(serde_json::from_str(&text).unwrap()),
@@ -205,10 +204,24 @@ impl Table {
 
     pub async fn list(&self) -> Vec<Resource> {
         let context = CallContext::default();
-        let reader = ResourceReader {
-            context: &context,
-            confined_to: None,
-        };
-        self.packs.resources(reader).await
+        self.packs.resources(reader(&context)).await
+    }
+
+    /// Removes a stored item. Returns whether it existed.
+    pub async fn remove(&self, kind: &str, name: &str) -> bool {
+        self.stored_items_of(kind).remove(name).await.unwrap()
+    }
+
+    /// Returns the messages of a transcript.
+    pub async fn transcript(&self, uri: &str) -> Vec<Value> {
+        let transcript = self.read(uri).await;
+        transcript["messages"].as_array().unwrap().clone()
+    }
+}
+
+fn reader(context: &CallContext) -> ResourceReader<'_> {
+    ResourceReader {
+        context,
+        confined_to: None,
     }
 }

@@ -5,7 +5,7 @@
 
 pub mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pillion_core::tool::{CallContext, Tool, ToolFailure, ToolOutput};
@@ -28,8 +28,15 @@ impl Folder {
         self.directory.path().join("tools")
     }
 
+    /// Creates a folder with one file.
+    pub fn with(name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let folder = Self::new();
+        folder.put(name, bytes);
+        folder
+    }
+
     /// Creates another folder outside the tools' folder.
-    pub fn beside(&self, name: &str) -> PathBuf {
+    pub fn create_sibling(&self, name: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         std::fs::create_dir_all(&path).unwrap();
         path
@@ -38,10 +45,6 @@ impl Folder {
     pub fn put(&self, name: &str, bytes: impl AsRef<[u8]>) -> &Self {
         std::fs::write(self.path().join(name), bytes).unwrap();
         self
-    }
-
-    pub fn copy(&self, name: &str, from: &Path) -> &Self {
-        self.put(name, std::fs::read(from).unwrap())
     }
 
     /// Parses settings from TOML, with this folder.
@@ -54,7 +57,7 @@ impl Folder {
     /// Opens and loads the folder with these settings.
     pub fn open(&self, toml: &str) -> WasmFolder {
         let mut folder = WasmFolder::new(self.settings(toml)).unwrap();
-        look(&mut folder);
+        load(&mut folder);
         folder
     }
 
@@ -72,7 +75,7 @@ impl Folder {
         assert!(folder.tools().is_empty(), "{:?}", folder.tools());
         let fault = folder.faults().pop().unwrap();
         assert!(folder.reconfigure(self.settings(other)));
-        look(&mut folder);
+        load(&mut folder);
         assert!(folder.faults().is_empty(), "{:?}", folder.faults());
         (fault, folder.tools().pop().unwrap())
     }
@@ -85,14 +88,21 @@ impl Folder {
     }
 }
 
-pub fn look(folder: &mut WasmFolder) {
+pub fn load(folder: &mut WasmFolder) {
     tokio::task::block_in_place(|| folder.refresh());
 }
 
 /// Loads the folder until changed files have settled.
-pub fn look_again(folder: &mut WasmFolder) {
-    look(folder);
-    look(folder);
+pub fn load_settled(folder: &mut WasmFolder) {
+    load(folder);
+    load(folder);
+}
+
+/// Checks the code of an error, and the end of its message.
+#[track_caller]
+pub fn assert_fault(fault: &WasmFileError, code: &str, end: &str) {
+    assert_eq!(fault.error.code.as_str(), code, "{fault:?}");
+    assert!(fault.error.what.ends_with(end), "{fault:?}");
 }
 
 pub async fn call(tool: &Arc<WasmTool>, arguments: Value) -> Result<ToolOutput, ToolFailure> {

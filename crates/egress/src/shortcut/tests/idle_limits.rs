@@ -49,10 +49,7 @@ impl FirstOnly {
                 4 => ConnectionChoice::New,
                 _ => ConnectionChoice::Reliable,
             };
-            let body = Bytes::from("{}");
-            if let SendOutcome::Response(response) =
-                shortcut.post(&HeaderMap::new(), body, choice).await
-            {
+            if let SendOutcome::Response(response) = post_over(shortcut, choice).await {
                 let _ = response.text().await;
             }
         }
@@ -70,14 +67,12 @@ impl FirstOnly {
 #[tokio::test]
 async fn a_server_that_breaks_kept_connections_leaves_none_open() {
     let server = FirstOnly::start(false).await;
-    let shortcut = DirectClient::for_url(&server.url, &EgressPolicy::default()).unwrap();
-    let reliable = ConnectionChoice::Reliable;
+    let shortcut = client_for(&server.url);
     for idle in [300, 120] {
         assert_eq!(text(&shortcut).await, "{}");
         sleep(Duration::from_millis(idle)).await;
-        let headers = HeaderMap::new();
-        let sent = shortcut.post(&headers, Bytes::from("{}"), reliable);
-        assert!(matches!(sent.await, SendOutcome::Broken(_)));
+        let sent = post_over(&shortcut, ConnectionChoice::Reliable).await;
+        assert!(matches!(sent, SendOutcome::Broken(_)));
     }
     assert!(shortcut.habit.is_proven());
     server.check(&shortcut, 500, 0, "two breaks").await;
@@ -106,17 +101,16 @@ async fn whatever_a_server_does_with_connections_few_stay_open() {
             for second in &notes {
                 for third in &notes {
                     let server = FirstOnly::start(is_early).await;
-                    let shortcut = DirectClient::for_url(&server.url, &EgressPolicy::default());
-                    let shortcut = shortcut.unwrap();
+                    let shortcut = client_for(&server.url);
                     // Connections from before the habit was learned.
                     for _ in 0..3 {
                         let _ = post(&shortcut).await;
                     }
-                    let case = [first, second, third].map(|(name, note)| {
+                    let names = [first, second, third].map(|(name, note)| {
                         note(&shortcut.habit);
                         *name
                     });
-                    let case = format!("{is_early} {case:?}");
+                    let case = format!("{is_early} {names:?}");
                     server
                         .check(&shortcut, 20, MAX_UNPROVEN_CONNECTIONS + 1, &case)
                         .await;
@@ -133,13 +127,10 @@ async fn the_number_of_idle_connections_is_limited() {
     shortcut.habit.note_reused();
     let mut responses = Vec::new();
     for _ in 0..MAX_IDLE_CONNECTIONS + 20 {
-        let SendOutcome::Response(response) = post(&shortcut).await else {
-            panic!("not answered");
-        };
-        responses.push(response);
+        responses.push(response(post(&shortcut).await));
     }
-    for response in responses {
-        assert_eq!(response.text().await.unwrap(), "{}");
+    for received in responses {
+        assert_eq!(received.text().await.unwrap(), "{}");
     }
     assert_eq!(idle_connections(&shortcut), MAX_IDLE_CONNECTIONS);
 }

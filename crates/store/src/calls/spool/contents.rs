@@ -45,7 +45,7 @@ impl SpoolContents {
     }
 
     /// Returns the number of records that cannot be read.
-    pub(super) fn lost(&self) -> usize {
+    pub(super) fn count_unreadable(&self) -> usize {
         self.damaged + usize::from(self.is_cut)
     }
 
@@ -74,7 +74,7 @@ impl SpoolContents {
             "the file '{}' has {} damaged records of calls ({}); remove the file once you have \
             looked at it",
             path.display(),
-            self.lost(),
+            self.count_unreadable(),
             self.named_calls().join(", ")
         )
     }
@@ -122,7 +122,10 @@ mod tests {
             for call in calls.values() {
                 assert!(records.contains(call), "bit {bit}: {call:?}");
             }
-            assert!(calls.len() == 3 || contents.lost() > 0, "bit {bit}");
+            assert!(
+                calls.len() == 3 || contents.count_unreadable() > 0,
+                "bit {bit}"
+            );
         }
     }
 
@@ -147,13 +150,16 @@ mod tests {
         let newer = text.replace('}', &format!(",\"crc32\":{checksum}}}"));
         let mut calls = SpooledCalls::new();
         let contents = SpoolContents::read(newer.as_bytes(), &mut calls);
-        assert!(contents.has_unknown && contents.lost() == 0);
+        assert!(contents.has_unknown && contents.count_unreadable() == 0);
         // What is left of a record may be valid JSON.
         let record = String::from_utf8(line::encode(&record(1)).unwrap()).unwrap();
         let (whole, _) = record.rsplit_once(",\"crc32\"").unwrap();
         for damaged in [text, "{\"c32\":7}", &format!("{whole}}}")] {
             let contents = SpoolContents::read(damaged.as_bytes(), &mut calls);
-            assert!(!contents.has_unknown && contents.lost() == 1, "{damaged}");
+            assert!(
+                !contents.has_unknown && contents.count_unreadable() == 1,
+                "{damaged}"
+            );
         }
         assert!(calls.is_empty());
     }

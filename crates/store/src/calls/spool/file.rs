@@ -141,17 +141,17 @@ fn paths_with(database: &Path, infix: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Returns whether there are spool files.
-pub(super) fn exist(database: &Path) -> io::Result<bool> {
+pub(super) fn any_exists(database: &Path) -> io::Result<bool> {
     Ok(!paths(database)?.is_empty())
 }
 
 /// Returns the paths and contents of all spool files, locked or not.
-pub(super) fn contents(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+pub(super) fn read_all(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     read(paths(database)?)
 }
 
 /// Returns the paths and contents of the damaged files.
-pub(super) fn damaged(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+pub(super) fn read_damaged(database: &Path) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
     read(paths_with(database, DAMAGED_INFIX)?)
 }
 

@@ -181,7 +181,7 @@ impl SpoolBuffer {
     }
 
     /// Records that the taken records are in the database.
-    pub(super) fn written(&mut self) {
+    pub(super) fn mark_written(&mut self) {
         self.is_writing = false;
         self.is_stuck = false;
         self.in_flight = Arc::default();
@@ -193,12 +193,12 @@ impl SpoolBuffer {
     }
 
     /// Records that the taken records could not be written.
-    pub(super) fn failed(&mut self) {
+    pub(super) fn mark_failed(&mut self) {
         self.is_stuck = true;
     }
 
     /// Returns the calls whose current state is not in the database.
-    pub(super) fn waiting(&self, filter: &CallFilter) -> UnwrittenCalls {
+    pub(super) fn unwritten_calls(&self, filter: &CallFilter) -> UnwrittenCalls {
         let is_newer = |call: &&ToolCallRecord| !self.calls.contains_key(&call.id);
         let in_flight = self.in_flight.iter().filter(is_newer);
         let all: Vec<_> = self.calls.values().chain(in_flight).collect();

@@ -72,7 +72,7 @@ struct Files {
 }
 
 impl DatabaseFiles {
-    /// Returns the placement of the file that was just opened at `path`.
+    /// Notes the files of the database that was just opened at `path`.
     pub(super) fn open(relative: &Path) -> io::Result<Self> {
         // The process may change its working directory.
         let path = std::path::absolute(relative)?;
