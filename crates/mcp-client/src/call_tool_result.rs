@@ -139,8 +139,9 @@ fn repair_block(block: &mut Value) -> bool {
 
 /// Repairs a resource link, which has the members of an entry of `resources/list`, and a `type`.
 fn repair_link(block: &mut Value) -> bool {
-    let checked = to_raw_value(block).ok();
-    let checked = checked.and_then(|link| Some((EntryKind::Resource.check(&link).ok()?, link)));
+    let checked = to_raw_value(block)
+        .ok()
+        .and_then(|link| Some((EntryKind::Resource.check(&link).ok()?, link)));
     let repaired = match checked {
         Some((checked, link)) if checked.entry.get() == link.get() => return false,
         Some((checked, _)) => serde_json::from_str(checked.entry.get()).ok(),

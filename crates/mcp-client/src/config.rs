@@ -310,8 +310,9 @@ impl ServerConfig {
     /// marked as sensitive.
     pub(crate) fn header_map(&self) -> Result<HeaderMap, ServerConfigError> {
         let mut headers = HeaderMap::new();
-        let custom = self.headers.iter();
-        let custom = custom.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+        let configured = self.headers.iter();
+        let custom =
+            configured.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
         for (name, value) in custom.chain(self.authentication.header()) {
             let invalid = || ServerConfigError::Header { name: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid())?;

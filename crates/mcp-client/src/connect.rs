@@ -239,8 +239,8 @@ impl Connector {
         let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
         let asked = session.ask("server/discover", &params);
-        let outcome = self.link.in_time(patience, asked).await;
-        let outcome = outcome.unwrap_or(Err(McpErrorKind::timeout(patience)));
+        let response = self.link.in_time(patience, asked).await;
+        let outcome = response.unwrap_or(Err(McpErrorKind::timeout(patience)));
         let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));

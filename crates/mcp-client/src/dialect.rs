@@ -45,8 +45,8 @@ struct Key {
 impl Key {
     fn of(config: &ServerConfig) -> Self {
         static HASH_STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        let headers = config.header_map().unwrap_or_default();
-        let headers: Vec<(&str, &[u8])> = headers
+        let declared = config.header_map().unwrap_or_default();
+        let headers: Vec<(&str, &[u8])> = declared
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();

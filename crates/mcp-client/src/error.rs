@@ -230,8 +230,9 @@ impl fmt::Display for Unlimited<'_> {
                 write!(f, "MCP {transport} request failed with HTTP {status}")
             }
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Http) => {
-                let reason = http::StatusCode::from_u16(*status).ok();
-                let reason = reason.and_then(|status| status.canonical_reason());
+                let reason = http::StatusCode::from_u16(*status)
+                    .ok()
+                    .and_then(|status| status.canonical_reason());
                 write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
             }
             (McpErrorKind::NoResponse, MessageStyle::Sse) if error.transport_name() == "SSE" => {

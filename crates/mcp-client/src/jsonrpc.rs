@@ -95,8 +95,8 @@ impl RpcError {
     /// Frameworks and proxies also send JSON with an `error` member, such as `{"error": "boom"}`.
     /// Only a JSON-RPC 2.0 message whose error has a code and a message counts.
     pub(crate) fn of_error_body(body: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(body).ok()?;
-        let text = text.trim_start_matches('\u{feff}').trim();
+        let body_text = std::str::from_utf8(body).ok()?;
+        let text = body_text.trim_start_matches('\u{feff}').trim();
         if !text.starts_with('[') {
             return Self::of_error_message(text);
         }

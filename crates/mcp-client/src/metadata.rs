@@ -91,8 +91,8 @@ impl<'a> Metadata<'a> {
             "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
             _ => return,
         };
-        let named = self.params.get(key);
-        let named = named.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
+        let param = self.params.get(key);
+        let named = param.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
         if let Some(Text(name)) = named {
             headers.push((NAME, header_value(&name)));
         }
@@ -153,8 +153,8 @@ impl Serialize for Metadata<'_> {
                 if let (true, Some(shared)) = (meta.is_empty(), shared) {
                     return shared.object.serialize(serializer);
                 }
-                let shared = shared.iter().flat_map(|shared| &shared.entries);
-                let shared = shared.filter(|(key, _)| !meta.contains_key(*key));
+                let shared_entries = shared.iter().flat_map(|shared| &shared.entries);
+                let shared = shared_entries.filter(|(key, _)| !meta.contains_key(*key));
                 serializer.collect_map(meta.iter().chain(shared))
             }
         }

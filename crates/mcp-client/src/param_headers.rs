@@ -58,8 +58,8 @@ fn visit(
         _ => return Ok(()),
     };
     if let Some(annotation) = entries.get(HEADER_ANNOTATION) {
-        let path = path.as_deref().filter(|path| !path.is_empty());
-        let path = path.ok_or(ParamHeaderError::Place)?;
+        let known_path = path.as_deref().filter(|path| !path.is_empty());
+        let path = known_path.ok_or(ParamHeaderError::Place)?;
         found.push(param_header(annotation, entries.get("type"), path, found)?);
     }
     for (keyword, value) in entries {
@@ -101,10 +101,10 @@ fn param_header(
     if found.len() >= MAX_HEADERS {
         return Err(ParamHeaderError::TooMany);
     }
-    let name = annotation.as_str().filter(|name| !name.is_empty());
-    let name = name.ok_or(ParamHeaderError::Name)?;
-    let header = HeaderName::try_from(format!("mcp-param-{name}"));
-    let header = header.map_err(|_| ParamHeaderError::Name)?;
+    let nonempty = annotation.as_str().filter(|name| !name.is_empty());
+    let name = nonempty.ok_or(ParamHeaderError::Name)?;
+    let parsed = HeaderName::try_from(format!("mcp-param-{name}"));
+    let header = parsed.map_err(|_| ParamHeaderError::Name)?;
     if !matches!(
         kind.and_then(Value::as_str),
         Some("string" | "integer" | "boolean")

@@ -289,8 +289,9 @@ async fn wrong<F>(cases: Vec<Case>, scenario: impl Fn(Case) -> F) -> Vec<String>
 where
     F: Future<Output = Option<String>> + Send + 'static,
 {
-    let played = iter(cases).map(|case| tokio::spawn(scenario(case)));
-    let played = played.buffer_unordered(32);
+    let played = iter(cases)
+        .map(|case| tokio::spawn(scenario(case)))
+        .buffer_unordered(32);
     let wrong = played.filter_map(|wrong| std::future::ready(wrong.unwrap()));
     wrong.collect().await
 }

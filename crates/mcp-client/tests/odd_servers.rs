@@ -92,8 +92,8 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
 /// Calls a tool and lists the tools, twice.
 async fn is_understood(client: &McpClient, case: &str) {
     for round in 0..2 {
-        let called = client.call_tool("work", &json!({})).await;
-        let called = called.unwrap_or_else(|error| panic!("{case}, round {round}: {error}"));
+        let outcome = client.call_tool("work", &json!({})).await;
+        let called = outcome.unwrap_or_else(|error| panic!("{case}, round {round}: {error}"));
         let called: Value = serde_json::from_str(called.get()).unwrap();
         assert_eq!(called["content"][0]["text"], "fine", "{case}");
         assert_eq!(client.list_tools().await.unwrap().len(), 1, "{case}");
@@ -362,8 +362,8 @@ async fn lists_of_untyped_servers_are_read_over_every_transport() {
     ] {
         for (case, page, requests) in pages {
             let server = listing(dialect.clone(), "tools/list", page);
-            let tools = client(&server.url, transport).list_tools().await;
-            let tools = tools.unwrap_or_else(|error| panic!("{case}, {transport:?}: {error}"));
+            let listed = client(&server.url, transport).list_tools().await;
+            let tools = listed.unwrap_or_else(|error| panic!("{case}, {transport:?}: {error}"));
             let names: Vec<Value> = tools
                 .iter()
                 .map(|tool| serde_json::from_str::<Value>(tool.get()).unwrap()["name"].clone())
@@ -414,8 +414,8 @@ async fn noise_of_a_program_disturbs_no_call() {
         config.timeout = Duration::from_secs(10);
         let client = McpClient::new(config);
         for _ in 0..2 {
-            let called = client.call_tool("roll", &json!({})).await;
-            let called = called.unwrap_or_else(|error| panic!("{flag:?}: {error}"));
+            let outcome = client.call_tool("roll", &json!({})).await;
+            let called = outcome.unwrap_or_else(|error| panic!("{flag:?}: {error}"));
             assert!(called.get().contains("15"), "{flag:?}: {called}");
         }
         assert_eq!(client.list_tools().await.unwrap().len(), 1, "{flag:?}");

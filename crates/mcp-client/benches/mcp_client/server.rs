@@ -82,8 +82,7 @@ pub(super) fn serve() -> Result<(), BenchError> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = Twin::listen().await?;
-        let listener = listener.tap_io(|connection| {
+        let listener = Twin::listen().await?.tap_io(|connection| {
             let _ = connection.set_nodelay(true);
         });
         let of_form = |form| {

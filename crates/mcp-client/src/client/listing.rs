@@ -61,8 +61,8 @@ async fn learn(
     let learned = compute::run(&account, bytes, move || {
         tools.retain(|tool| match known.learn(tool) {
             Err(error) if has_headers => {
-                let name = serde_json::from_str::<Value>(tool.get()).ok();
-                let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
+                let parsed = serde_json::from_str::<Value>(tool.get()).ok();
+                let name = parsed.as_ref().and_then(|tool| tool.get("name")?.as_str());
                 tracing::warn!(
                     mcp.server = %server, tool = name, %error,
                     "Skipped a tool of an MCP server"

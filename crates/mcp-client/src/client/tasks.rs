@@ -69,8 +69,8 @@ impl Task {
             }
             "failed" => {
                 let message = self.status_message.take().unwrap_or_default();
-                let error = self.error.take();
-                let error = error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
+                let reported = self.error.take();
+                let error = reported.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
                 Some(Err(McpErrorKind::Rpc(error)))
             }
             "cancelled" => {

@@ -4,8 +4,9 @@ use serde_json::value::to_raw_value;
 use super::*;
 
 fn check(kind: EntryKind, entry: &Value) -> Result<(Value, Vec<String>), String> {
-    let checked = kind.check(&to_raw_value(entry).unwrap());
-    let checked = checked.map_err(|error| error.to_string())?;
+    let checked = kind
+        .check(&to_raw_value(entry).unwrap())
+        .map_err(|error| error.to_string())?;
     let entry = serde_json::from_str(checked.entry.get()).unwrap();
     Ok((entry, checked.repairs))
 }

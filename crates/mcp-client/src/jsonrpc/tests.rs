@@ -103,8 +103,9 @@ fn an_id_in_another_form_is_the_same_id() {
         assert_eq!(read, expected, "{id}");
     }
     for id in ["{}", "[3]", "true", "3.5", "1e300"] {
-        let error = Incoming::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#)).unwrap_err();
-        let error = error.to_string();
+        let error = Incoming::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("expected an id: a whole number or a string"),
             "{error}"

@@ -49,14 +49,14 @@ impl AuthorizationCode<'_> {
             resource: server.token.resource.clone(),
             dpop: self.dpop.is_some(),
         };
-        let response = self.prompt.authorize(AuthorizationRequest {
+        let authorization = self.prompt.authorize(AuthorizationRequest {
             url: url.clone(),
             redirect_uri: self.redirect_uri.to_owned(),
             server: self.server.clone(),
             scopes: self.scopes.to_vec(),
             pending: pending.clone(),
         });
-        let response = response.await?;
+        let response = authorization.await?;
         exchange(server, self.web, self.client, self.dpop, &pending, response).await
     }
 }

@@ -288,11 +288,13 @@ impl OAuthAuthorizer {
                     let errand = Arc::clone(&self.shared).run(errand);
                     // The prompt and the store belong to the application and may panic.
                     let errand = AssertUnwindSafe(errand).catch_unwind();
-                    let outcome = errand.map(|outcome| {
-                        let outcome = outcome.unwrap_or(Err(OAuthError::Panicked));
-                        outcome.map_err(Arc::new)
-                    });
-                    let outcome = outcome.boxed().shared();
+                    let outcome = errand
+                        .map(|outcome| {
+                            let outcome = outcome.unwrap_or(Err(OAuthError::Panicked));
+                            outcome.map_err(Arc::new)
+                        })
+                        .boxed()
+                        .shared();
                     *running = Some(Running {
                         outcome: outcome.clone(),
                         _task: AbortOnDropHandle::new(tokio::spawn(outcome.clone())),

@@ -29,8 +29,9 @@ impl Binding {
             return Ok(Self::Any);
         };
         let mut registrations = credentials.registrations.iter();
-        let registered = registrations.find(|(_, known)| known.client_id == *client_id);
-        let registered = registered.map(|(issuer, _)| issuer);
+        let registered = registrations
+            .find(|(_, known)| known.client_id == *client_id)
+            .map(|(issuer, _)| issuer);
         let tokens = credentials.tokens.as_ref();
         match registered.or(tokens.map(|tokens| &tokens.issuer)) {
             Some(issuer) => Ok(Self::FirstUse(Issuer::parse(issuer)?)),

@@ -39,9 +39,11 @@ impl AuthorizationChallenge {
             "charset",
         ];
         let schemes = schemes(header);
-        let scopes = schemes.iter().flat_map(|scheme| &scheme.parameters);
-        let scopes = scopes.filter(|(name, _)| name == "scope");
-        let scopes = scopes.flat_map(|(_, value)| value.split_whitespace());
+        let scopes = schemes
+            .iter()
+            .flat_map(|scheme| &scheme.parameters)
+            .filter(|(name, _)| name == "scope")
+            .flat_map(|(_, value)| value.split_whitespace());
         let shown = schemes.iter().map(|scheme| {
             let parameters = scheme.parameters.iter();
             let parameters =
@@ -89,8 +91,8 @@ struct Scheme {
 
 impl Challenge {
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(WWW_AUTHENTICATE).iter();
-        let values = values.filter_map(|value| value.to_str().ok());
+        let header_values = headers.get_all(WWW_AUTHENTICATE).iter();
+        let values = header_values.filter_map(|value| value.to_str().ok());
         let schemes: Vec<Scheme> = values.flat_map(schemes).collect();
         let mut challenge = Self {
             dpop: schemes.iter().any(|scheme| scheme.name == "dpop"),

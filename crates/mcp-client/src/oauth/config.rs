@@ -156,8 +156,8 @@ impl OAuthConfig {
                 }
             }
             OAuthGrant::Enterprise => {
-                let endpoint = self.idp_token_endpoint.as_deref();
-                let endpoint = endpoint.ok_or(needs("idp_token_endpoint"))?;
+                let idp_endpoint = self.idp_token_endpoint.as_deref();
+                let endpoint = idp_endpoint.ok_or(needs("idp_token_endpoint"))?;
                 let endpoint = Url::parse(endpoint);
                 let client_id = self.idp_client_id.clone();
                 GrantSettings::Enterprise {

@@ -189,8 +189,7 @@ impl AuthorizationServer {
         sdk.set_state_store(VerifierStore(Arc::clone(&verifier)));
         sdk.configure_client(client).map_err(failed)?;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let url = sdk.get_authorization_url(&scopes).await;
-        let url = url.map_err(failed)?;
+        let url = sdk.get_authorization_url(&scopes).await.map_err(failed)?;
         let mut url = Url::parse(&url).map_err(|error| failed(AuthError::UrlError(error)))?;
         self.set_resource(&mut url);
         let verifier = verifier.lock().take();

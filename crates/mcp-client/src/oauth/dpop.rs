@@ -121,10 +121,10 @@ mod tests {
         headers.insert(DPOP_NONCE, "n1".parse().unwrap());
         assert!(dpop.note(&url, &headers));
         assert!(!dpop.note(&url, &headers));
-        let proof = dpop
+        let value = dpop
             .proof(&Method::POST, &url, Some(&"token".into()))
             .unwrap();
-        let proof = proof.to_str().unwrap();
+        let proof = value.to_str().unwrap();
         let header: Value = serde_json::from_slice(&part(proof, 0)).unwrap();
         let claims: Value = serde_json::from_slice(&part(proof, 1)).unwrap();
         assert_eq!(header["typ"], "dpop+jwt");

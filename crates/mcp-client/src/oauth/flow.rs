@@ -204,9 +204,10 @@ impl Shared {
     ) -> Result<TokenAnswer, OAuthError> {
         let prompt = self.prompt.as_deref().ok_or(OAuthError::NobodyToAsk)?;
         server.check_for_authorization(&self.web, &self.binding()?)?;
-        let redirect_uri = prompt.redirect_uri();
-        let redirect_uri = redirect_uri.or_else(|| self.config.redirect_uri.clone());
-        let redirect_uri = redirect_uri.ok_or(OAuthError::NoRedirectUri)?;
+        let redirect_uri = prompt
+            .redirect_uri()
+            .or_else(|| self.config.redirect_uri.clone())
+            .ok_or(OAuthError::NoRedirectUri)?;
         let mut credentials = self.credentials.lock().clone();
         let client = registration::client_for(
             server,
@@ -278,10 +279,11 @@ impl Shared {
     /// Uses the refresh token (OAuth 2.1 section 4.3), only with the issuer that issued it.
     async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
         let live = self.current.lock().tokens.clone();
-        let live = live.filter(|live| live.tokens.issuer == endpoint.issuer);
-        let live = live.ok_or(OAuthError::NobodyToAsk)?;
-        let token = live.tokens.refresh_token.as_ref();
-        let token = token.ok_or(OAuthError::NobodyToAsk)?;
+        let live = live
+            .filter(|live| live.tokens.issuer == endpoint.issuer)
+            .ok_or(OAuthError::NobodyToAsk)?;
+        let refresh_token = live.tokens.refresh_token.as_ref();
+        let token = refresh_token.ok_or(OAuthError::NobodyToAsk)?;
         self.binding()?.check(&endpoint.issuer)?;
         let client = self.client_for_issuer(&endpoint.issuer)?;
         let form: Form = vec![

@@ -88,14 +88,14 @@ async fn register(
     } else {
         "web"
     };
-    let placeholder = OAuthClientConfig::new("-", redirect_uri);
-    let placeholder = placeholder.with_application_type(application_type);
+    let placeholder =
+        OAuthClientConfig::new("-", redirect_uri).with_application_type(application_type);
     let mut sdk = server.sdk(web).await.map_err(failed)?;
     sdk.configure_client(placeholder).map_err(failed)?;
     let name = config.client_name.as_deref().unwrap_or(CLIENT_NAME);
     let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    let registered = sdk.register_client(name, redirect_uri, &scopes).await;
-    let registered = registered.map_err(failed)?;
+    let registration = sdk.register_client(name, redirect_uri, &scopes).await;
+    let registered = registration.map_err(failed)?;
     let secret = registered.client_secret.map(SecretString::from);
     Ok(ClientRegistration {
         client_id: registered.client_id,

@@ -40,8 +40,8 @@ impl ProtectedResource {
         server: &Url,
         challenge: &Challenge,
     ) -> Result<Self, OAuthError> {
-        let advertised = challenge.resource_metadata.as_deref();
-        let advertised = advertised.and_then(|url| advertised_url(server, url));
+        let header_url = challenge.resource_metadata.as_deref();
+        let advertised = header_url.and_then(|url| advertised_url(server, url));
         for url in advertised.into_iter().chain(well_known_urls(server)) {
             let document: Option<Document> = web.get_json(&url).await?;
             let resource = document.map(|document| Self::from_document(server, document));

@@ -55,8 +55,8 @@ impl TokenKey {
     /// Returns the key for a client of this server.
     #[must_use]
     pub fn new(server: &Url, oauth: &OAuthConfig) -> Self {
-        let client = oauth.client_id.as_ref();
-        let client = client.or(oauth.client_metadata_url.as_ref());
+        let client_id = oauth.client_id.as_ref();
+        let client = client_id.or(oauth.client_metadata_url.as_ref());
         Self {
             server: Self::server_of(server),
             client: client.cloned().unwrap_or_default(),

@@ -124,8 +124,8 @@ impl Web {
                     .inspect_err(|error| tracing::debug!(%error, "This is not OAuth metadata"))
                     .ok());
             };
-            let target = location.to_str().ok();
-            let target = target.and_then(|target| address.join(target).ok());
+            let location = location.to_str().ok();
+            let target = location.and_then(|target| address.join(target).ok());
             let target = target.filter(|target| target.origin() == url.origin());
             address = target.ok_or(OAuthError::MetadataRedirect)?;
         }
@@ -206,8 +206,9 @@ impl OAuthHttpClient for Web {
         Box::pin(async move {
             let (head, body) = request.request.into_parts();
             let url = Url::parse(&head.uri.to_string())?;
-            let answer = self.send(head.method, &url, head.headers, body.into());
-            let answer = answer.await?;
+            let answer = self
+                .send(head.method, &url, head.headers, body.into())
+                .await?;
             let mut response = http::Response::new(answer.body);
             *response.status_mut() = answer.status;
             *response.headers_mut() = answer.headers;

@@ -398,8 +398,9 @@ mod tests {
             Callbacks::new(),
             Arc::new(McpResultCache::default()),
         ));
-        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer);
-        let transport = transport.await.unwrap();
+        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer)
+            .await
+            .unwrap();
         server.await.unwrap();
         while transport.is_open() {
             tokio::task::yield_now().await;

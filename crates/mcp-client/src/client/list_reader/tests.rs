@@ -128,8 +128,8 @@ async fn every_list_may_be_an_object() {
         let unnamed = format!(r#"{{"{identifier}":"c","x":{{"y":[1.50]}}}}"#);
         assert_eq!(kept, [&*named, &*unnamed, "7"]);
 
-        let many = (0..kind.max_entries + 5).map(|nth| format!(r#""{nth}":{nth}"#));
-        let many = many.collect::<Vec<_>>().join(",");
+        let entries = (0..kind.max_entries + 5).map(|nth| format!(r#""{nth}":{nth}"#));
+        let many = entries.collect::<Vec<_>>().join(",");
         let (kept, _) = read(kind, &[format!(r#"{{"{}":{{{many}}}}}"#, kind.key)]).await;
         assert_eq!(kept.len(), kind.max_entries);
     }
