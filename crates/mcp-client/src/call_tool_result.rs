@@ -46,9 +46,10 @@ pub fn as_call_tool_result(
             is_changed |= repair_block(block);
         }
     }
-    match is_changed {
-        true => to_raw_value(&value),
-        false => Ok(written),
+    if is_changed {
+        to_raw_value(&value)
+    } else {
+        Ok(written)
     }
 }
 
@@ -81,8 +82,9 @@ fn text(text: &str) -> Value {
 /// removed.
 fn repair_members(result: &mut Map<String, Value>, version: ProtocolVersion) -> bool {
     let takes_any = version.supports(Feature::AnyStructuredContent);
-    let structured = result.get("structuredContent");
-    let structured = structured.filter(|structured| !takes_any && !structured.is_object());
+    let structured = result
+        .get("structuredContent")
+        .filter(|structured| !takes_any && !structured.is_object());
     // Without text content, the client would lose the value.
     let is_empty = matches!(result.get("content"), None | Some(Value::Null))
         || result["content"].as_array().is_some_and(Vec::is_empty);

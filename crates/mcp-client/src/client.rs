@@ -251,7 +251,7 @@ impl McpClient {
             | TransportKind::WebSocket
             | TransportKind::Stdio => MessageStyle::Http,
         };
-        let style = config.wording.unwrap_or(by_transport);
+        let style = config.message_style.unwrap_or(by_transport);
         let secrets = self.sender.connections.secrets();
         McpError::new(kind, style, self.transport(), secrets)
     }

@@ -236,11 +236,11 @@ impl Connector {
         const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
         let mut session = self.post_session(IdStyle::Number);
         session.set_version(version);
-        let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
+        let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let asked = session.ask("server/discover", &params);
-        let response = self.link.in_time(patience, asked).await;
-        let outcome = response.unwrap_or(Err(McpErrorKind::timeout(patience)));
+        let request = session.ask("server/discover", &params);
+        let response = self.link.in_time(timeout, request).await;
+        let outcome = response.unwrap_or(Err(McpErrorKind::timeout(timeout)));
         let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));

@@ -43,7 +43,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(config: &ServerConfig) -> Self {
+    fn for_config(config: &ServerConfig) -> Self {
         static HASH_STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         let declared = config.header_map().unwrap_or_default();
         let headers: Vec<(&str, &[u8])> = declared
@@ -52,8 +52,8 @@ impl Key {
             .collect();
         // For a credential that changes over time, this identifies its owner.
         let credential = format!("{:?}", config.authentication);
-        let store = config.authorization.token_store.as_ref();
-        let store = store.map(|store| Arc::as_ptr(store).addr());
+        let token_store = config.authorization.token_store.as_ref();
+        let store = token_store.map(|store| Arc::as_ptr(store).addr());
         let url = config.request_url().ok();
         let query = url.as_ref().and_then(|url| url.query());
         Self {
@@ -66,7 +66,10 @@ impl Key {
 impl ServerDialect {
     /// Returns the cached transport and revision of the server.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
-        DIALECT_CACHE.try_lock()?.get(&Key::of(config)).copied()
+        DIALECT_CACHE
+            .try_lock()?
+            .get(&Key::for_config(config))
+            .copied()
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
@@ -76,12 +79,12 @@ impl ServerDialect {
         if known.len() >= MAX_CACHED_DIALECTS {
             known.clear();
         }
-        known.insert(Key::of(config), self);
+        known.insert(Key::for_config(config), self);
     }
 
     pub(super) fn forget(config: &ServerConfig) {
         if let Some(mut known) = DIALECT_CACHE.try_lock() {
-            known.remove(&Key::of(config));
+            known.remove(&Key::for_config(config));
         }
     }
 }

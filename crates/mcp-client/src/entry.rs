@@ -275,7 +275,7 @@ fn check_icons(entry: &mut Draft) {
         Ok(Some(icons)) => icons,
         Err(_) => return entry.keep_if("icons", "a list", |_| false),
     };
-    let mut kept = Vec::with_capacity(icons.len());
+    let mut checked = Vec::with_capacity(icons.len());
     let mut is_changed = false;
     for (index, icon) in icons.into_iter().enumerate() {
         let path = format!("icons[{index}]");
@@ -298,10 +298,10 @@ fn check_icons(entry: &mut Draft) {
         let changed = draft.changed();
         is_changed |= changed.is_some();
         entry.repairs.append(&mut draft.repairs);
-        kept.push(changed.unwrap_or(icon));
+        checked.push(changed.unwrap_or(icon));
     }
     if is_changed {
-        entry.set_list("icons", &kept);
+        entry.set_list("icons", &checked);
     }
 }
 
@@ -350,11 +350,11 @@ pub(super) fn is_timestamp(value: &Value) -> bool {
         offset == "Z" || (offset.starts_with(['+', '-']) && matches(&offset[1..], "00:00"));
     let is_start = matches(start, "0000-00-00T00:00:00")
         || (matches(start, "0000-00-00T00:00") && !date_time.contains('.'));
-    let in_range = |range: std::ops::Range<usize>, most: u8| {
+    let in_range = |range: std::ops::Range<usize>, max: u8| {
         let number = start
             .get(range)
             .and_then(|number| number.parse::<u8>().ok());
-        number.is_none_or(|number| number <= most)
+        number.is_none_or(|number| number <= max)
     };
     let is_in_range = in_range(5..7, 12) && in_range(8..10, 31) && in_range(11..13, 23);
     is_start && is_fraction && is_offset && is_in_range && in_range(14..16, 59)

@@ -94,18 +94,18 @@ impl RpcError {
     ///
     /// Frameworks and proxies also send JSON with an `error` member, such as `{"error": "boom"}`.
     /// Only a JSON-RPC 2.0 message whose error has a code and a message counts.
-    pub(crate) fn of_error_body(body: &[u8]) -> Option<Self> {
+    pub(crate) fn from_error_body(body: &[u8]) -> Option<Self> {
         let body_text = std::str::from_utf8(body).ok()?;
         let text = body_text.trim_start_matches('\u{feff}').trim();
         if !text.starts_with('[') {
-            return Self::of_error_message(text);
+            return Self::from_error_message(text);
         }
         let batch: Vec<&RawValue> = serde_json::from_str(text).ok()?;
         let mut messages = batch.into_iter();
-        messages.find_map(|message| Self::of_error_message(message.get()))
+        messages.find_map(|message| Self::from_error_message(message.get()))
     }
 
-    fn of_error_message(text: &str) -> Option<Self> {
+    fn from_error_message(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct ErrorMessage<'a> {
             #[serde(borrow)]
@@ -196,11 +196,11 @@ impl Incoming {
         let text = lone_surrogates::replace(text);
         let envelope: RawResponse<'_> = serde_json::from_str(&text)?;
         let version = envelope.jsonrpc.map(RawValue::get);
-        let message = Self::of_envelope(envelope)?;
+        let message = Self::from_envelope(envelope)?;
         Ok((message, version == Some("\"2.0\"")))
     }
 
-    fn of_envelope(envelope: RawResponse<'_>) -> Result<Self, serde_json::Error> {
+    fn from_envelope(envelope: RawResponse<'_>) -> Result<Self, serde_json::Error> {
         use serde::de::Error;
         if let Some(params) = envelope.params {
             json_values::check(params.get().as_bytes()).map_err(Error::custom)?;
@@ -281,10 +281,10 @@ impl RpcRequestId {
         }
     }
 
-    /// Returns whether a response with this id answers the request `asked`. A server that could not
-    /// parse a request responds with the id null.
-    pub(crate) fn answers(&self, asked: &Self) -> bool {
-        self == asked || matches!(self, Self::Text(text) if text.is_empty())
+    /// Returns whether a response with this id belongs to the request with the id `request`. A
+    /// server that could not parse a request responds with the id null.
+    pub(crate) fn matches(&self, request: &Self) -> bool {
+        self == request || matches!(self, Self::Text(text) if text.is_empty())
     }
 }
 
@@ -359,8 +359,10 @@ fn lenient_error(raw: &RawValue) -> RpcError {
             Some(code as i64)
         }),
     };
-    let message = ["message", "data"].iter().find_map(|key| text(&error[key]));
-    let message = message.or_else(|| text(&error).filter(|_| error.get("code").is_none()));
+    let message = ["message", "data"]
+        .iter()
+        .find_map(|key| text(&error[key]))
+        .or_else(|| text(&error).filter(|_| error.get("code").is_none()));
     RpcError {
         data: Some(raw.to_owned()),
         ..RpcError::new(
@@ -416,9 +418,9 @@ pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&
 }
 
 /// Serializes the response to a server's request.
-pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
+pub(crate) fn response(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
     #[derive(Serialize)]
-    struct Answer<'a> {
+    struct Response<'a> {
         jsonrpc: &'static str,
         id: &'a RawValue,
         #[serde(flatten)]
@@ -430,7 +432,7 @@ pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
         Result(Value),
         Error(RpcError),
     }
-    encode(&Answer {
+    encode(&Response {
         jsonrpc: "2.0",
         id,
         payload: match outcome {

@@ -66,7 +66,7 @@ impl Secrets {
     }
 
     /// Returns the credentials of a configuration.
-    pub(crate) fn of(config: &ServerConfig) -> Self {
+    pub(crate) fn for_config(config: &ServerConfig) -> Self {
         let variables = match &config.endpoint {
             Endpoint::Command(command) => values_of_variables(command),
             Endpoint::Url(_) => Vec::new(),
@@ -84,7 +84,7 @@ impl Secrets {
     }
 
     /// Returns the credentials that may be in the environment of a program.
-    pub(crate) fn of_environment(command: &StdioCommand) -> Self {
+    pub(crate) fn for_environment(command: &StdioCommand) -> Self {
         let variables = values_of_variables(command);
         let values = variables.iter().map(ExposeSecret::expose_secret);
         Self::new(values, &Authentication::None, MIN_SECRET_BYTES)
@@ -112,8 +112,7 @@ impl Secrets {
             // The client id and secret of an OAuth client, each encoded (RFC 6749, section 2.3.1).
             let pair = value
                 .starts_with("Basic ")
-                .then(|| BASE64_STANDARD.decode(credential));
-            let pair = pair
+                .then(|| BASE64_STANDARD.decode(credential))
                 .and_then(Result::ok)
                 .and_then(|pair| String::from_utf8(pair).ok());
             if let Some((_, secret)) = pair.as_deref().and_then(|pair| pair.split_once(':')) {
@@ -187,7 +186,7 @@ fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
     let in_path = in_query.replace('+', "%20");
     let quoted = serde_json::Value::from(text).to_string();
     let in_json = quoted.trim_matches('"');
-    let forms = [
+    let notations = [
         text.to_owned(),
         with_small_hex(&in_query),
         with_small_hex(&in_path),
@@ -197,11 +196,11 @@ fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
         in_json.to_owned(),
         BASE64_STANDARD_NO_PAD.encode(text),
     ];
-    let forms: BTreeSet<_> = forms
+    let distinct: BTreeSet<_> = notations
         .into_iter()
         .filter(|form| form.len() >= MIN_SECRET_BYTES)
         .collect();
-    forms.into_iter().map(SecretString::from)
+    distinct.into_iter().map(SecretString::from)
 }
 
 /// Returns a percent-encoded text with the digits `a` to `f`.
@@ -236,7 +235,7 @@ mod tests {
             username: "u".to_owned(),
             password: SecretString::from("P4ss/word+1"),
         };
-        let secrets = Secrets::of(&config);
+        let secrets = Secrets::for_config(&config);
         secrets.note("access-token-1");
         let mut headers = HeaderMap::new();
         let mut value = HeaderValue::from_static("DPoP access-token-2");

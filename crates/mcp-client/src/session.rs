@@ -13,7 +13,7 @@ use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
 use super::peer::Peer;
 use super::repeat::{Repeat, is_first_break};
-use super::session_loss::{SessionLoss, session_loss_of_answer};
+use super::session_loss::{SessionLoss, session_loss_of_error};
 use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use pillion_egress::MAX_REPEATS;
@@ -146,7 +146,7 @@ impl Session {
     /// so that the request may be sent again in another session. `messages_before`: the number of
     /// messages of the server before the request.
     async fn was_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
-        let loss = session_loss_of_answer(error);
+        let loss = session_loss_of_error(error);
         if loss == SessionLoss::None || !self.has(Feature::Handshake) {
             return false;
         }
@@ -228,7 +228,7 @@ impl Session {
                 repeat,
             });
         }
-        let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
+        let mut request = Metadata::from_params(params).map_err(McpErrorKind::Encode)?;
         request.add(meta).map_err(McpErrorKind::Encode)?;
         if let Some(version) = stateless {
             let per_request = self.per_request(version).map_err(McpErrorKind::Encode)?;

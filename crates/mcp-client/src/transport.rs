@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::MirroredHeaders;
 use super::repeat::Repeat;
-use super::session_loss::{SessionLoss, session_loss_of_answer};
+use super::session_loss::{SessionLoss, session_loss_of_error};
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
@@ -52,7 +52,7 @@ pub(super) struct SerializedRequest {
 fn knows_session(pong: &RpcOutcome) -> Option<bool> {
     Some(match pong {
         Ok(_) => true,
-        Err(error) => session_loss_of_answer(error) == SessionLoss::None,
+        Err(error) => session_loss_of_error(error) == SessionLoss::None,
     })
 }
 

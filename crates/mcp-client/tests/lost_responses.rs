@@ -48,7 +48,7 @@ enum Resumed {
     /// The connection is closed without a response.
     Cut,
     /// The connection is refused.
-    Refused,
+    Unreachable,
     /// Streams without a response, until the client gives up.
     Empty,
     /// Nothing: the stream has no event id, so that the client cannot resume it.
@@ -91,7 +91,7 @@ fn cases() -> Vec<Case> {
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25", STATELESS] {
         let mut all = vec![Resumed::Never];
         if revision != STATELESS {
-            all.extend([Resumed::Cut, Resumed::Refused, Resumed::Empty]);
+            all.extend([Resumed::Cut, Resumed::Unreachable, Resumed::Empty]);
             all.extend(["/sse?there", "http://127.0.0.1:1/"].map(Resumed::Redirect));
             for status in STATUSES {
                 let bodies = errors(revision).into_iter();
@@ -162,7 +162,7 @@ fn resume(resumed: &Resumed) -> Vec<Fault> {
             let headers = [("Location", *url)];
             vec![Fault::response_with("307 Temporary Redirect", &headers, "")]
         }
-        Resumed::Cut | Resumed::Refused | Resumed::Never => vec![Fault::Close],
+        Resumed::Cut | Resumed::Unreachable | Resumed::Never => vec![Fault::Close],
         Resumed::Empty => vec![Fault::head(EVENT_STREAM), Fault::Close],
     }
 }
@@ -179,7 +179,7 @@ async fn play(case: Case) -> Option<String> {
             was_called.store(true, Ordering::SeqCst);
             notify.notify_one();
             let wait = match script.resumed {
-                Resumed::Refused => 100, // Until the server has ended.
+                Resumed::Unreachable => 100, // Until the server has ended.
                 _ => 1,
             };
             let prime = match script.resumed {
@@ -205,7 +205,7 @@ async fn play(case: Case) -> Option<String> {
     let requests = server.requests.clone();
     let arguments = json!({});
     let call = client.call_tool("work", &arguments);
-    let called = if matches!(case.resumed, Resumed::Refused) {
+    let called = if matches!(case.resumed, Resumed::Unreachable) {
         let stop = async {
             accepted.notified().await;
             tokio::time::sleep(Duration::from_millis(30)).await;
@@ -317,12 +317,12 @@ async fn an_error_of_a_tool_is_no_rejection_of_the_revision() {
 
 #[tokio::test]
 async fn a_call_of_a_server_without_a_session_has_not_run() {
-    for answer in [
+    for response in [
         Fault::response("200 OK", "text/html", "<html>"),
         Fault::response("200 OK", JSON, ""),
         Fault::response("200 OK", JSON, "{\"id\":"),
     ] {
-        let server = FaultServer::start(move |_| vec![answer.clone()]).await;
+        let server = FaultServer::start(move |_| vec![response.clone()]).await;
         let mut config = ServerConfig::new("losing", &server.url).unwrap();
         config.transport = TransportKind::StreamableHttp;
         let client = McpClient::new(config);

@@ -37,9 +37,9 @@ const CODES: [i64; 6] = [-32000, -32001, -32002, -32600, -32602, -32603];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A JSON-RPC error with the id of the request.
-    Answer,
+    Response,
     /// The same as an event stream.
-    AnswerEvent,
+    ResponseEvent,
     /// A JSON-RPC error with the id null.
     Error,
     /// A JSON-RPC error with an id of the server.
@@ -56,8 +56,8 @@ enum Form {
 }
 
 const FORMS: [Form; 10] = [
-    Form::Answer,
-    Form::AnswerEvent,
+    Form::Response,
+    Form::ResponseEvent,
     Form::Error,
     Form::OtherId,
     Form::Event,
@@ -131,7 +131,7 @@ impl Case {
     }
 
     fn has_id_of_request(self) -> bool {
-        matches!(self.form, Form::Answer | Form::AnswerEvent)
+        matches!(self.form, Form::Response | Form::ResponseEvent)
     }
 
     /// Returns whether the response is a rejection that the specification, or the official SDK,
@@ -144,7 +144,7 @@ impl Case {
 
     fn response(self, request: &Recorded) -> Vec<Fault> {
         let id = match self.form {
-            Form::Answer | Form::AnswerEvent => request.json()["id"].clone(),
+            Form::Response | Form::ResponseEvent => request.json()["id"].clone(),
             Form::OtherId => "server-error".into(),
             _ => Value::Null,
         };
@@ -152,8 +152,8 @@ impl Case {
         let message = json!({"jsonrpc": "2.0", "id": id, "error": error});
         let event = || format!("event: message\ndata: {message}\n\n");
         let (kind, body) = match self.form {
-            Form::Answer | Form::Error | Form::OtherId => (JSON, message.to_string()),
-            Form::AnswerEvent | Form::Event => (EVENT_STREAM, event()),
+            Form::Response | Form::Error | Form::OtherId => (JSON, message.to_string()),
+            Form::ResponseEvent | Form::Event => (EVENT_STREAM, event()),
             Form::MislabeledEvent => (JSON, event()),
             Form::PlainJson => (JSON, json!({"error": self.text}).to_string()),
             Form::Text => ("text/plain", self.text.to_owned()),
@@ -352,7 +352,7 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     };
     // A tool that reports progress has run.
     let (listening, server, client) = start(
-        case(Form::Answer, "Session not found"),
+        case(Form::Response, "Session not found"),
         Scenario::ForgetsDuringCall,
     )
     .await;
@@ -365,8 +365,11 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     assert_eq!(server.session.load(Ordering::SeqCst), 2);
 
     // A session that was ended may have been ended during the call, if the server has read the call.
-    let (listening, server, client) =
-        start(case(Form::Answer, "Session terminated"), Scenario::Forgets).await;
+    let (listening, server, client) = start(
+        case(Form::Response, "Session terminated"),
+        Scenario::Forgets,
+    )
+    .await;
     server.has_forgotten.store(true, Ordering::SeqCst);
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().message, "Session terminated");
@@ -393,7 +396,7 @@ async fn a_program_or_web_socket_that_loses_its_session_is_opened_again() {
     command.args = args;
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     for config in [
-        ServerConfig::of_command("fake", command),
+        ServerConfig::for_command("fake", command),
         ServerConfig::new("fake", &server.url).unwrap(),
     ] {
         let client = McpClient::new(config);

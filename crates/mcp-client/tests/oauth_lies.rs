@@ -297,8 +297,8 @@ async fn no_secret_leaves_the_issuer_when_a_server_requires_more_scopes() {
 async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
     after_an_authorization("unknown client", None, false, |server| {
         server.revoke();
-        let answer = r#"{"error":"invalid_client"}"#;
-        let unknown = pillion_testkit::Fault::response("401 X", "application/json", answer);
+        let body = r#"{"error":"invalid_client"}"#;
+        let unknown = pillion_testkit::Fault::response("401 X", "application/json", body);
         server.honest.change(|rules| {
             rules
                 .faults

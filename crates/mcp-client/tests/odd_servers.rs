@@ -277,8 +277,8 @@ async fn folded_headers_are_read() {
             return vec![Fault::response("202 Accepted", "text/plain", "")];
         };
         let (head, length) = (folded("application/json"), response.len());
-        let answer = format!("{head}Content-Length: {length}\r\n\r\n{response}");
-        vec![Fault::Send(answer.into_bytes())]
+        let reply = format!("{head}Content-Length: {length}\r\n\r\n{response}");
+        vec![Fault::Send(reply.into_bytes())]
     })
     .await;
     // A message to this machine uses the direct client, a GET request the full client.
@@ -410,7 +410,7 @@ async fn noise_of_a_program_disturbs_no_call() {
         let (program, args) = fake_stdio(&[flag]);
         let mut command = StdioCommand::new(program);
         command.args = args;
-        let mut config = ServerConfig::of_command("noisy", command);
+        let mut config = ServerConfig::for_command("noisy", command);
         config.timeout = Duration::from_secs(10);
         let client = McpClient::new(config);
         for _ in 0..2 {

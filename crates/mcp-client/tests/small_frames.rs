@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::{Message, accept_hdr};
 
-/// The answer to a call: a beginning, and what follows without end.
+/// The response to a call: its name, a beginning, and what follows without end.
 type Flood = (&'static str, &'static [u8], &'static [u8]);
 
 const CHUNKED_JSON: &[u8] =
@@ -64,7 +64,7 @@ fn response(request: &Value) -> Option<String> {
 }
 
 /// Writes until the client closes the connection. Reads nothing. Returns the number of bytes.
-fn flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
+fn send_flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
     let units = unit.repeat(16_384 / unit.len());
     let mut written = start.len();
     let mut result = stream.write_all(start);
@@ -76,7 +76,7 @@ fn flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
 }
 
 /// Answers the requests of a connection until a call.
-fn serve_http(stream: &mut TcpStream, answer: Flood) -> Option<usize> {
+fn serve_http(stream: &mut TcpStream, flood: Flood) -> Option<usize> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
         let mut length = 0;
@@ -103,13 +103,13 @@ fn serve_http(stream: &mut TcpStream, answer: Flood) -> Option<usize> {
                 "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
                 body.len()
             ),
-            (Some(_), None) => return Some(flood(stream, answer)),
+            (Some(_), None) => return Some(send_flood(stream, flood)),
         };
         stream.write_all(reply.as_bytes()).ok()?;
     }
 }
 
-fn serve_web_socket(stream: &TcpStream, answer: Flood) -> Option<usize> {
+fn serve_web_socket(stream: &TcpStream, flood: Flood) -> Option<usize> {
     #[expect(
         clippy::result_large_err,
         reason = "it is the library's error to choose"
@@ -130,7 +130,7 @@ fn serve_web_socket(stream: &TcpStream, answer: Flood) -> Option<usize> {
         match response(&request) {
             _ if request.get("id").is_none() => {}
             Some(reply) => socket.send(Message::text(reply)).ok()?,
-            None => return Some(flood(socket.get_mut(), answer)),
+            None => return Some(send_flood(socket.get_mut(), flood)),
         }
     }
 }
@@ -139,7 +139,7 @@ fn serve_web_socket(stream: &TcpStream, answer: Flood) -> Option<usize> {
 /// the client has ended.
 fn start(
     serve: fn(&mut TcpStream, Flood) -> Option<usize>,
-    answer: Flood,
+    flood: Flood,
 ) -> (u16, mpsc::Receiver<usize>) {
     let listener = listen();
     listener.set_nonblocking(false).unwrap();
@@ -149,7 +149,7 @@ fn start(
         while let Ok((mut stream, _)) = listener.accept() {
             let ended = ended.clone();
             thread::spawn(move || {
-                if let Some(bytes) = serve(&mut stream, answer) {
+                if let Some(bytes) = serve(&mut stream, flood) {
                     let _ = ended.send(bytes);
                 }
             });
@@ -185,23 +185,23 @@ async fn call(name: &str, mut config: ServerConfig) -> McpClient {
 
 #[tokio::test]
 async fn small_frames_of_http_leave_the_thread_to_other_tasks() {
-    for answer in HTTP_FLOODS {
-        let (port, _) = start(serve_http, answer);
+    for flood in HTTP_FLOODS {
+        let (port, _) = start(serve_http, flood);
         let url = format!("http://127.0.0.1:{port}/mcp");
         let mut config = ServerConfig::new("flood", &url).unwrap();
         config.transport = TransportKind::StreamableHttp;
-        call(answer.0, config).await;
+        call(flood.0, config).await;
     }
 }
 
 #[tokio::test]
 async fn small_frames_of_a_web_socket_end_the_connection() {
-    for answer in WEB_SOCKET_FLOODS {
-        let serve = |stream: &mut TcpStream, answer| serve_web_socket(stream, answer);
-        let (port, floods) = start(serve, answer);
+    for flood in WEB_SOCKET_FLOODS {
+        let serve = |stream: &mut TcpStream, flood| serve_web_socket(stream, flood);
+        let (port, floods) = start(serve, flood);
         let url = format!("ws://127.0.0.1:{port}/mcp");
-        let client = call(answer.0, ServerConfig::new("flood", &url).unwrap()).await;
-        if answer.0 == "empty fragments" {
+        let client = call(flood.0, ServerConfig::new("flood", &url).unwrap()).await;
+        if flood.0 == "empty fragments" {
             // A message that never ends. The connection ends when the server misses a ping.
             continue;
         }
@@ -209,7 +209,7 @@ async fn small_frames_of_a_web_socket_end_the_connection() {
         let bytes =
             tokio::task::spawn_blocking(move || floods.recv_timeout(Duration::from_secs(30)));
         let bytes = bytes.await.unwrap().unwrap();
-        assert!(bytes < 32 << 20, "{}: {bytes}", answer.0);
+        assert!(bytes < 32 << 20, "{}: {bytes}", flood.0);
         drop(client);
     }
 }
@@ -232,5 +232,5 @@ for line in sys.stdin:
 "#;
     let mut command = StdioCommand::new("python3");
     command.args = vec!["-c".to_owned(), script.to_owned()];
-    call("blank lines", ServerConfig::of_command("flood", command)).await;
+    call("blank lines", ServerConfig::for_command("flood", command)).await;
 }

@@ -172,7 +172,7 @@ impl Bridge {
     async fn take(&mut self, event: Event) {
         match event {
             Event::Client(inbound, line) => self.take_from_client(inbound, line).await,
-            Event::InvalidMessage(answer) => self.send_to_client(answer).await,
+            Event::InvalidMessage(response) => self.send_to_client(response).await,
             Event::Sidecar(leg, line) => self.take_from_sidecar(leg, line).await,
             Event::Gone(leg) => self.lose(leg).await,
             Event::Connected(connection) => self.begin(connection).await,
@@ -231,7 +231,7 @@ impl Bridge {
         } else if self.waiting.len() < MAX_REQUESTS {
             self.waiting.push_back((request, line));
         } else {
-            self.refuse(
+            self.reject(
                 &request.id,
                 "Not connected to a sidecar, and too many requests are already waiting for one"
                     .to_owned(),
@@ -319,7 +319,7 @@ impl Bridge {
         for id in leg.unanswered() {
             let reason = "The sidecar stopped before it answered; a tool that was called may have \
                           run anyway";
-            self.refuse(id, reason.to_owned()).await;
+            self.reject(id, reason.to_owned()).await;
         }
         for id in &leg.pending_requests {
             let Ok(id) = RawValue::from_string(id.clone()) else {
@@ -359,7 +359,7 @@ impl Bridge {
             None => return,
         };
         for (request, _) in std::mem::take(&mut self.waiting) {
-            self.refuse(&request.id, problem.clone()).await;
+            self.reject(&request.id, problem.clone()).await;
         }
     }
 
@@ -367,7 +367,7 @@ impl Bridge {
         self.legs.iter_mut().find(|leg| leg.phase == Phase::Open)
     }
 
-    async fn refuse(&self, id: &RawValue, reason: String) {
+    async fn reject(&self, id: &RawValue, reason: String) {
         let error = RpcError::new(CONNECTION_CLOSED, reason);
         self.send_to_client(message::response(Some(id), &Err(error)))
             .await;

@@ -85,14 +85,14 @@ impl Exchange<'_> {
     }
 
     /// Handles a request that exists only in revisions with sessions.
-    fn for_session(&self, answer: fn(&Self) -> Response) -> Response {
+    fn for_session(&self, handler: fn(&Self) -> Response) -> Response {
         if let Some(rejection) = self.reject_origin() {
             return rejection;
         }
         if self.declares_stateless() {
             return post_only_response();
         }
-        answer(self)
+        handler(self)
     }
 
     /// Returns whether the version header names a revision without sessions.

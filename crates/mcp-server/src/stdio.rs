@@ -582,9 +582,9 @@ mod tests {
         // The paused clock advances only when all tasks are idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!writing.is_finished(), "all messages are in memory");
-        let mut answers = BufReader::new(reader).lines();
+        let mut responses = BufReader::new(reader).lines();
         for _ in 0..=PINGS {
-            assert!(answers.next_line().await.unwrap().is_some());
+            assert!(responses.next_line().await.unwrap().is_some());
         }
         writing.await.unwrap().unwrap();
         served.await.unwrap().unwrap();

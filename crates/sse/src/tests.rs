@@ -136,8 +136,8 @@ fn the_retry_field_is_digits_only() {
         "", " ", "-1", "+1", "1.5", "1e3", "0x10", "5 ", "ten", "\u{0665}",
     ] {
         assert_eq!(retry(format!("retry: {bad}\n").as_bytes()), None, "{bad:?}");
-        let kept = format!("retry: 7\nretry: {bad}\n");
-        assert_eq!(retry(kept.as_bytes()), ms(7), "{bad:?}");
+        let repeated = format!("retry: 7\nretry: {bad}\n");
+        assert_eq!(retry(repeated.as_bytes()), ms(7), "{bad:?}");
     }
     assert_eq!(retry(b"retry: 99999999999999999999999\n"), ms(u64::MAX));
 }

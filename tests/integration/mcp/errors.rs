@@ -123,7 +123,7 @@ async fn e3_e4_an_http_status_has_both_messages_and_the_client_recovers() {
             let fault = Fault::response_with(&line, &headers, "<h1>No</h1>");
             let server = faulty_once(vec![fault]).await;
             let mut config = config(&server.url, TransportKind::PostSse);
-            config.wording = Some(style);
+            config.message_style = Some(style);
             let client = McpClient::new(config);
             let error = roll(&client).await.unwrap_err();
             let text = match style {
@@ -191,7 +191,7 @@ async fn e3_e4_a_failed_request_has_both_messages() {
     ] {
         let server = faulty_once(vec![Fault::json(b"\xff")]).await;
         let mut config = config(&server.url, TransportKind::PostSse);
-        config.wording = Some(style);
+        config.message_style = Some(style);
         let error = roll(&McpClient::new(config)).await.unwrap_err();
         assert_eq!(error.to_string(), text);
     }
@@ -233,7 +233,7 @@ async fn e4_the_legacy_message_names_the_transport() {
             .with_slow_calls(Duration::from_secs(60))
             .start();
         let mut config = config(&server.url, transport);
-        config.wording = Some(MessageStyle::Sse);
+        config.message_style = Some(MessageStyle::Sse);
         let client = McpClient::new(config);
         client.connect().await.unwrap();
         let mut options = RequestOptions::default();
@@ -246,7 +246,7 @@ async fn e4_the_legacy_message_names_the_transport() {
     let fault = Fault::text("503 Busy", "no");
     let server = FaultServer::start(move |_| vec![fault.clone()]).await;
     let mut config = config(&server.url, TransportKind::StreamableHttp);
-    config.wording = Some(MessageStyle::Sse);
+    config.message_style = Some(MessageStyle::Sse);
     let error = roll(&McpClient::new(config)).await.unwrap_err();
     let text = "MCP Streamable HTTP request failed with HTTP 503";
     assert_eq!(error.to_string(), text);

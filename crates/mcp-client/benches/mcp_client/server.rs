@@ -87,7 +87,7 @@ pub(super) fn serve() -> Result<(), BenchError> {
         });
         let of_form = |form| {
             let state = Arc::new(Endpoint::new(form));
-            post(answer).get(last_call).with_state(state)
+            post(handle).get(last_call).with_state(state)
         };
         let router = Router::new()
             .route("/json", of_form(Form::Json))
@@ -162,7 +162,7 @@ impl Endpoint {
     }
 }
 
-async fn answer(
+async fn handle(
     State(endpoint): State<Arc<Endpoint>>,
     headers: HeaderMap,
     body: Bytes,

@@ -75,7 +75,7 @@ impl OpenSession {
 
 impl ClientConnection {
     pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
-        let secrets = Arc::new(Secrets::of(&config));
+        let secrets = Arc::new(Secrets::for_config(&config));
         Self {
             config,
             secrets,

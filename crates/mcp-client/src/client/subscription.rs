@@ -97,7 +97,7 @@ async fn open_stream(
 ) -> Result<Subscription, McpErrorKind> {
     let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
     let (notify, notices) = mpsc::channel(MAX_WAITING);
-    let (ended, mut refusal) = mpsc::channel(1);
+    let (ended, mut rejection) = mpsc::channel(1);
     let sender = Arc::clone(sender);
     let params = json!({ "notifications": filter });
     let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
@@ -109,7 +109,7 @@ async fn open_stream(
     let first = tokio::select! {
         // A rejection also ends the stream, so it has to be checked first.
         biased;
-        Some(Err(error)) = refusal.recv() => return Err(error),
+        Some(Err(error)) = rejection.recv() => return Err(error),
         first = incoming.recv() => first,
     };
     let task = tokio::spawn(async move {

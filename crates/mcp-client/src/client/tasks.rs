@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::RequestOptions;
 use super::delivery::Delivery;
 use super::request_sender::RequestSender;
-use super::rounds::{self, Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
+use super::rounds::{self, InputResponses, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use crate::callbacks::ProgressNotification;
 use crate::{McpErrorKind, RpcError};
 
@@ -88,9 +88,9 @@ struct TaskPoller<'a> {
     /// Keys of the input requests that are or were being answered.
     answered: IndexSet<String>,
     /// Responses that may not have reached the server.
-    unsent: Answers,
+    unsent: InputResponses,
     failures: u32,
-    refusals: u32,
+    state_errors: u32,
     /// The server's `Retry-After`.
     retry_after: Duration,
 }
@@ -107,12 +107,12 @@ pub(super) async fn follow_task(
     let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
     let id = task.task_id.clone();
     let guard = CancelTask::new(sender, &id);
-    let mut follower = TaskPoller {
+    let mut poller = TaskPoller {
         sender,
         answered: IndexSet::new(),
-        unsent: Answers::new(),
+        unsent: InputResponses::new(),
         failures: 0,
-        refusals: 0,
+        state_errors: 0,
         retry_after: Duration::ZERO,
     };
     let mut polls = 0.0;
@@ -128,13 +128,13 @@ pub(super) async fn follow_task(
             callback(ProgressNotification::message(polls, message));
         }
         let questions = task.input_requests.take().unwrap_or_default();
-        follower.answer(&id, questions).await?;
+        poller.respond(&id, questions).await?;
         let poll = task.poll();
         task = loop {
-            let pause = tokio::time::sleep(poll.max(follower.pause()));
+            let pause = tokio::time::sleep(poll.max(poller.pause()));
             let closed = sender.connections.closed();
             closed.run_until_closed(pause).await?;
-            if let Some(task) = follower.ask(&id).await? {
+            if let Some(task) = poller.ask(&id).await? {
                 break task;
             }
         };
@@ -156,13 +156,13 @@ async fn send_task_request(
 
 impl TaskPoller<'_> {
     /// Answers new input requests, and repeats responses that may be lost.
-    async fn answer(
+    async fn respond(
         &mut self,
         id: &str,
         mut questions: IndexMap<String, Question>,
     ) -> Result<(), McpErrorKind> {
-        let mut answers = std::mem::take(&mut self.unsent);
-        answers.retain(|key, _| questions.contains_key(key));
+        let mut responses = std::mem::take(&mut self.unsent);
+        responses.retain(|key, _| questions.contains_key(key));
         questions.retain(|key, _| !self.answered.contains(key));
         let limit = MAX_ROUNDS;
         if self.answered.len() + questions.len() > MAX_QUESTIONS * limit as usize {
@@ -170,17 +170,17 @@ impl TaskPoller<'_> {
         }
         if !questions.is_empty() {
             let keys: Vec<String> = questions.keys().cloned().collect();
-            answers.extend(rounds::answers(self.sender, questions).await?);
+            responses.extend(rounds::input_responses(self.sender, questions).await?);
             self.answered.extend(keys);
         }
-        if answers.is_empty() {
+        if responses.is_empty() {
             return Ok(());
         }
-        let params = json!({"taskId": id, "inputResponses": answers});
+        let params = json!({"taskId": id, "inputResponses": responses});
         match self.about("tasks/update", &params).await {
             Ok(_) => Ok(()),
             Err(error) if self.tolerates(&error) => {
-                self.unsent = answers;
+                self.unsent = responses;
                 Ok(())
             }
             Err(error) => Err(error),
@@ -191,7 +191,7 @@ impl TaskPoller<'_> {
     async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.about("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
-                (self.failures, self.refusals) = (0, 0);
+                (self.failures, self.state_errors) = (0, 0);
                 self.retry_after = Duration::ZERO;
                 let task = serde_json::from_str(state.get()).map_err(unexpected)?;
                 Ok(Some(task))
@@ -210,10 +210,11 @@ impl TaskPoller<'_> {
 
     /// Returns whether an error says nothing about the task.
     fn tolerates(&mut self, error: &McpErrorKind) -> bool {
-        let is_refusal =
+        let is_state_error =
             matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
-        self.refusals += u32::from(is_refusal);
-        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_STATE_ERRORS);
+        self.state_errors += u32::from(is_state_error);
+        let tolerated =
+            is_transient(error) || (is_state_error && self.state_errors < MAX_STATE_ERRORS);
         if tolerated {
             tracing::debug!(%error, "Cannot get the status of a task");
             self.failures = self.failures.saturating_add(1);
@@ -232,9 +233,11 @@ impl TaskPoller<'_> {
         let Some(more) = self.failures.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
-        let pause = pause.min(MAX_BACKOFF_INTERVAL).max(self.retry_after);
-        pause.min(MAX_POLL_INTERVAL)
+        let backoff = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
+        backoff
+            .min(MAX_BACKOFF_INTERVAL)
+            .max(self.retry_after)
+            .min(MAX_POLL_INTERVAL)
     }
 }
 

@@ -140,7 +140,7 @@ fn e7_invalid_command_settings_are_rejected() {
 }
 
 #[test]
-fn bad_values_are_refused_by_name() {
+fn bad_values_are_rejected_by_name() {
     for (value, part) in [
         (
             json!({"label": "x", "url": "not-a-url"}),
@@ -172,8 +172,8 @@ fn bad_values_are_refused_by_name() {
             "pigeon",
         ),
         (
-            json!({"label": "x", "url": "http://x.example", "colour": 1}),
-            "colour",
+            json!({"label": "x", "url": "http://x.example", "color": 1}),
+            "color",
         ),
         (
             json!({"label": "x", "url": "http://x.example", "authentication": {"type": "bearer"}}),

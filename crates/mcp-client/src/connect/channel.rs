@@ -230,11 +230,11 @@ impl ChannelConnector {
         steps: &mut Steps,
     ) -> Result<Discovered, McpErrorKind> {
         session.set_version(version);
-        let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
+        let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
         let timed =
-            pillion_deadline::timeout(patience, session.ask("server/discover", &params)).await;
-        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(patience)));
+            pillion_deadline::timeout(timeout, session.ask("server/discover", &params)).await;
+        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(timeout)));
         let found = discovered(outcome, session);
         let tried = format!("{} server/discover ({version})", self.name());
         steps.note(tried, found.as_ref().map(Discovered::describe));

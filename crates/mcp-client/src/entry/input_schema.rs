@@ -29,8 +29,9 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
         return Ok(());
     }
     repair_member(tool, MEMBER);
-    let schema = tool.raw(MEMBER).map(ToOwned::to_owned);
-    let mut schema = schema
+    let mut schema = tool
+        .raw(MEMBER)
+        .map(ToOwned::to_owned)
         .and_then(|schema| tool.item(&schema, MEMBER))
         .ok_or_else(|| unexpected.clone())?;
     match schema.value("type") {

@@ -134,13 +134,13 @@ fn an_input_schema_becomes_an_object_schema_if_possible() {
             0,
         ),
     ] {
-        let (tool, told) = check(
+        let (tool, reported) = check(
             EntryKind::Tool,
             &json!({"name": "a", "inputSchema": schema}),
         )
         .unwrap();
         assert_eq!(tool["inputSchema"], expected);
-        assert_eq!(told.len(), repairs, "{told:?}");
+        assert_eq!(reported.len(), repairs, "{reported:?}");
     }
     let (tool, _) = check(EntryKind::Tool, &json!({"name": "a"})).unwrap();
     assert_eq!(tool["inputSchema"]["type"], "object");
@@ -177,7 +177,7 @@ fn a_schema_is_repaired_at_every_depth() {
 
 #[test]
 fn an_invalid_output_schema_is_removed() {
-    for (schema, is_kept, is_object) in [
+    for (schema, is_listed, is_object) in [
         (json!({"type": "object"}), true, true),
         (json!({"type": "array", "items": {}}), true, false),
         (json!({"anyOf": []}), true, false),
@@ -191,7 +191,7 @@ fn an_invalid_output_schema_is_removed() {
             .check(&to_raw_value(&listed).unwrap())
             .unwrap();
         let tool: Value = serde_json::from_str(checked.entry.get()).unwrap();
-        assert_eq!(tool.get("outputSchema").is_some(), is_kept, "{schema}");
+        assert_eq!(tool.get("outputSchema").is_some(), is_listed, "{schema}");
         assert_eq!(has_object_output(&checked.entry), is_object, "{schema}");
     }
 }

@@ -44,7 +44,7 @@ impl MessageLine {
         };
         let messages = find_messages(line);
         let unreadable = match messages.is_empty() {
-            true => MessageId::of_json_rpc(line).map(|id| (id, error)),
+            true => MessageId::find_json_rpc(line).map(|id| (id, error)),
             false => None,
         };
         Self {

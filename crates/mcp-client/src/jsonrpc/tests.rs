@@ -115,7 +115,7 @@ fn an_id_in_another_form_is_the_same_id() {
 
 #[test]
 fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
-    let read = |body: &str| RpcError::of_error_body(body.as_bytes());
+    let read = |body: &str| RpcError::from_error_body(body.as_bytes());
     let whole =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No session","data":[1]}}"#;
     for body in [
@@ -190,11 +190,11 @@ fn encoded_messages_are_json_rpc() {
     );
     let id = RawValue::from_string("\"s1\"".into()).unwrap();
     assert_eq!(
-        answer(&id, Ok(serde_json::json!({}))),
+        response(&id, Ok(serde_json::json!({}))),
         r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#
     );
     assert_eq!(
-        answer(&id, Err(RpcError::new(-32601, "Method not found"))),
+        response(&id, Err(RpcError::new(-32601, "Method not found"))),
         r#"{"jsonrpc":"2.0","id":"s1","error":{"code":-32601,"message":"Method not found"}}"#
     );
     assert_eq!(
@@ -246,7 +246,7 @@ fn only_an_error_without_an_id_answers_the_open_request() {
     let Incoming::Response { id, .. } = only(r#"{"id":null,"error":{}}"#) else {
         panic!()
     };
-    assert!(id.answers(&RpcRequestId::Number(7)));
+    assert!(id.matches(&RpcRequestId::Number(7)));
     for text in [r#"{"id":null,"result":{}}"#, r#"{"result":{}}"#] {
         assert!(Incoming::parse(text).is_err(), "{text}");
     }

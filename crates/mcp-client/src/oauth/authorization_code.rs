@@ -6,7 +6,7 @@ use super::client::{Form, OAuthClient};
 use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
 use super::error::short;
-use super::tokens::TokenAnswer;
+use super::tokens::TokenResponse;
 use super::web::Web;
 use super::{
     AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError,
@@ -31,13 +31,15 @@ impl AuthorizationCode<'_> {
     pub(super) async fn obtain(
         &self,
         server: &AuthorizationServer,
-    ) -> Result<TokenAnswer, OAuthError> {
+    ) -> Result<TokenResponse, OAuthError> {
         let request = OAuthClientConfig::new(self.client.id.clone(), self.redirect_uri);
         let (url, verifier) = server
             .authorization_request(self.web, request, self.scopes)
             .await?;
-        let state = url.query_pairs().find(|(name, _)| name == "state");
-        let state = state.map(|(_, state)| state.into_owned());
+        let state = url
+            .query_pairs()
+            .find(|(name, _)| name == "state")
+            .map(|(_, state)| state.into_owned());
         let pending = PendingAuthorization {
             state: state.unwrap_or_default(),
             issuer: server.token.issuer.clone(),
@@ -50,7 +52,7 @@ impl AuthorizationCode<'_> {
             dpop: self.dpop.is_some(),
         };
         let authorization = self.prompt.authorize(AuthorizationRequest {
-            url: url.clone(),
+            url,
             redirect_uri: self.redirect_uri.to_owned(),
             server: self.server.clone(),
             scopes: self.scopes.to_vec(),
@@ -69,7 +71,7 @@ pub(super) async fn exchange(
     dpop: Option<&Dpop>,
     pending: &PendingAuthorization,
     response: AuthorizationResponse,
-) -> Result<TokenAnswer, OAuthError> {
+) -> Result<TokenResponse, OAuthError> {
     let code = code(server, &pending.state, response)?;
     let form: Form = vec![
         ("grant_type", "authorization_code".to_owned()),
@@ -99,7 +101,7 @@ fn code(
             Some(description) => format!("{} ({})", short(&error), short(&description)),
             None => short(&error),
         };
-        return Err(OAuthError::Refused { error });
+        return Err(OAuthError::Denied { error });
     }
     let code = response.code.ok_or(OAuthError::NoCode)?;
     Ok(code.expose_secret().to_owned())

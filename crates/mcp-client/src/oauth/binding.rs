@@ -54,13 +54,13 @@ impl Binding {
     /// [`OAuthError::ForeignIssuer`], [`OAuthError::ForeignClient`].
     pub(super) fn check(&self, issuer: &str) -> Result<(), OAuthError> {
         match self.issuer() {
-            Some(bound) if bound.as_str() != issuer => Err(self.refusal(issuer)),
+            Some(bound) if bound.as_str() != issuer => Err(self.rejection(issuer)),
             _ => Ok(()),
         }
     }
 
     /// Returns the error for a server that names another authorization server.
-    pub(super) fn refusal(&self, found: &str) -> OAuthError {
+    pub(super) fn rejection(&self, found: &str) -> OAuthError {
         let found = short(found);
         match self {
             Self::Configured(issuer) => OAuthError::ForeignIssuer {

@@ -79,8 +79,8 @@ impl Dpop {
         header.insert("typ".to_owned(), "dpop+jwt".into());
         let public = self.key.p256_public_key().ok_or(OAuthError::Signing)?;
         header.insert("jwk".to_owned(), public);
-        let proof = self.key.sign(header, &claims)?;
-        let mut proof = HeaderValue::try_from(proof).map_err(|_| OAuthError::Signing)?;
+        let token = self.key.sign(header, &claims)?;
+        let mut proof = HeaderValue::try_from(token).map_err(|_| OAuthError::Signing)?;
         proof.set_sensitive(true);
         Ok(proof)
     }

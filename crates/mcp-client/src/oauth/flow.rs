@@ -14,7 +14,7 @@ use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
 use super::registration;
 use super::token_request::TokenEndpoint;
-use super::tokens::{LiveTokens, TokenAnswer, TokenOrigin};
+use super::tokens::{LiveTokens, TokenOrigin, TokenResponse};
 use super::web::Web;
 use super::{
     AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
@@ -62,20 +62,20 @@ pub(super) enum TokenReason {
     Renewal,
     /// The server rejected a request: without a token, with an invalid one (401), or with
     /// insufficient scopes (403).
-    Refusal { challenge: Challenge, step_up: bool },
+    Rejection { challenge: Challenge, step_up: bool },
 }
 
 impl Shared {
-    pub(super) async fn run(self: Arc<Self>, errand: TokenReason) -> Result<(), OAuthError> {
-        let errand = async {
-            match errand {
+    pub(super) async fn run(self: Arc<Self>, reason: TokenReason) -> Result<(), OAuthError> {
+        let acquisition = async {
+            match reason {
                 TokenReason::Renewal => self.renew().await,
-                TokenReason::Refusal { challenge, step_up } => {
+                TokenReason::Rejection { challenge, step_up } => {
                     self.authorize(&challenge, step_up).await
                 }
             }
         };
-        let timed = pillion_deadline::timeout(ACQUISITION_TIMEOUT, errand).await;
+        let timed = pillion_deadline::timeout(ACQUISITION_TIMEOUT, acquisition).await;
         timed.unwrap_or(Err(OAuthError::TimedOut))
     }
 
@@ -90,7 +90,7 @@ impl Shared {
             let tokens = current.tokens.clone();
             (current.endpoint.clone(), current.scopes.clone(), tokens)
         };
-        let live = tokens.ok_or(OAuthError::NobodyToAsk)?;
+        let live = tokens.ok_or(OAuthError::NoPrompt)?;
         let endpoint = match known {
             Some(endpoint) if endpoint.issuer == live.tokens.issuer => endpoint,
             _ => {
@@ -104,7 +104,7 @@ impl Shared {
             self.obtain_without_user(&endpoint, &scopes, live.dpop.as_ref())
                 .await
         };
-        if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
+        if renewed.as_ref().is_err_and(OAuthError::is_rejection) {
             // Without tokens, the server's challenge states what it requires.
             self.forget().await;
         }
@@ -121,7 +121,7 @@ impl Shared {
         });
         if may_refresh {
             match self.refresh(&server.token).await {
-                Err(error) if error.is_refusal() => {
+                Err(error) if error.is_rejection() => {
                     tracing::info!(%error, "The authorization server rejected the refresh token");
                     if error.may_be_unknown_client() {
                         self.forget_client(&server.token.issuer);
@@ -143,9 +143,9 @@ impl Shared {
                 .obtain_without_user(&server.token, &scopes, dpop.as_ref())
                 .await;
         }
-        let answer = self.ask(&server, &scopes, dpop.as_deref()).await?;
+        let response = self.ask(&server, &scopes, dpop.as_deref()).await?;
         let endpoint = &server.token;
-        let live = LiveTokens::granted(answer, endpoint, scopes, dpop.as_ref(), None)?;
+        let live = LiveTokens::granted(response, endpoint, scopes, dpop.as_ref(), None)?;
         self.keep(live).await;
         Ok(())
     }
@@ -201,8 +201,8 @@ impl Shared {
         server: &AuthorizationServer,
         scopes: &[String],
         dpop: Option<&Dpop>,
-    ) -> Result<TokenAnswer, OAuthError> {
-        let prompt = self.prompt.as_deref().ok_or(OAuthError::NobodyToAsk)?;
+    ) -> Result<TokenResponse, OAuthError> {
+        let prompt = self.prompt.as_deref().ok_or(OAuthError::NoPrompt)?;
         server.check_for_authorization(&self.web, &self.binding()?)?;
         let redirect_uri = prompt
             .redirect_uri()
@@ -263,11 +263,11 @@ impl Shared {
             });
         let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
         let proofs = dpop.as_deref();
-        let answer =
+        let exchange =
             authorization_code::exchange(&server, &self.web, &client, proofs, &pending, response);
-        let answer = answer.await?;
+        let tokens = exchange.await?;
         let scopes = pending.scopes;
-        let live = LiveTokens::granted(answer, &server.token, scopes, dpop.as_ref(), None)?;
+        let live = LiveTokens::granted(tokens, &server.token, scopes, dpop.as_ref(), None)?;
         self.credentials
             .lock()
             .registrations
@@ -278,12 +278,12 @@ impl Shared {
 
     /// Uses the refresh token (OAuth 2.1 section 4.3), only with the issuer that issued it.
     async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
-        let live = self.current.lock().tokens.clone();
-        let live = live
+        let current = self.current.lock().tokens.clone();
+        let live = current
             .filter(|live| live.tokens.issuer == endpoint.issuer)
-            .ok_or(OAuthError::NobodyToAsk)?;
+            .ok_or(OAuthError::NoPrompt)?;
         let refresh_token = live.tokens.refresh_token.as_ref();
-        let token = refresh_token.ok_or(OAuthError::NobodyToAsk)?;
+        let token = refresh_token.ok_or(OAuthError::NoPrompt)?;
         self.binding()?.check(&endpoint.issuer)?;
         let client = self.client_for_issuer(&endpoint.issuer)?;
         let form: Form = vec![
@@ -292,11 +292,11 @@ impl Shared {
         ];
         let dpop = live.dpop.as_ref();
         let proofs = dpop.map(Arc::as_ref);
-        let answer = endpoint
+        let response = endpoint
             .request(&self.web, client.as_ref(), proofs, &form)
             .await?;
         let scopes = live.tokens.scopes.clone();
-        let refreshed = LiveTokens::granted(answer, endpoint, scopes, dpop, Some(&live.tokens))?;
+        let refreshed = LiveTokens::granted(response, endpoint, scopes, dpop, Some(&live.tokens))?;
         self.keep(refreshed).await;
         Ok(())
     }
@@ -322,14 +322,11 @@ impl Shared {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();
         }
-        let asked = self.current.lock().scopes.clone();
-        let base = match (asked.is_empty(), self.config.scopes.is_empty()) {
-            (false, _) => asked,
-            (true, false) => self.config.scopes.clone(),
-            (true, true) => first.to_vec(),
-        };
+        let requested = self.current.lock().scopes.clone();
+        let candidates = [requested, self.config.scopes.clone(), first.to_vec()];
+        let base = candidates.into_iter().find(|scopes| !scopes.is_empty());
         let mut scopes: Vec<String> = Vec::new();
-        for scope in base.iter().chain(&challenge.scopes) {
+        for scope in base.iter().flatten().chain(&challenge.scopes) {
             if scopes.len() < MAX_SCOPES && !scopes.contains(scope) {
                 scopes.push(scope.clone());
             }

@@ -23,8 +23,9 @@ impl Issuer {
     /// # Errors
     /// [`OAuthError::InvalidIssuer`].
     pub(super) fn parse(identifier: &str) -> Result<Self, OAuthError> {
-        let url = Url::parse(identifier).ok();
-        let url = url.filter(|url| is_issuer_url(url) && is_normal_form(url, identifier));
+        let url = Url::parse(identifier)
+            .ok()
+            .filter(|url| is_issuer_url(url) && is_normal_form(url, identifier));
         Ok(Self {
             url: url.ok_or_else(|| OAuthError::InvalidIssuer {
                 issuer: short(identifier),

@@ -145,8 +145,8 @@ fn check_endpoint(
     Ok(url)
 }
 
-fn includes(values: Option<&Vec<String>>, wanted: &str) -> bool {
-    values.is_some_and(|values| values.iter().any(|value| value == wanted))
+fn includes(values: Option<&Vec<String>>, expected: &str) -> bool {
+    values.is_some_and(|values| values.iter().any(|value| value == expected))
 }
 
 #[cfg(test)]

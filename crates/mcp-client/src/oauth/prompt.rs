@@ -165,9 +165,9 @@ impl AuthorizationResponse {
     /// later.
     pub fn from_redirect(address: &str) -> Result<Self, InvalidRedirect> {
         let url = Url::parse(address).map_err(|_| InvalidRedirect)?;
-        let parameter = |wanted: &str| {
+        let parameter = |expected: &str| {
             let mut pairs = url.query_pairs();
-            pairs.find_map(|(name, value)| (name == wanted).then(|| value.into_owned()))
+            pairs.find_map(|(name, value)| (name == expected).then(|| value.into_owned()))
         };
         Ok(Self {
             code: parameter("code").map(SecretString::from),

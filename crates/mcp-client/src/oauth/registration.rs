@@ -33,8 +33,7 @@ pub(super) async fn client_for(
         return Ok(OAuthClient::with_secret(url.clone(), None));
     }
     let known = credentials.registrations.get(&server.token.issuer);
-    let known = known.filter(|known| known.redirect_uri == redirect_uri);
-    let registration = match known {
+    let registration = match known.filter(|known| known.redirect_uri == redirect_uri) {
         Some(known) => known.clone(),
         None => register(server, web, config, redirect_uri, scopes).await?,
     };

@@ -89,8 +89,8 @@ fn advertised_url(server: &Url, url: &str) -> Option<Url> {
 }
 
 fn well_known_urls(server: &Url) -> Vec<Url> {
-    let path = server.path();
-    let path = path.strip_suffix('/').unwrap_or(path);
+    let whole = server.path();
+    let path = whole.strip_suffix('/').unwrap_or(whole);
     let at = |path: &str| {
         let mut url = server.clone();
         url.set_path(&format!("{WELL_KNOWN}{path}"));

@@ -14,7 +14,7 @@ use crate::http::{
     HttpLink, Rejection, RejectionResponse, ResponseBody, ResponseReader, check_status, parse_event,
 };
 use crate::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
-use crate::peer::{Answers, Peer};
+use crate::peer::{OutgoingResponses, Peer};
 use crate::repeat::Repeat;
 use crate::session_loss::SessionLoss;
 use crate::{McpErrorKind, ProtocolVersion};
@@ -101,13 +101,13 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader) {
     // However the task ends, waiting requests fail.
     let _ending = CloseOnDrop(&state.pending_requests);
-    let mut answers = Answers::default();
+    let mut responses = OutgoingResponses::default();
     loop {
         match reader.next().await {
             Ok(Some(event)) if event.event == "endpoint" => {}
             Ok(Some(event)) => {
                 for message in parse_event(&event) {
-                    state.dispatch(message, &mut answers);
+                    state.dispatch(message, &mut responses);
                 }
             }
             Ok(None) => break,
@@ -128,20 +128,20 @@ impl Drop for CloseOnDrop<'_> {
 }
 
 impl EventStreamState {
-    fn dispatch(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+    fn dispatch(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
         match message {
             Incoming::Response { id, outcome } => {
                 // An error without an id could belong to any request, so it must not end one.
                 self.pending_requests.reply(&id, Ok(outcome));
             }
-            other => self.handle_message(other, answers),
+            other => self.handle_message(other, responses),
         }
     }
 
-    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
-        if let Some(answer) = self.peer.handle_message(message) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
+        if let Some(response) = self.peer.handle_message(message) {
             let state = Arc::clone(self);
-            answers.send(answer, move |message| async move {
+            responses.send(response, move |message| async move {
                 // Harmless, because the server ignores a second response to its request.
                 state.post(message, Repeat::Harmless).await.map(drop)
             });
@@ -256,15 +256,15 @@ impl EventStreamState {
         response: reqwest::Response,
         id: &RpcRequestId,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
-        let mut answers = Answers::default();
+        let mut responses = OutgoingResponses::default();
         let mut find_response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
             let mut found = None;
             for message in messages {
                 match message {
-                    Incoming::Response { id: other, outcome } if other.answers(id) => {
+                    Incoming::Response { id: other, outcome } if other.matches(id) => {
                         found = Some(outcome);
                     }
-                    other => self.handle_message(other, &mut answers),
+                    other => self.handle_message(other, &mut responses),
                 }
             }
             found
@@ -390,8 +390,8 @@ mod tests {
             assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
             let event = "event: endpoint\ndata: /messages\n\n";
-            let answer = format!("{head}{event}");
-            stream.write_all(answer.as_bytes()).await.unwrap();
+            let response = format!("{head}{event}");
+            stream.write_all(response.as_bytes()).await.unwrap();
         });
         let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap(), &Arc::default()).unwrap();
         let peer = Arc::new(Peer::new(

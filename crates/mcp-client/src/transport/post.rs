@@ -19,7 +19,7 @@ use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::{HttpLink, ResponseBody, ResponseReader, check_status, parse_event};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
-use crate::peer::{Answers, Peer};
+use crate::peer::{OutgoingResponses, Peer};
 use crate::repeat::Repeat;
 use crate::{Feature, McpErrorKind, ProtocolVersion};
 use listener::GetStreamListener;
@@ -167,17 +167,17 @@ impl PostConnection {
         id: &RpcRequestId,
         is_endless: bool,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut answers = Answers::default();
+        let mut responses = OutgoingResponses::default();
         match self.link.read(response).await? {
             ResponseBody::Empty => Err(McpErrorKind::NoResponse),
             ResponseBody::Messages(messages) => self
-                .find_response(id, messages, &mut answers)
+                .find_response(id, messages, &mut responses)
                 .ok_or(McpErrorKind::NoResponse),
             ResponseBody::Stream(mut reader) => {
                 if is_endless {
                     reader.without_totals();
                 }
-                let read = self.read_stream(id, &mut reader, &mut answers);
+                let read = self.read_stream(id, &mut reader, &mut responses);
                 let outcome = read.await?;
                 self.link.finish(reader).await;
                 Ok(outcome)
@@ -190,7 +190,7 @@ impl PostConnection {
         self: &Arc<Self>,
         id: &RpcRequestId,
         reader: &mut ResponseReader,
-        answers: &mut Answers,
+        responses: &mut OutgoingResponses,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut resumption = Resumption::new(self.has(Feature::Handshake));
         loop {
@@ -200,7 +200,7 @@ impl PostConnection {
                     if !messages.is_empty() {
                         resumption.reset_pauses();
                     }
-                    if let Some(outcome) = self.find_response(id, messages, answers) {
+                    if let Some(outcome) = self.find_response(id, messages, responses) {
                         return Ok(outcome);
                     }
                     continue;
@@ -260,30 +260,30 @@ impl PostConnection {
         self: &Arc<Self>,
         id: &RpcRequestId,
         messages: impl IntoIterator<Item = Incoming>,
-        answers: &mut Answers,
+        responses: &mut OutgoingResponses,
     ) -> Option<RpcOutcome> {
         let mut found = None;
         for message in messages {
             match message {
-                Incoming::Response { id: other, outcome } if other.answers(id) => {
+                Incoming::Response { id: other, outcome } if other.matches(id) => {
                     found = Some(outcome);
                 }
-                other => self.handle_message(other, answers),
+                other => self.handle_message(other, responses),
             }
         }
         found
     }
 
-    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
         if let Incoming::Response { id, outcome } = message {
             if let Some(caller) = self.detached_requests.lock().remove(&id) {
                 let _ = caller.send(outcome);
             }
             return;
         }
-        if let Some(answer) = self.peer.handle_message(message) {
+        if let Some(response) = self.peer.handle_message(message) {
             let connection = Arc::clone(self);
-            answers.send(answer, move |message| async move {
+            responses.send(response, move |message| async move {
                 // Harmless, because the server ignores a second response to its request.
                 let repeat = Repeat::Harmless;
                 connection.post(message, repeat).await.map(drop)

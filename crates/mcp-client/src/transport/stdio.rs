@@ -91,7 +91,7 @@ impl StdioTransport {
             errors,
         } = streams;
         let last_line = LastStderrLine::default();
-        let secrets = Secrets::of_environment(&link.command);
+        let secrets = Secrets::for_environment(&link.command);
         let log = StderrLog::new(link.label.to_string(), secrets, last_line.clone());
         let (duplex, outbox, inbox) = duplex(peer, &link.label);
         let connection = StdioConnection {
