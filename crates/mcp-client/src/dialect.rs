@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
-use super::{ProtocolVersion, ServerConfig, TransportKind};
+use super::{Feature, Handshake, ProtocolVersion, ServerConfig, TransportKind};
 
 /// A transport, and the way to open a session, that have worked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,19 @@ pub(super) enum Opening {
     Handshake(ProtocolVersion),
     /// With the first request, without a revision.
     None,
+}
+
+impl Opening {
+    /// Returns the configured way to open a session, if nothing is left to detect.
+    pub(super) fn configured(config: &ServerConfig) -> Option<Self> {
+        match (config.handshake, config.protocol_version) {
+            (Handshake::Never, _) => Some(Self::None),
+            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
+                Some(Self::Stateless(version))
+            }
+            (Handshake::Auto, version) => version.map(Self::Handshake),
+        }
+    }
 }
 
 /// The detected transports and revisions of this process, so that other clients of a server need

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 pub(crate) use line::MessageLine;
 pub(crate) use message_id::MessageId;
 
-use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
+use crate::peer_text::{MAX_ERROR_TEXT_BYTES, shorten};
 use crate::secrets::Secrets;
 
 /// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`. Servers
@@ -41,31 +41,6 @@ pub struct RpcError {
     /// Additional data of the server, not interpreted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-}
-
-/// An error object as JSON-RPC 2.0 defines it.
-#[derive(Deserialize)]
-struct ErrorObject {
-    code: i64,
-    #[serde(deserialize_with = "deserialize_error_text")]
-    message: String,
-    #[serde(default)]
-    data: Option<Box<RawValue>>,
-}
-
-impl From<ErrorObject> for RpcError {
-    fn from(error: ErrorObject) -> Self {
-        let ErrorObject {
-            code,
-            message,
-            data,
-        } = error;
-        Self {
-            code,
-            message,
-            data,
-        }
-    }
 }
 
 impl RpcError {
@@ -110,10 +85,11 @@ impl RpcError {
         struct ErrorMessage<'a> {
             #[serde(borrow)]
             jsonrpc: Cow<'a, str>,
-            error: ErrorObject,
+            #[serde(borrow)]
+            error: &'a RawValue,
         }
         let ErrorMessage { jsonrpc, error } = serde_json::from_str(text).ok()?;
-        (jsonrpc == "2.0").then(|| error.into())
+        strict_error(error).filter(|_| jsonrpc == "2.0")
     }
 }
 
@@ -184,7 +160,10 @@ impl Incoming {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
         }
-        serde_json::from_str::<Batch>(text).map(|batch| batch.0)
+        let mut batch = serde_json::Deserializer::from_str(text);
+        let messages = batch.deserialize_seq(BatchVisitor)?;
+        batch.end()?;
+        Ok(messages)
     }
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
@@ -240,24 +219,16 @@ impl Incoming {
     }
 }
 
-struct Batch(Vec<Incoming>);
-
-impl<'de> Deserialize<'de> for Batch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(BatchVisitor)
-    }
-}
-
 struct BatchVisitor;
 
 impl<'de> Visitor<'de> for BatchVisitor {
-    type Value = Batch;
+    type Value = Vec<Incoming>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a batch of messages")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Batch, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
         const MAX_BATCH_MESSAGES: usize = 10_000;
         let mut messages = Vec::new();
         let mut seen = 0;
@@ -268,7 +239,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
             }
             messages.extend(Incoming::parse_one(value.get()));
         }
-        Ok(Batch(messages))
+        Ok(messages)
     }
 }
 
@@ -330,6 +301,22 @@ impl<'de> Deserialize<'de> for RpcError {
     }
 }
 
+/// Parses an error object as JSON-RPC 2.0 defines it.
+fn strict_error(raw: &RawValue) -> Option<RpcError> {
+    #[derive(Deserialize)]
+    struct ErrorObject {
+        code: i64,
+        message: String,
+        #[serde(default)]
+        data: Option<Box<RawValue>>,
+    }
+    let error: ErrorObject = serde_json::from_str(raw.get()).ok()?;
+    Some(RpcError {
+        data: error.data,
+        ..RpcError::new(error.code, error.message)
+    })
+}
+
 /// Parses an error object. If it is malformed, the code and the message are taken from what has a
 /// clear meaning: servers send texts in place of the error or the code, and a message without a code.
 fn lenient_error(raw: &RawValue) -> RpcError {
@@ -337,8 +324,8 @@ fn lenient_error(raw: &RawValue) -> RpcError {
     if let Err(error) = json_values::check(raw.get().as_bytes()) {
         return RpcError::new(UNKNOWN_CODE, format!("the server's error has {error}"));
     }
-    if let Ok(error) = serde_json::from_str::<ErrorObject>(raw.get()) {
-        return error.into();
+    if let Some(error) = strict_error(raw) {
+        return error;
     }
     let mut error = serde_json::from_str(raw.get()).unwrap_or(Value::Null);
     if let Some(first) = error.get_mut(0) {

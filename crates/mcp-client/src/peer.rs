@@ -21,6 +21,7 @@ use super::callbacks::{
     Callbacks, Notification, ProgressCallback, ProgressNotification, empty_object,
 };
 use super::jsonrpc::{self, Incoming, RpcRequestId};
+use super::on_drop::OnDrop;
 use super::result_cache::McpResultCache;
 use super::{McpErrorKind, RpcError};
 use limits::{PeerLimits, ReservedCapacity};
@@ -205,12 +206,10 @@ impl Peer {
         self: &Arc<Self>,
         id: RpcRequestId,
         sender: mpsc::Sender<Notification>,
-    ) -> SubscriptionGuard {
+    ) -> OnDrop<impl FnOnce() + use<>> {
         self.subscribers.lock().insert(id.clone(), sender);
-        SubscriptionGuard {
-            peer: Arc::clone(self),
-            id,
-        }
+        let peer = Arc::clone(self);
+        OnDrop::new(move || drop(peer.subscribers.lock().remove(&id)))
     }
 
     fn handle_cancelled(&self, params: &RawValue) {
@@ -244,39 +243,17 @@ impl Peer {
         }
     }
 
-    /// Delivers progress to `callback` until the returned guard is dropped.
-    pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> ProgressGuard {
+    /// Delivers progress to `callback` until the returned guard is dropped. Also returns the
+    /// `progressToken` of the request.
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        callback: ProgressCallback,
+    ) -> (RpcRequestId, OnDrop<impl FnOnce() + use<>>) {
         let token = RpcRequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
         self.progress.lock().insert(token.clone(), callback);
-        ProgressGuard {
-            peer: Arc::clone(self),
-            token,
-        }
-    }
-}
-
-/// Guard of a progress callback.
-pub(super) struct ProgressGuard {
-    peer: Arc<Peer>,
-    /// The request's `progressToken`.
-    pub(super) token: RpcRequestId,
-}
-
-impl Drop for ProgressGuard {
-    fn drop(&mut self) {
-        self.peer.progress.lock().remove(&self.token);
-    }
-}
-
-/// Guard of a subscription's recipient.
-pub(super) struct SubscriptionGuard {
-    peer: Arc<Peer>,
-    id: RpcRequestId,
-}
-
-impl Drop for SubscriptionGuard {
-    fn drop(&mut self) {
-        self.peer.subscribers.lock().remove(&self.id);
+        let (peer, followed) = (Arc::clone(self), token.clone());
+        let guard = OnDrop::new(move || drop(peer.progress.lock().remove(&followed)));
+        (token, guard)
     }
 }
 

@@ -93,8 +93,8 @@ pub(super) trait Transport: Send + Sync {
     /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;
 
-    /// Sets the negotiated revision, for later requests.
-    fn negotiated(&self, version: ProtocolVersion);
+    /// Sets the negotiated revision, for transports that send it beside the messages.
+    fn negotiated(&self, _version: ProtocolVersion) {}
 
     /// Starts to receive messages outside of responses, if that requires a separate stream, and
     /// waits shortly for that stream.

@@ -136,7 +136,7 @@ impl RequestSender {
                     let reopened = self.connections.session().await;
                     let now = reopened.map(|session| session.version());
                     if now.as_ref().is_ok_and(|now| *now == before) {
-                        self.connections.false_alarms().note(&outcome);
+                        self.connections.false_alarms.note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
                     let may_have_run =
@@ -186,7 +186,7 @@ impl RequestSender {
                 .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
             return extras;
         }
-        if let Some(level) = self.connections.settings().log_level() {
+        if let Some(level) = self.connections.settings.log_level() {
             let key = "io.modelcontextprotocol/logLevel".to_owned();
             extras.meta.insert(key, json!(level));
         }
@@ -271,7 +271,7 @@ impl RequestSender {
     /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.connections;
-        connections.detects_dialect() && !connections.false_alarms().covers(outcome)
+        connections.detects_dialect() && !connections.false_alarms.covers(outcome)
     }
 }
 

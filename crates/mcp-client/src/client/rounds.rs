@@ -15,7 +15,7 @@ use super::request_sender::RequestSender;
 use super::result_type::result_type;
 use super::tasks::follow_task;
 use crate::metadata::{CLIENT_CAPABILITIES, with_tasks};
-use crate::peer::ProgressGuard;
+use crate::on_drop::OnDrop;
 use crate::{Feature, McpErrorKind};
 
 /// Maximum number of rounds in which a server may request input for one request.
@@ -94,18 +94,18 @@ pub(super) async fn run(
 fn meta(
     sender: &RequestSender,
     options: &RequestOptions,
-) -> (Map<String, Value>, Option<ProgressGuard>) {
+) -> (Map<String, Value>, Option<OnDrop<impl FnOnce() + use<>>>) {
     let mut meta = options.meta.clone();
     if let Some(capabilities) = &options.capabilities {
         let capabilities = with_tasks(capabilities.clone());
         meta.insert(CLIENT_CAPABILITIES.to_owned(), capabilities.into());
     }
-    let callback = options.on_progress.clone();
-    let following = callback.map(|callback| sender.peer.follow(callback));
-    if let Some(following) = &following {
-        meta.insert("progressToken".to_owned(), json!(following.token));
-    }
-    (meta, following)
+    let guard = options.on_progress.clone().map(|callback| {
+        let (token, guard) = sender.peer.follow(callback);
+        meta.insert("progressToken".to_owned(), json!(token));
+        guard
+    });
+    (meta, guard)
 }
 
 /// Returns the entries to add to the repeated request: the responses to the server's input
@@ -153,7 +153,7 @@ pub(super) async fn input_responses(
         }
     });
     // A user may take a while, and the client may be disconnected meanwhile.
-    let closed = sender.connections.closed();
+    let closed = &sender.connections.closed;
     let responses = closed.run_until_closed(try_join_all(pending)).await??;
     Ok(responses.into_iter().collect())
 }

@@ -12,6 +12,7 @@ use super::delivery::Delivery;
 use super::request_sender::RequestSender;
 use super::rounds::{self, InputResponses, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use crate::callbacks::ProgressNotification;
+use crate::on_drop::{OnDrop, run_in_background};
 use crate::{McpErrorKind, RpcError};
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -106,7 +107,7 @@ pub(super) async fn follow_task(
     delivery.note_start();
     let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
     let id = task.task_id.clone();
-    let guard = CancelTask::new(sender, &id);
+    let guard = OnDrop::new(|| cancel_task(sender, &id));
     let mut poller = TaskPoller {
         sender,
         answered: IndexSet::new(),
@@ -132,7 +133,7 @@ pub(super) async fn follow_task(
         let poll = task.poll();
         task = loop {
             let pause = tokio::time::sleep(poll.max(poller.pause()));
-            let closed = sender.connections.closed();
+            let closed = &sender.connections.closed;
             closed.run_until_closed(pause).await?;
             if let Some(task) = poller.ask(&id).await? {
                 break task;
@@ -273,39 +274,15 @@ where
     Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
 }
 
-/// Cancels a task on the server when the caller gives up.
-struct CancelTask {
-    sender: Arc<RequestSender>,
-    id: Option<String>,
-}
-
-impl CancelTask {
-    fn new(sender: &Arc<RequestSender>, id: &str) -> Self {
-        Self {
-            sender: Arc::clone(sender),
-            id: Some(id.to_owned()),
+/// Cancels a task on the server, because the caller has given up.
+fn cancel_task(sender: &Arc<RequestSender>, id: &str) {
+    const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+    let (sender, params) = (Arc::clone(sender), json!({"taskId": id}));
+    run_in_background(CANCEL_TIMEOUT, async move {
+        if let Err(error) = send_task_request(&sender, "tasks/cancel", &params).await {
+            tracing::debug!(%error, "The server did not cancel the task");
         }
-    }
-
-    fn disarm(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for CancelTask {
-    fn drop(&mut self) {
-        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
-            let sender = Arc::clone(&self.sender);
-            runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
-                let cancelled =
-                    send_task_request(&sender, "tasks/cancel", &json!({"taskId": id})).await;
-                if let Err(error) = cancelled {
-                    tracing::debug!(%error, "The server did not cancel the task");
-                }
-            }));
-        }
-    }
+    });
 }
 
 #[cfg(test)]

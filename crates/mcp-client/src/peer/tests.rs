@@ -98,13 +98,12 @@ fn progress_that_is_too_large_is_dropped() {
     let peer = peer(Callbacks::new());
     let received = Arc::new(Mutex::new(Vec::new()));
     let notes = Arc::clone(&received);
-    let following = peer.follow(Arc::new(move |progress: ProgressNotification| {
+    let (token, _guard) = peer.follow(Arc::new(move |progress: ProgressNotification| {
         notes.lock().push(progress.progress);
     }));
     for (progress, bytes) in [(1, 10), (2, 70_000), (3, 10)] {
         let message = "x".repeat(bytes);
-        let params =
-            json!({"progressToken": following.token, "progress": progress, "message": message});
+        let params = json!({"progressToken": token, "progress": progress, "message": message});
         say(
             &peer,
             &json!({"method": "notifications/progress", "params": params}),

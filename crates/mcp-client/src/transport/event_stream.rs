@@ -10,14 +10,15 @@ use url::Url;
 
 use super::pending_requests::PendingRequests;
 use super::{PING_TIMEOUT, SerializedRequest, Transport, TransportFuture, knows_session};
+use crate::McpErrorKind;
 use crate::http::{
     HttpLink, Rejection, RejectionResponse, ResponseBody, ResponseReader, check_status, parse_event,
 };
 use crate::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
+use crate::on_drop::OnDrop;
 use crate::peer::{OutgoingResponses, Peer};
 use crate::repeat::Repeat;
 use crate::session_loss::SessionLoss;
-use crate::{McpErrorKind, ProtocolVersion};
 
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -100,7 +101,8 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 
 async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader) {
     // However the task ends, waiting requests fail.
-    let _ending = CloseOnDrop(&state.pending_requests);
+    let close = || state.pending_requests.close(|| McpErrorKind::StreamClosed);
+    let _guard = OnDrop::new(close);
     let mut responses = OutgoingResponses::default();
     loop {
         match reader.next().await {
@@ -116,14 +118,6 @@ async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader
                 break;
             }
         }
-    }
-}
-
-struct CloseOnDrop<'a>(&'a PendingRequests);
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.close(|| McpErrorKind::StreamClosed);
     }
 }
 
@@ -342,9 +336,6 @@ impl Transport for EventStreamTransport {
     fn is_open(&self) -> bool {
         self.state.pending_requests.is_open() && !self.state.forgotten.load(Ordering::Acquire)
     }
-
-    /// The revisions with this transport have no version header.
-    fn negotiated(&self, _version: ProtocolVersion) {}
 
     /// Closes the stream; there is no other way to end the session.
     fn close(&self) -> TransportFuture<'_, ()> {

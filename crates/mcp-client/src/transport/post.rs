@@ -19,6 +19,7 @@ use super::{SerializedRequest, Transport, TransportFuture};
 use crate::http::{HttpLink, ResponseBody, ResponseReader, check_status, parse_event};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
+use crate::on_drop::{OnDrop, run_in_background};
 use crate::peer::{OutgoingResponses, Peer};
 use crate::repeat::Repeat;
 use crate::{Feature, McpErrorKind, ProtocolVersion};
@@ -242,15 +243,9 @@ impl PostConnection {
 
     /// Waits for the response to `id` on the listening stream.
     async fn receive_on_listener(&self, id: &RpcRequestId) -> Result<RpcOutcome, McpErrorKind> {
-        struct ListenerWait<'a>(&'a PostConnection, &'a RpcRequestId);
-        impl Drop for ListenerWait<'_> {
-            fn drop(&mut self) {
-                self.0.detached_requests.lock().remove(self.1);
-            }
-        }
         let (sender, receiver) = oneshot::channel();
         self.detached_requests.lock().insert(id.clone(), sender);
-        let _wait = ListenerWait(self, id);
+        let _guard = OnDrop::new(|| drop(self.detached_requests.lock().remove(id)));
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
@@ -366,14 +361,11 @@ impl Drop for PostTransport {
     /// dropped.
     fn drop(&mut self) {
         const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
-        if !self.connection.end_session() || self.connection.session.get().is_none() {
-            return;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if self.connection.end_session() && self.connection.session.get().is_some() {
             let connection = Arc::clone(&self.connection);
-            runtime.spawn(tokio::time::timeout(DELETE_TIMEOUT, async move {
+            run_in_background(DELETE_TIMEOUT, async move {
                 connection.delete_session().await;
-            }));
+            });
         }
     }
 }

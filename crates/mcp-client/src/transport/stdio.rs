@@ -27,7 +27,7 @@ use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
 use crate::secrets::Secrets;
-use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
+use crate::{Limits, McpErrorKind, StdioCommand};
 
 /// Number of bytes after which a batch of waiting messages is written.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -274,9 +274,6 @@ impl Transport for StdioTransport {
     fn is_open(&self) -> bool {
         self.process.is_running() && self.duplex.is_open()
     }
-
-    /// The messages themselves contain the revision, if necessary.
-    fn negotiated(&self, _version: ProtocolVersion) {}
 
     /// Lets the server exit by itself, otherwise terminates it, and waits for its end.
     fn close(&self) -> TransportFuture<'_, ()> {

@@ -23,11 +23,11 @@ use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
 
 use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, duplex};
 use super::{SerializedRequest, Transport, TransportFuture};
+use crate::McpErrorKind;
 use crate::http::HttpLink;
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
-use crate::{McpErrorKind, ProtocolVersion};
 use pillion_egress::CooperativeStream;
 
 type UpgradedWebSocket = WebSocketStream<CooperativeStream<reqwest::Upgraded>>;
@@ -234,9 +234,6 @@ impl Transport for WebSocketTransport {
     fn is_open(&self) -> bool {
         self.duplex.is_open()
     }
-
-    /// There are no headers for the revision.
-    fn negotiated(&self, _version: ProtocolVersion) {}
 
     /// Sends a close frame and waits for the server's, with a timeout.
     fn close(&self) -> TransportFuture<'_, ()> {
