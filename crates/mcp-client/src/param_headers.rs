@@ -209,42 +209,46 @@ mod tests {
 
     #[test]
     fn a_tool_with_too_many_headers_is_rejected_at_once() {
-        let properties: serde_json::Map<_, _> = (0..100_000)
-            .map(|n| {
-                (
-                    n.to_string(),
-                    json!({"type": "string", "x-mcp-header": format!("H{n}")}),
-                )
-            })
-            .collect();
-        let schema = json!({ "properties": properties });
+        let annotated = |n| json!({"type": "string", "x-mcp-header": format!("H{n}")});
+        let properties = (0..100_000).map(|n| (n.to_string(), annotated(n)));
+        let schema = json!({"properties": properties.collect::<serde_json::Map<_, _>>()});
         assert_eq!(from_schema(&schema), Err(ParamHeaderError::TooMany));
     }
 
     #[test]
     fn invalid_annotations_are_rejected() {
         let string = json!({"type": "string", "x-mcp-header": "A"});
+        for (property, error) in [
+            (
+                json!({"type": "string", "x-mcp-header": ""}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"type": "string", "x-mcp-header": "a b"}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"type": "string", "x-mcp-header": 3}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"type": "number", "x-mcp-header": "A"}),
+                ParamHeaderError::Type("a".into()),
+            ),
+            (
+                json!({"x-mcp-header": "A"}),
+                ParamHeaderError::Type("a".into()),
+            ),
+            (
+                json!({"type": "array", "items": string}),
+                ParamHeaderError::Misplaced,
+            ),
+            (json!({"not": string}), ParamHeaderError::Misplaced),
+        ] {
+            let schema = json!({"properties": {"a": property}});
+            assert_eq!(from_schema(&schema), Err(error), "{schema}");
+        }
         for (schema, error) in [
-            (
-                json!({"properties": {"a": {"type": "string", "x-mcp-header": ""}}}),
-                ParamHeaderError::Name,
-            ),
-            (
-                json!({"properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}),
-                ParamHeaderError::Name,
-            ),
-            (
-                json!({"properties": {"a": {"type": "string", "x-mcp-header": 3}}}),
-                ParamHeaderError::Name,
-            ),
-            (
-                json!({"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}),
-                ParamHeaderError::Type("a".into()),
-            ),
-            (
-                json!({"properties": {"a": {"x-mcp-header": "A"}}}),
-                ParamHeaderError::Type("a".into()),
-            ),
             (
                 json!({"properties": {"a": string, "b": {"type": "string", "x-mcp-header": "a"}}}),
                 ParamHeaderError::Twice("a".into()),
@@ -254,18 +258,10 @@ mod tests {
                 ParamHeaderError::Misplaced,
             ),
             (
-                json!({"properties": {"a": {"type": "array", "items": string}}}),
-                ParamHeaderError::Misplaced,
-            ),
-            (
                 json!({"anyOf": [{"properties": {"a": string}}]}),
                 ParamHeaderError::Misplaced,
             ),
             (json!({"$defs": {"a": string}}), ParamHeaderError::Misplaced),
-            (
-                json!({"properties": {"a": {"not": string}}}),
-                ParamHeaderError::Misplaced,
-            ),
         ] {
             assert_eq!(from_schema(&schema), Err(error), "{schema}");
         }

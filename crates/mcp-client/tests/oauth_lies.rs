@@ -15,7 +15,7 @@ use pillion_mcp_client::{
     McpClient, McpError, PendingAuthorization, PromptError, PromptFuture, ServerConfig,
     TransportKind,
 };
-use pillion_testkit::{Lie, LyingServer, OAuthRules, signing_key};
+use pillion_testkit::{Fault, Lie, LyingServer, OAuthRules, signing_key};
 use serde_json::{Value, json};
 
 const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
@@ -31,6 +31,16 @@ struct Careful {
     /// Whether the browser returns to another process.
     defers: bool,
     pending: Mutex<Option<(PendingAuthorization, AuthorizationResponse)>>,
+}
+
+impl Careful {
+    fn new(honest: &str, defers: bool) -> Arc<Self> {
+        Arc::new(Self {
+            honest: honest.to_owned(),
+            defers,
+            pending: Mutex::default(),
+        })
+    }
 }
 
 impl AuthorizationPrompt for Careful {
@@ -153,16 +163,12 @@ impl Case {
     }
 
     /// Returns a client like that of a new process: only the token store is shared.
-    fn client(&self) -> (McpClient, Arc<Careful>) {
-        self.client_with(false)
+    fn client(&self) -> McpClient {
+        self.client_with(false).0
     }
 
     fn client_with(&self, defers: bool) -> (McpClient, Arc<Careful>) {
-        let prompt = Arc::new(Careful {
-            honest: self.server.honest.issuer.clone(),
-            defers,
-            pending: Mutex::default(),
-        });
+        let prompt = Careful::new(&self.server.honest.issuer, defers);
         let mut config = self.config();
         config.authorization.prompt = Some(Arc::<Careful>::clone(&prompt));
         config.authorization.token_store = Some(Arc::<InMemoryTokenStore>::clone(&self.store));
@@ -228,7 +234,7 @@ async fn no_secret_leaves_the_issuer_when_a_server_lies_at_first_use() {
     each("first use", |grant, lie| async move {
         let case = Case::start(grant, None).await;
         case.server.lie(&lie);
-        let outcome = roll(&case.client().0).await;
+        let outcome = roll(&case.client()).await;
         case.check(&lie, "first use");
         assert!(
             lie.is_harmless || outcome.is_err(),
@@ -249,16 +255,12 @@ async fn after_an_authorization(
 ) {
     each(step, |grant, lie| async move {
         let case = Case::start(grant, expires_in).await;
-        let (client, _prompt) = case.client();
+        let client = case.client();
         let honest = roll(&client).await;
         honest.unwrap_or_else(|error| panic!("{}: {error}", grant.name));
         case.server.lie(&lie);
         change(&case.server);
-        let client = if is_restarted {
-            case.client().0
-        } else {
-            client
-        };
+        let client = if is_restarted { case.client() } else { client };
         // The outcome depends on the lie: the honest server may still be known.
         let _ = roll(&client).await;
         let _ = roll(&client).await;
@@ -298,7 +300,7 @@ async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
     after_an_authorization("unknown client", None, false, |server| {
         server.revoke();
         let body = r#"{"error":"invalid_client"}"#;
-        let unknown = pillion_testkit::Fault::response("401 X", "application/json", body);
+        let unknown = Fault::response("401 X", "application/json", body);
         server.honest.change(|rules| {
             rules
                 .faults
@@ -321,7 +323,7 @@ async fn no_secret_leaves_the_issuer_when_another_process_finishes_an_authorizat
         let started = prompt.pending.lock().unwrap().take();
         let (pending, response) = started.unwrap();
         case.server.lie(&lie);
-        let (client, _prompt) = case.client();
+        let client = case.client();
         let _ = client.finish_authorization(pending, response).await;
         let _ = roll(&client).await;
         case.check(&lie, "finish");
@@ -339,11 +341,8 @@ async fn the_hosts_of_these_tests_notice_secrets() {
         ..Lie::default()
     });
     let mut config = case.config();
-    config.authorization.prompt = Some(Arc::new(Careful {
-        honest: case.server.url.trim_end_matches("/sse").to_owned(),
-        defers: false,
-        pending: Mutex::default(),
-    }));
+    let trusted = case.server.url.trim_end_matches("/sse");
+    config.authorization.prompt = Some(Careful::new(trusted, false));
     let _ = roll(&McpClient::new(config)).await;
     let leaks = case.server.leaks();
     assert!(

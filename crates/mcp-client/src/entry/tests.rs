@@ -11,6 +11,14 @@ fn check(kind: EntryKind, entry: &Value) -> Result<(Value, Vec<String>), String>
     Ok((entry, checked.repairs))
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written where they are used"
+)]
+fn tool(input_schema: Value) -> Value {
+    json!({"name": "a", "inputSchema": input_schema})
+}
+
 /// Asserts the repaired entry, and the members that the repairs name.
 #[expect(
     clippy::needless_pass_by_value,
@@ -134,11 +142,7 @@ fn an_input_schema_becomes_an_object_schema_if_possible() {
             0,
         ),
     ] {
-        let (tool, reported) = check(
-            EntryKind::Tool,
-            &json!({"name": "a", "inputSchema": schema}),
-        )
-        .unwrap();
+        let (tool, reported) = check(EntryKind::Tool, &tool(schema)).unwrap();
         assert_eq!(tool["inputSchema"], expected);
         assert_eq!(reported.len(), repairs, "{reported:?}");
     }
@@ -167,12 +171,8 @@ fn a_schema_is_repaired_at_every_depth() {
         &[],
     );
     let gaps = json!({"type": "object", "required": {"0": "a", "2": "b"}});
-    becomes(
-        EntryKind::Tool,
-        json!({"name": "a", "inputSchema": gaps}),
-        json!({"name": "a", "inputSchema": {"type": "object", "required": ["a", "b"]}}),
-        &[],
-    );
+    let expected = json!({"type": "object", "required": ["a", "b"]});
+    becomes(EntryKind::Tool, tool(gaps), tool(expected), &[]);
 }
 
 #[test]
@@ -206,22 +206,22 @@ fn an_ambiguous_entry_is_rejected() {
         (Tool, json!({"name": 7}), "`name` is not a string"),
         (
             Tool,
-            json!({"name": "a", "inputSchema": "x"}),
+            tool(json!("x")),
             "`inputSchema` is not a JSON Schema of type object",
         ),
         (
             Tool,
-            json!({"name": "a", "inputSchema": {"type": "string"}}),
+            tool(json!({"type": "string"})),
             "`inputSchema` is not a JSON Schema of type object",
         ),
         (
             Tool,
-            json!({"name": "a", "inputSchema": {"required": true}}),
+            tool(json!({"required": true})),
             "`inputSchema.required` is not a list of strings",
         ),
         (
             Tool,
-            json!({"name": "a", "inputSchema": {"properties": {"b": 5}}}),
+            tool(json!({"properties": {"b": 5}})),
             "`inputSchema.properties.b` is not a JSON Schema",
         ),
         (Resource, json!({"name": "a"}), "`uri` is missing"),
