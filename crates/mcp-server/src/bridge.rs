@@ -26,10 +26,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use crate::lines::write_lines;
+use crate::listening::sleep_until_some;
 use crate::outbox::MAX_WAITING;
-use crate::stdio::write;
 pub use connect::{BridgeConnectError, Connection, Target};
 use pillion_gateway::calling_client::message::{self, Inbound, Request};
 use reconnecting::Reconnecting;
@@ -88,7 +89,7 @@ pub async fn serve(
         Ok(())
     };
     tokio::select! {
-        outcome = async { tokio::try_join!(input::read(input, client_sender), passing, write(output, messages)) } => {
+        outcome = async { tokio::try_join!(input::read(input, client_sender), passing, write_lines(output, messages)) } => {
             outcome.map(drop)
         }
         () = shutdown => Ok(()),
@@ -150,11 +151,11 @@ impl Bridge {
                     }
                     client_receiver.recv().await
                 }, if end.is_none() => event,
-                () = at(give_up_at) => {
+                () = sleep_until_some(give_up_at) => {
                     self.give_up().await;
                     continue;
                 }
-                () = at(end) => return,
+                () = sleep_until_some(end) => return,
             };
             match event {
                 Some(Event::ClientClosed) => end = Some(Instant::now() + grace),
@@ -376,13 +377,5 @@ impl Bridge {
     /// Sends a message to the client. If the client is gone, another task ends the bridge.
     async fn send_to_client(&self, message: Bytes) {
         drop(self.out.send(message).await);
-    }
-}
-
-/// Resolves at this time, or never.
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }

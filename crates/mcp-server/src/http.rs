@@ -15,8 +15,7 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::stateless::VERSION;
-use crate::McpServer;
-use crate::stdio::trim_message;
+use crate::lines::trim_message;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
@@ -24,9 +23,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request with the context that all handlers need.
 pub struct Exchange<'a> {
-    /// The MCP server that handles the request.
-    pub mcp: &'a McpServer,
-    /// The sender of the request.
+    /// The sender of the request, and the MCP server that handles the request.
     pub caller: Caller,
     /// The headers of the HTTP request.
     pub headers: &'a HeaderMap,
