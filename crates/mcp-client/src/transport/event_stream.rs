@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
@@ -9,7 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::pending_requests::PendingRequests;
-use super::{PING_TIMEOUT, SerializedRequest, Transport, TransportFuture, knows_session};
+use super::{PING_TIMEOUT, SerializedRequest, Transport, find_response, knows_session};
 use crate::McpErrorKind;
 use crate::http::{
     HttpLink, Rejection, RejectionResponse, ResponseBody, ResponseReader, check_status, parse_event,
@@ -251,25 +252,17 @@ impl EventStreamState {
         id: &RpcRequestId,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
         let mut responses = OutgoingResponses::default();
-        let mut find_response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
-            let mut found = None;
-            for message in messages {
-                match message {
-                    Incoming::Response { id: other, outcome } if other.matches(id) => {
-                        found = Some(outcome);
-                    }
-                    other => self.handle_message(other, &mut responses),
-                }
-            }
-            found
+        let mut find = |messages| {
+            find_response(id, messages, |other| {
+                self.handle_message(other, &mut responses)
+            })
         };
         match self.read(response).await? {
             ResponseBody::Empty => Ok(None),
-            ResponseBody::Messages(messages) => Ok(find_response_in(&mut messages.into_iter())),
+            ResponseBody::Messages(messages) => Ok(find(messages)),
             ResponseBody::Stream(mut reader) => {
                 while let Some(event) = reader.next().await? {
-                    let messages = parse_event(&event);
-                    if let Some(outcome) = find_response_in(&mut messages.into_iter()) {
+                    if let Some(outcome) = find(parse_event(&event)) {
                         self.link.finish(reader).await;
                         return Ok(Some(outcome));
                     }
@@ -280,57 +273,47 @@ impl EventStreamState {
     }
 }
 
+#[async_trait]
 impl Transport for EventStreamTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(async move {
-            let state = &self.state;
-            let (id, opens) = (request.id.clone(), request.opens);
-            let mut pending = state.pending_requests.register(&id).map_err(|ending| {
-                if opens {
-                    return ending; // There was no session yet.
-                }
-                // Nothing was sent: the request may use another connection.
-                McpErrorKind::SessionExpired
-            })?;
-            let mut post = {
-                let state = Arc::clone(state);
-                Box::pin(async move { state.post_for(request).await })
-            };
-            let in_body = tokio::select! {
-                biased;
-                reply = pending.reply() => {
-                    // The response arrived before the POST finished. The POST is still read to its
-                    // end, because the connection could not be reused otherwise.
-                    tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
-                    return reply;
-                }
-                in_body = &mut post => in_body?,
-            };
-            match in_body {
-                Some(outcome) => Ok(outcome),
-                None => pending.reply().await,
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        let state = &self.state;
+        let (id, opens) = (request.id.clone(), request.opens);
+        let mut pending = state.pending_requests.register(&id).map_err(|ending| {
+            if opens {
+                return ending; // There was no session yet.
             }
-        })
+            // Nothing was sent: the request may use another connection.
+            McpErrorKind::SessionExpired
+        })?;
+        let mut post = {
+            let state = Arc::clone(state);
+            Box::pin(async move { state.post_for(request).await })
+        };
+        let in_body = tokio::select! {
+            biased;
+            reply = pending.reply() => {
+                // The response arrived before the POST finished. The POST is still read to its
+                // end, because the connection could not be reused otherwise.
+                tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
+                return reply;
+            }
+            in_body = &mut post => in_body?,
+        };
+        match in_body {
+            Some(outcome) => Ok(outcome),
+            None => pending.reply().await,
+        }
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(async move {
-            if let ResponseBody::Stream(reader) = self.state.post(message, repeat).await? {
-                self.state.link.finish(reader).await;
-            }
-            Ok(())
-        })
+    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind> {
+        if let ResponseBody::Stream(reader) = self.state.post(message, repeat).await? {
+            self.state.link.finish(reader).await;
+        }
+        Ok(())
     }
 
-    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
-        Box::pin(self.state.has_session())
+    async fn has_session(&self) -> Option<bool> {
+        self.state.has_session().await
     }
 
     fn is_open(&self) -> bool {
@@ -338,15 +321,13 @@ impl Transport for EventStreamTransport {
     }
 
     /// Closes the stream; there is no other way to end the session.
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            let reader = self.reader.lock().take();
-            if let Some(reader) = reader {
-                reader.abort();
-                // Closes the connection by ending the task.
-                let _ = reader.await;
-            }
-        })
+    async fn close(&self) {
+        let reader = self.reader.lock().take();
+        if let Some(reader) = reader {
+            reader.abort();
+            // Closes the connection by ending the task.
+            let _ = reader.await;
+        }
     }
 }
 

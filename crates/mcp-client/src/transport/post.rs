@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::header::HeaderName;
@@ -15,7 +16,7 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::{SerializedRequest, Transport, TransportFuture};
+use super::{SerializedRequest, Transport, find_response};
 use crate::http::{HttpLink, ResponseBody, ResponseReader, check_status, parse_event};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
@@ -254,19 +255,10 @@ impl PostConnection {
     fn find_response(
         self: &Arc<Self>,
         id: &RpcRequestId,
-        messages: impl IntoIterator<Item = Incoming>,
+        messages: Vec<Incoming>,
         responses: &mut OutgoingResponses,
     ) -> Option<RpcOutcome> {
-        let mut found = None;
-        for message in messages {
-            match message {
-                Incoming::Response { id: other, outcome } if other.matches(id) => {
-                    found = Some(outcome);
-                }
-                other => self.handle_message(other, responses),
-            }
-        }
-        found
+        find_response(id, messages, |other| self.handle_message(other, responses))
     }
 
     fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
@@ -287,31 +279,23 @@ impl PostConnection {
     }
 }
 
+#[async_trait]
 impl Transport for PostTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.connection.exchange(request))
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        self.connection.exchange(request).await
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(async move {
-            let response = self.connection.post(message, repeat).await?;
-            // The body is ignored; reading it to its end returns the connection to the pool.
-            if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read(response).await {
-                self.connection.link.finish(reader).await;
-            }
-            Ok(())
-        })
+    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind> {
+        let response = self.connection.post(message, repeat).await?;
+        // The body is ignored; reading it to its end returns the connection to the pool.
+        if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read(response).await {
+            self.connection.link.finish(reader).await;
+        }
+        Ok(())
     }
 
-    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
-        Box::pin(self.connection.has_session())
+    async fn has_session(&self) -> Option<bool> {
+        self.connection.has_session().await
     }
 
     fn is_open(&self) -> bool {
@@ -327,32 +311,26 @@ impl Transport for PostTransport {
         }
     }
 
-    fn listen(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            if self.connection.has(Feature::Handshake) && self.is_open() {
-                let ready = {
-                    let mut listener = self.listener.lock();
-                    listener
-                        .get_or_insert_with(|| {
-                            GetStreamListener::start(Arc::clone(&self.connection))
-                        })
-                        .ready()
-                };
-                ready.await;
-            }
-        })
+    async fn listen(&self) {
+        if self.connection.has(Feature::Handshake) && self.is_open() {
+            let ready = {
+                let mut listener = self.listener.lock();
+                listener
+                    .get_or_insert_with(|| GetStreamListener::start(Arc::clone(&self.connection)))
+                    .ready()
+            };
+            ready.await;
+        }
     }
 
     fn closes_with_exchange(&self) -> bool {
         true
     }
 
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            self.connection.end_session();
-            drop(self.listener.lock().take());
-            self.connection.delete_session().await;
-        })
+    async fn close(&self) {
+        self.connection.end_session();
+        drop(self.listener.lock().take());
+        self.connection.delete_session().await;
     }
 }
 

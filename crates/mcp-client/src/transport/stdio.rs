@@ -9,6 +9,7 @@ mod stderr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -22,7 +23,7 @@ use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, ServerStreams};
 use self::stderr::{LastStderrLine, StderrLog};
 use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, WriteMarker, duplex};
-use super::{SerializedRequest, Transport, TransportFuture};
+use super::{SerializedRequest, Transport};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
@@ -255,20 +256,14 @@ impl Drop for StdioConnection {
     }
 }
 
+#[async_trait]
 impl Transport for StdioTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.duplex.exchange(request))
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        self.duplex.exchange(request).await
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        _repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(self.duplex.notify(message))
+    async fn notify(&self, message: Bytes, _repeat: Repeat) -> Result<(), McpErrorKind> {
+        self.duplex.notify(message).await
     }
 
     fn is_open(&self) -> bool {
@@ -276,12 +271,10 @@ impl Transport for StdioTransport {
     }
 
     /// Lets the server exit by itself, otherwise terminates it, and waits for its end.
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            self.process.end();
-            self.duplex.end().await;
-            self.process.ended().await;
-        })
+    async fn close(&self) {
+        self.process.end();
+        self.duplex.end().await;
+        self.process.ended().await;
     }
 }
 
