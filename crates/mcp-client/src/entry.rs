@@ -137,7 +137,7 @@ impl EntryKind {
         for member in ["title", "description"] {
             draft.keep_if(member, "a string", Value::is_string);
         }
-        check_icons(&mut draft);
+        check_icons(&mut draft)?;
         draft.keep_if("_meta", "an object", Value::is_object);
         let mut entry = draft.changed().unwrap_or_else(|| entry.to_owned());
         let unreadable = |error: serde_json::Error| EntryError::Unreadable {
@@ -238,16 +238,9 @@ fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
     let Some(arguments) = prompt.list("arguments")? else {
         return Ok(());
     };
-    let mut checked = Vec::with_capacity(arguments.len());
-    let mut is_changed = false;
-    for (index, argument) in arguments.into_iter().enumerate() {
-        let path = format!("arguments[{index}]");
-        let mut draft = prompt
-            .item(&argument, &path)
-            .ok_or(EntryError::Unexpected {
-                member: path,
-                expected: "an object",
-            })?;
+    prompt.check_items("arguments", arguments, |prompt, argument, path| {
+        let draft = prompt.item(argument, path);
+        let mut draft = draft.ok_or_else(|| prompt.unexpected(path, "an object"))?;
         draft.text("name")?;
         for member in ["title", "description"] {
             draft.keep_if(member, "a string", Value::is_string);
@@ -257,35 +250,22 @@ fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
         if draft.value("required").is_some_and(|it| !it.is_boolean()) {
             return Err(draft.unexpected("required", "a boolean"));
         }
-        let changed = draft.changed();
-        is_changed |= changed.is_some();
-        prompt.repairs.append(&mut draft.repairs);
-        checked.push(changed.unwrap_or(argument));
-    }
-    if is_changed {
-        prompt.set_list("arguments", &checked);
-    }
-    Ok(())
+        Ok(Some(draft))
+    })
 }
 
 /// Removes the icons that clients cannot show, and the malformed members of the other icons.
-fn check_icons(entry: &mut Draft) {
-    let icons = match entry.list("icons") {
-        Ok(None) => return,
-        Ok(Some(icons)) => icons,
-        Err(_) => return entry.keep_if("icons", "a list", |_| false),
+fn check_icons(entry: &mut Draft) -> Result<(), EntryError> {
+    let Ok(icons) = entry.list("icons") else {
+        entry.keep_if("icons", "a list", |_| false);
+        return Ok(());
     };
-    let mut checked = Vec::with_capacity(icons.len());
-    let mut is_changed = false;
-    for (index, icon) in icons.into_iter().enumerate() {
-        let path = format!("icons[{index}]");
-        let draft = entry.item(&icon, &path);
+    entry.check_items("icons", icons.unwrap_or_default(), |entry, icon, path| {
+        let draft = entry.item(icon, path);
         let Some(mut draft) = draft.filter(|icon| icon.text("src").is_ok()) else {
-            entry
-                .repairs
-                .push(format!("`{path}` has no `src` and was removed"));
-            is_changed = true;
-            continue;
+            let repair = format!("`{path}` has no `src` and was removed");
+            entry.repairs.push(repair);
+            return Ok(None);
         };
         draft.keep_if("mimeType", "a string", Value::is_string);
         draft.keep_if("sizes", "a list of strings", |sizes| {
@@ -295,14 +275,8 @@ fn check_icons(entry: &mut Draft) {
         draft.keep_if("theme", "a known value", |word| {
             is_word(word, &["light", "dark"])
         });
-        let changed = draft.changed();
-        is_changed |= changed.is_some();
-        entry.repairs.append(&mut draft.repairs);
-        checked.push(changed.unwrap_or(icon));
-    }
-    if is_changed {
-        entry.set_list("icons", &checked);
-    }
+        Ok(Some(draft))
+    })
 }
 
 fn is_word(value: &Value, words: &[&str]) -> bool {

@@ -283,9 +283,10 @@ impl Write for LimitedText {
         const MAX_CHAR_BYTES: usize = 4;
         let left = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
         self.0.push_str(start_of(piece, left));
-        match self.0.len() <= MAX_ERROR_TEXT_BYTES {
-            true => Ok(()),
-            false => Err(fmt::Error),
+        if self.0.len() <= MAX_ERROR_TEXT_BYTES {
+            Ok(())
+        } else {
+            Err(fmt::Error)
         }
     }
 }

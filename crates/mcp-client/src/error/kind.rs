@@ -249,18 +249,7 @@ impl McpErrorKind {
             _ => {}
         }
     }
-}
 
-impl From<KnownDown> for McpErrorKind {
-    fn from(KnownDown { retry_after }: KnownDown) -> Self {
-        Self::KnownDown {
-            retry_after,
-            cause: None,
-        }
-    }
-}
-
-impl McpErrorKind {
     /// Converts an error that occurred after the server had accepted the request. Such an error must
     /// not look like the rejection of the request, which would allow to send the request again, so
     /// only errors of the response itself remain what they are.
@@ -298,6 +287,15 @@ impl McpErrorKind {
         Self::Timeout {
             after,
             operation: None,
+        }
+    }
+}
+
+impl From<KnownDown> for McpErrorKind {
+    fn from(KnownDown { retry_after }: KnownDown) -> Self {
+        Self::KnownDown {
+            retry_after,
+            cause: None,
         }
     }
 }

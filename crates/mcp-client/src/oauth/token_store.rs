@@ -62,9 +62,7 @@ impl TokenKey {
             client: client.cloned().unwrap_or_default(),
         }
     }
-}
 
-impl TokenKey {
     /// Returns the value of [`server`](Self::server) for the server at this URL.
     #[must_use]
     pub fn server_of(url: &Url) -> String {

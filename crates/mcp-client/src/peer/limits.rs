@@ -32,9 +32,7 @@ pub(super) struct PeerLimits {
 }
 
 /// Reserved capacity, until the response is sent.
-pub(super) struct ReservedCapacity {
-    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
-}
+pub(super) type ReservedCapacity = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl PeerLimits {
     pub(super) fn new() -> Self {
@@ -52,9 +50,7 @@ impl PeerLimits {
         let kib = u32::try_from(bytes.div_ceil(1024).min(MAX_KIB)).ok()?;
         let permit = Arc::clone(&self.requests).try_acquire_owned().ok()?;
         let size_permit = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
-        Some(ReservedCapacity {
-            _permits: (permit, Some(size_permit)),
-        })
+        Some((permit, Some(size_permit)))
     }
 
     /// Returns whether an id is short enough for a response.
@@ -64,12 +60,8 @@ impl PeerLimits {
 
     /// Reserves capacity for an immediate response.
     pub(super) fn reserve_immediate_response(&self) -> Option<ReservedCapacity> {
-        let permit = Arc::clone(&self.immediate_responses)
-            .try_acquire_owned()
-            .ok()?;
-        Some(ReservedCapacity {
-            _permits: (permit, None),
-        })
+        let permit = Arc::clone(&self.immediate_responses).try_acquire_owned();
+        Some((permit.ok()?, None))
     }
 
     /// Returns whether a notification is small enough to wait for a listener.
