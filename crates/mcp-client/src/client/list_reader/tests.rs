@@ -55,7 +55,7 @@ async fn the_size_of_the_entries_of_every_list_is_limited() {
     for kind in KINDS {
         let large = format!("\"{}\"", "x".repeat(MAX_ENTRY_BYTES));
         let fits = format!("\"{}\"", "x".repeat(MAX_ENTRY_BYTES - 2));
-        let entries = [&*large, "1", &fits, &large, "2"].map(str::to_owned);
+        let entries = [&*large, "1", &*fits, &*large, "2"].map(str::to_owned);
         let (entries, _) = read(kind, &[page(kind, &entries, None)]).await;
         assert!(entries == ["1", &*fits, "2"], "{}", kind.key);
 
@@ -72,7 +72,7 @@ async fn the_number_of_values_of_the_entries_of_every_list_is_limited() {
             let of = |number: usize| format!("[{}]", vec![value; number].join(","));
             let fits = of((MAX_ENTRY_VALUES - 1) / values);
             let large = of(MAX_ENTRY_VALUES / values + 1);
-            let entries = [&*large, "1", &fits].map(str::to_owned);
+            let entries = [&*large, "1", &*fits].map(str::to_owned);
             let (entries, _) = read(kind, &[page(kind, &entries, None)]).await;
             assert!(entries == ["1", &*fits], "{}", kind.key);
 
