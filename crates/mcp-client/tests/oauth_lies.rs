@@ -67,78 +67,69 @@ impl AuthorizationPrompt for Careful {
 /// A way to obtain tokens, as an operator configures it.
 struct Grant {
     name: &'static str,
-    settings: fn(&str) -> Value,
-    needs_user: bool,
+    /// JSON, with placeholders for the issuer and for a private key.
+    settings: &'static str,
+}
+
+impl Grant {
+    const fn new(name: &'static str, settings: &'static str) -> Self {
+        Self { name, settings }
+    }
+
+    fn settings(&self, issuer: &str) -> Value {
+        let key = json!(signing_key()).to_string();
+        let settings = self.settings.replace("{issuer}", issuer);
+        serde_json::from_str(&settings.replace(r#""{key}""#, &key)).unwrap()
+    }
+
+    fn needs_user(&self) -> bool {
+        !self.settings.contains(r#""grant""#)
+    }
 }
 
 static GRANTS: [Grant; 10] = [
-    Grant {
-        name: "client_credentials with a secret",
-        settings: |issuer| {
-            json!({
-                "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
-                "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "client_credentials with a key",
-        settings: |issuer| {
-            json!({
-                "grant": "client_credentials", "client_id": "me", "private_key": signing_key(),
-                "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "jwt_bearer",
-        settings: |issuer| json!({"grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": issuer}),
-        needs_user: false,
-    },
-    Grant {
-        name: "jwt_bearer with a client",
-        settings: |issuer| {
-            json!({
-                "grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me",
-                "client_secret": "hush-mine", "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "enterprise",
-        settings: |issuer| {
-            json!({
-                "grant": "enterprise", "client_id": "me", "client_secret": "hush-mine",
-                "idp_client_id": "me", "idp_client_secret": "hush-idp", "id_token": "hush-id",
-                "idp_token_endpoint": format!("{issuer}/token"), "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "a user's consent, with an issuer",
-        settings: |issuer| json!({"issuer": issuer}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent, with an issuer and a client",
-        settings: |issuer| json!({"client_id": "me", "client_secret": "hush-mine", "issuer": issuer}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent, with a client",
-        settings: |_| json!({"client_id": "me", "client_secret": "hush-mine"}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent",
-        settings: |_| json!({}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent, with a metadata document",
-        settings: |_| json!({"client_metadata_url": "https://app.example/client.json"}),
-        needs_user: true,
-    },
+    Grant::new(
+        "client_credentials with a secret",
+        r#"{"grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+            "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "client_credentials with a key",
+        r#"{"grant": "client_credentials", "client_id": "me", "private_key": "{key}",
+            "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "jwt_bearer",
+        r#"{"grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "jwt_bearer with a client",
+        r#"{"grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me",
+            "client_secret": "hush-mine", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "enterprise",
+        r#"{"grant": "enterprise", "client_id": "me", "client_secret": "hush-mine",
+            "idp_client_id": "me", "idp_client_secret": "hush-idp", "id_token": "hush-id",
+            "idp_token_endpoint": "{issuer}/token", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "a user's consent, with an issuer",
+        r#"{"issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "a user's consent, with an issuer and a client",
+        r#"{"client_id": "me", "client_secret": "hush-mine", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "a user's consent, with a client",
+        r#"{"client_id": "me", "client_secret": "hush-mine"}"#,
+    ),
+    Grant::new("a user's consent", "{}"),
+    Grant::new(
+        "a user's consent, with a metadata document",
+        r#"{"client_metadata_url": "https://app.example/client.json"}"#,
+    ),
 ];
 
 /// One lie that one client of one server hears.
@@ -176,7 +167,7 @@ impl Case {
     }
 
     fn config(&self) -> ServerConfig {
-        let mut settings = (self.grant.settings)(&self.server.honest.issuer);
+        let mut settings = self.grant.settings(&self.server.honest.issuer);
         settings["type"] = "oauth".into();
         settings["redirect_uri"] = REDIRECT_URI.into();
         let mut config = ServerConfig::new("test", &self.server.url).unwrap();
@@ -192,7 +183,7 @@ impl Case {
         let context = format!("{}: {}: {step}", self.grant.name, lie.name);
         let leaks = self.server.leaks();
         assert!(leaks.is_empty(), "{context}: {leaks:#?}");
-        let is_bound = (self.grant.settings)("x")["issuer"].is_string();
+        let is_bound = self.grant.settings("x")["issuer"].is_string();
         for request in self.server.hostile_requests() {
             let is_resource = request.path.starts_with("/resource");
             assert!(
@@ -314,7 +305,7 @@ async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
 #[tokio::test]
 async fn no_secret_leaves_the_issuer_when_another_process_finishes_an_authorization() {
     each("finish", |grant, lie| async move {
-        if !grant.needs_user {
+        if !grant.needs_user() {
             return;
         }
         let case = Case::start(grant, None).await;
