@@ -60,10 +60,8 @@ pub struct ProgressNotification {
     /// The progress so far; only increases.
     pub progress: f64,
     /// The total, if the server knows it.
-    #[serde(default)]
     pub total: Option<f64>,
     /// A message for users.
-    #[serde(default)]
     pub message: Option<String>,
 }
 

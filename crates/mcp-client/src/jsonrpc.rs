@@ -307,7 +307,6 @@ fn strict_error(raw: &RawValue) -> Option<RpcError> {
     struct ErrorObject {
         code: i64,
         message: String,
-        #[serde(default)]
         data: Option<Box<RawValue>>,
     }
     let error: ErrorObject = serde_json::from_str(raw.get()).ok()?;

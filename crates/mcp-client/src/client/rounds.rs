@@ -40,7 +40,6 @@ struct InputRequired<'a> {
 #[derive(Deserialize)]
 pub(super) struct Question {
     method: String,
-    #[serde(default)]
     params: Option<Box<RawValue>>,
 }
 

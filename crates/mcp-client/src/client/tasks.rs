@@ -42,11 +42,8 @@ struct Task {
     status_message: Option<String>,
     #[serde(default, deserialize_with = "if_valid")]
     poll_interval_ms: Option<f64>,
-    #[serde(default)]
     result: Option<Box<RawValue>>,
-    #[serde(default)]
     error: Option<RpcError>,
-    #[serde(default)]
     input_requests: Option<IndexMap<String, Question>>,
 }
 

@@ -2,10 +2,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rmcp::transport::auth::OAuthClientConfig;
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorization_code::{self, AuthorizationCode};
+use super::authorization_code;
 use super::binding::Binding;
 use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
@@ -17,8 +18,8 @@ use super::token_request::TokenEndpoint;
 use super::tokens::{LiveTokens, TokenOrigin, TokenResponse};
 use super::web::Web;
 use super::{
-    AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
-    OAuthError, PendingAuthorization, TokenKey, TokenStore,
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, ClientRegistration,
+    OAuthConfig, OAuthCredentials, OAuthError, PendingAuthorization, TokenKey, TokenStore,
 };
 use crate::secrets::Secrets;
 
@@ -221,17 +222,34 @@ impl Shared {
         let registered = credentials.registrations.get(&server.token.issuer);
         let registered_secret = registered.and_then(|known| known.client_secret.clone());
         *self.credentials.lock() = credentials;
-        let request = AuthorizationCode {
-            web: &self.web,
-            prompt,
-            client: &client,
-            registered_secret,
-            redirect_uri: &redirect_uri,
-            scopes,
-            dpop,
-            server: &self.server,
+        let obtain = async {
+            let config = OAuthClientConfig::new(client.id.clone(), redirect_uri.as_str());
+            let (url, verifier) = server
+                .authorization_request(&self.web, config, scopes)
+                .await?;
+            let state = url.query_pairs().find(|(name, _)| name == "state");
+            let pending = PendingAuthorization {
+                state: state.map_or_else(String::new, |(_, state)| state.into_owned()),
+                issuer: server.token.issuer.clone(),
+                redirect_uri: redirect_uri.clone(),
+                scopes: scopes.to_vec(),
+                client_id: client.id.clone(),
+                client_secret: registered_secret,
+                verifier,
+                resource: server.token.resource.clone(),
+                dpop: dpop.is_some(),
+            };
+            let authorization = prompt.authorize(AuthorizationRequest {
+                url,
+                redirect_uri: redirect_uri.clone(),
+                server: self.server.clone(),
+                scopes: scopes.to_vec(),
+                pending: pending.clone(),
+            });
+            let response = authorization.await?;
+            authorization_code::exchange(server, &self.web, &client, dpop, &pending, response).await
         };
-        let obtained = request.obtain(server).await;
+        let obtained = obtain.await;
         if obtained
             .as_ref()
             .is_err_and(OAuthError::may_be_unknown_client)
@@ -257,10 +275,7 @@ impl Shared {
         let configured = self.config.client()?;
         let client = configured
             .filter(|client| client.id == pending.client_id)
-            .unwrap_or_else(|| {
-                let secret = pending.client_secret.clone();
-                OAuthClient::with_secret(pending.client_id.clone(), secret)
-            });
+            .unwrap_or_else(|| OAuthClient::from_registration(&registration));
         let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
         let proofs = dpop.as_deref();
         let exchange =
@@ -308,8 +323,7 @@ impl Shared {
         }
         let credentials = self.credentials.lock();
         if let Some(known) = credentials.registrations.get(issuer) {
-            let (id, secret) = (known.client_id.clone(), known.client_secret.clone());
-            return Ok(Some(OAuthClient::with_secret(id, secret)));
+            return Ok(Some(OAuthClient::from_registration(known)));
         }
         let url = self.config.client_metadata_url.clone();
         Ok(url.map(|url| OAuthClient::with_secret(url, None)))

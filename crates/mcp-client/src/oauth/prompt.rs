@@ -94,7 +94,6 @@ pub struct PendingAuthorization {
     #[serde(serialize_with = "exposed")]
     pub(super) verifier: SecretString,
     /// The resource identifier of the MCP server (RFC 8707).
-    #[serde(default)]
     pub(super) resource: Option<String>,
     /// Whether the server requires tokens that are bound to a key.
     #[serde(default)]

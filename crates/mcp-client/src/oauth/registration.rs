@@ -24,7 +24,15 @@ pub(super) async fn client_for(
     credentials: &mut OAuthCredentials,
 ) -> Result<OAuthClient, OAuthError> {
     if let Some(client) = config.client()? {
-        bind(&server.token.issuer, &client, redirect_uri, credentials);
+        // `Binding` restricts the client to this authorization server.
+        let registration = ClientRegistration {
+            client_id: client.id.clone(),
+            // The secret stays in the configuration.
+            client_secret: None,
+            redirect_uri: redirect_uri.to_owned(),
+        };
+        let issuer = server.token.issuer.clone();
+        credentials.registrations.insert(issuer, registration);
         return Ok(client);
     }
     if let Some(url) = &config.client_metadata_url
@@ -37,34 +45,13 @@ pub(super) async fn client_for(
         Some(known) => known.clone(),
         None => register(server, web, config, redirect_uri, scopes).await?,
     };
-    let client = OAuthClient::with_secret(
-        registration.client_id.clone(),
-        registration.client_secret.clone(),
-    );
+    let client = OAuthClient::from_registration(&registration);
     let registrations = &mut credentials.registrations;
     registrations.insert(server.token.issuer.clone(), registration);
     while registrations.len() > MAX_REGISTRATIONS {
         registrations.pop_first();
     }
     Ok(client)
-}
-
-/// Records the authorization server of a configured client, to which `Binding` restricts it.
-fn bind(
-    issuer: &str,
-    client: &OAuthClient,
-    redirect_uri: &str,
-    credentials: &mut OAuthCredentials,
-) {
-    // The secret stays in the configuration.
-    let registration = ClientRegistration {
-        client_id: client.id.clone(),
-        client_secret: None,
-        redirect_uri: redirect_uri.to_owned(),
-    };
-    credentials
-        .registrations
-        .insert(issuer.to_owned(), registration);
 }
 
 /// Registers the client dynamically (RFC 7591) with the SDK: as a native application if the

@@ -20,14 +20,10 @@ pub(super) struct ProtectedResource {
 
 #[derive(Deserialize)]
 struct Document {
-    #[serde(default)]
     resource: Option<String>,
     /// The member of a draft of RFC 9728.
-    #[serde(default)]
     authorization_server: Option<String>,
-    #[serde(default)]
     authorization_servers: Option<Vec<String>>,
-    #[serde(default)]
     scopes_supported: Option<Vec<String>>,
 }
 

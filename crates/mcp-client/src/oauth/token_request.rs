@@ -70,7 +70,6 @@ impl TokenEndpoint {
 #[derive(Deserialize)]
 struct ErrorResponse {
     error: String,
-    #[serde(default)]
     error_description: Option<String>,
 }
 

@@ -83,7 +83,6 @@ pub struct OAuthCredentials {
     #[serde(default)]
     pub registrations: BTreeMap<String, ClientRegistration>,
     /// The tokens, if there are any.
-    #[serde(default)]
     pub tokens: Option<OAuthTokens>,
 }
 
@@ -107,7 +106,6 @@ pub struct OAuthTokens {
     /// The issuer of the tokens.
     pub issuer: String,
     /// The resource for which the tokens were issued (RFC 8707).
-    #[serde(default)]
     pub resource: Option<String>,
     /// The access token.
     #[serde(serialize_with = "exposed")]
@@ -116,7 +114,6 @@ pub struct OAuthTokens {
     #[serde(default, serialize_with = "exposed_option")]
     pub refresh_token: Option<SecretString>,
     /// When the access token expires, in seconds since the Unix epoch; `None` if unknown.
-    #[serde(default)]
     pub expires_at: Option<u64>,
     /// The requested scopes.
     #[serde(default)]

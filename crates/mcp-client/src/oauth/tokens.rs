@@ -24,9 +24,7 @@ pub(super) struct TokenResponse {
     /// A number; some servers send a string.
     #[serde(default)]
     expires_in: Value,
-    #[serde(default)]
     refresh_token: Option<SecretString>,
-    #[serde(default)]
     pub(super) issued_token_type: Option<String>,
 }
 
