@@ -212,7 +212,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         // The idle time counts from the last response.
         if let CloseTime::AfterIdle(idle) = rules.time
             && turn > 0
-            && state.meets_next(turn)
+            && state.meets(state.requests.load(Ordering::SeqCst), turn)
             && tokio::time::timeout(idle, stream.readable()).await.is_err()
         {
             return close(stream, rules.kind).await;
@@ -272,10 +272,6 @@ impl State {
             Some(only) => only == number,
             None => turn > 0,
         }
-    }
-
-    fn meets_next(&self, turn: usize) -> bool {
-        self.meets(self.requests.load(Ordering::SeqCst), turn)
     }
 
     fn count(&self, message: &Value) {

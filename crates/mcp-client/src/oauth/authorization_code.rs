@@ -35,7 +35,7 @@ fn code(
     state: &str,
     response: AuthorizationResponse,
 ) -> Result<String, OAuthError> {
-    if state.is_empty() || !response.has_state(state) {
+    if state.is_empty() || response.state() != Some(state) {
         return Err(OAuthError::WrongState);
     }
     if !server.is_issuer_of(response.issuer.as_deref()) {

@@ -182,11 +182,6 @@ impl AuthorizationResponse {
     pub fn state(&self) -> Option<&str> {
         self.state.as_ref().map(ExposeSecret::expose_secret)
     }
-
-    pub(super) fn has_state(&self, expected: &str) -> bool {
-        let state = self.state.as_ref();
-        state.is_some_and(|state| state.expose_secret() == expected)
-    }
 }
 
 impl fmt::Debug for AuthorizationResponse {

@@ -333,8 +333,7 @@ impl Transport for EventStreamTransport {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use pillion_testkit::{Fault, FaultServer};
 
     use super::*;
     use crate::ServerConfig;
@@ -355,17 +354,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_handshake_on_a_closed_stream_fails() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/sse", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
-            let event = "event: endpoint\ndata: /messages\n\n";
-            let response = format!("{head}{event}");
-            stream.write_all(response.as_bytes()).await.unwrap();
-        });
-        let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap(), &Arc::default()).unwrap();
+        let server = FaultServer::start(|_| {
+            let event = b"event: endpoint\ndata: /messages\n\n".to_vec();
+            let head = Fault::head("text/event-stream");
+            vec![head, Fault::Send(event), Fault::Close]
+        })
+        .await;
+        let config = ServerConfig::new("x", &server.url).unwrap();
+        let link = HttpLink::new(&config, &Arc::default()).unwrap();
         let peer = Arc::new(Peer::new(
             Callbacks::new(),
             Arc::new(McpResultCache::default()),
@@ -373,7 +369,6 @@ mod tests {
         let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer)
             .await
             .unwrap();
-        server.await.unwrap();
         while transport.is_open() {
             tokio::task::yield_now().await;
         }
