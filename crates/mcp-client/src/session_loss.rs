@@ -124,56 +124,48 @@ impl ResponseTopic {
 #[cfg(test)]
 mod tests {
     use super::ResponseForm::{Error, Other, RpcResponse};
+    use super::ResponseTopic::{EndedSession, UnknownSession};
     use super::SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
     use super::*;
 
-    fn loss(status: u16, form: ResponseForm, text: &str) -> SessionLoss {
-        session_loss(status, form, ResponseTopic::from_text(text), true)
-    }
-
     #[test]
     fn texts_about_the_session_are_recognized() {
-        for text in [
-            "Session not found",
-            "Bad Request: Server not initialized",
-            "Bad Request: No valid session ID provided",
-            "Bad Request: Mcp-Session-Id header is required",
-            r#"{"error":"Invalid or missing session ID"}"#,
-            "Unauthorized: Session not found",
-            "Not Found: unknown SESSION",
-            "Session expired",
-            "The session is not initialized: send initialize first",
-            "Received request before initialization was complete",
-            "Invalid or expired session.",
+        for (text, topic) in [
+            ("Session not found", UnknownSession),
+            ("Bad Request: Server not initialized", UnknownSession),
+            ("Bad Request: No valid session ID provided", UnknownSession),
+            (
+                "Bad Request: Mcp-Session-Id header is required",
+                UnknownSession,
+            ),
+            (
+                r#"{"error":"Invalid or missing session ID"}"#,
+                UnknownSession,
+            ),
+            ("Unauthorized: Session not found", UnknownSession),
+            ("Not Found: unknown SESSION", UnknownSession),
+            ("Session expired", UnknownSession),
+            (
+                "The session is not initialized: send initialize first",
+                UnknownSession,
+            ),
+            (
+                "Received request before initialization was complete",
+                UnknownSession,
+            ),
+            ("Invalid or expired session.", UnknownSession),
+            ("Session terminated", EndedSession),
+            ("Not Found: Session has been terminated", EndedSession),
+            ("session closed", EndedSession),
+            ("", ResponseTopic::Other),
+            ("Not Found", ResponseTopic::Other),
+            ("The city is unknown", ResponseTopic::Other),
+            ("Too many sessions", ResponseTopic::Other),
+            ("Session limit reached", ResponseTopic::Other),
+            ("Request timed out", ResponseTopic::Other),
+            ("initialized", ResponseTopic::Other),
         ] {
-            let topic = ResponseTopic::from_text(text);
-            assert_eq!(topic, ResponseTopic::UnknownSession, "{text}");
-        }
-        for text in [
-            "Session terminated",
-            "Not Found: Session has been terminated",
-            "session closed",
-        ] {
-            assert_eq!(
-                ResponseTopic::from_text(text),
-                ResponseTopic::EndedSession,
-                "{text}"
-            );
-        }
-        for text in [
-            "",
-            "Not Found",
-            "The city is unknown",
-            "Too many sessions",
-            "Session limit reached",
-            "Request timed out",
-            "initialized",
-        ] {
-            assert_eq!(
-                ResponseTopic::from_text(text),
-                ResponseTopic::Other,
-                "{text}"
-            );
+            assert_eq!(ResponseTopic::from_text(text), topic, "{text}");
         }
         let late = format!("{}session not found", "ä".repeat(MAX_SEARCHED_BYTES));
         assert_eq!(ResponseTopic::from_text(&late), ResponseTopic::Other);
@@ -220,11 +212,8 @@ mod tests {
             (200, RpcResponse, "The city is unknown", None),
             (307, Other, unknown, None),
         ] {
-            assert_eq!(
-                loss(status, form, text),
-                meaning,
-                "{status} {form:?} {text}"
-            );
+            let loss = session_loss(status, form, ResponseTopic::from_text(text), true);
+            assert_eq!(loss, meaning, "{status} {form:?} {text}");
         }
         // Without a session, a status alone says nothing about it.
         for (status, text, meaning) in [
@@ -232,12 +221,8 @@ mod tests {
             (410, "", None),
             (404, unknown, IfPingConfirms),
         ] {
-            let topic = ResponseTopic::from_text(text);
-            assert_eq!(
-                session_loss(status, Other, topic, false),
-                meaning,
-                "{status} {text}"
-            );
+            let loss = session_loss(status, Other, ResponseTopic::from_text(text), false);
+            assert_eq!(loss, meaning, "{status} {text}");
         }
     }
 }
