@@ -10,6 +10,7 @@ use pillion_core::json_values::count_with_texts;
 use pillion_core::tool::CallContext;
 use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet, consume_budget};
@@ -17,13 +18,14 @@ use tokio::time::timeout;
 
 use super::sessions::{Responses, Session};
 use super::source::{MessageListener, Source};
-use super::stateless::{self, RoundStep};
-use super::{Caller, stateful};
+use super::{Caller, stateful, stateless};
 use crate::McpServer;
 use crate::lines::{read_line, trim_message, write_lines};
 use crate::outbox::Outbox;
 use pillion_gateway::accounts::values_memory;
-use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
+use pillion_gateway::calling_client::message::{
+    self, INVALID_REQUEST, Inbound, Request, Unreadable,
+};
 use pillion_gateway::visibility::Visibility;
 
 /// The protocol name of an HTTP connection that is upgraded to these messages.
@@ -229,10 +231,8 @@ impl Conversation {
                     }
                     self.take(inbound, held_bytes(&line), tasks, streams).await;
                 }
-                Err(unreadable) => {
-                    let id = unreadable.id.as_deref();
-                    let error = message::response(id, &Err(unreadable.error));
-                    drop(self.out.send(error).await);
+                Err(Unreadable { id, error }) => {
+                    self.out.respond(id.as_deref(), &Err(error)).await;
                 }
             }
         }
@@ -314,17 +314,13 @@ impl Conversation {
                     if stateful::concerns_session(&request.method) {
                         let outcome =
                             stateful::handle_session_request(&caller, &session, &request).await;
-                        let response = message::response(Some(&request.id), &outcome);
-                        drop(out.send(response).await);
-                        return;
+                        return out.respond(Some(&request.id), &outcome).await;
                     }
                     let id = request.id.clone();
                     let responses = Responses::OneStream;
                     match stateful::Answering::start(&caller, &session, request, responses, true) {
                         Ok(answering) => pour(answering, &out).await,
-                        Err(error) => {
-                            drop(out.send(message::response(Some(&id), &Err(error))).await);
-                        }
+                        Err(error) => out.respond(Some(&id), &Err(error)).await,
                     }
                 });
             }
@@ -340,13 +336,8 @@ impl Conversation {
             .ok()
     }
 
-    async fn say(
-        &self,
-        request: &Request,
-        outcome: &Result<Box<serde_json::value::RawValue>, RpcError>,
-    ) {
-        let response = message::response(Some(&request.id), outcome);
-        drop(self.out.send(response).await);
+    async fn say(&self, request: &Request, outcome: &Result<Box<RawValue>, RpcError>) {
+        self.out.respond(Some(&request.id), outcome).await;
     }
 
     async fn initialize(&self, caller: &Caller, request: &Request, streams: &mut JoinSet<()>) {
@@ -392,38 +383,20 @@ fn is_stateless(request: &Request) -> bool {
 
 async fn respond_stateless(caller: Caller, out: Outbox, request: Request) {
     let request = Arc::new(request);
-    let fail = async |error: RpcError| {
-        drop(
-            out.send(message::response(Some(&request.id), &Err(error)))
-                .await,
-        );
-    };
-    let requester = match stateless::requester(&caller.mcp.gateway, &request, true, |_, _| Ok(())) {
-        Ok(requester) => requester,
-        Err(error) => return fail(error).await,
-    };
-    if request.method == "subscriptions/listen" {
-        match Box::pin(stateless::listen(&caller, &request)).await {
-            Ok((first, listener)) => {
-                drop(out.send(first).await);
-                pour(listener, &out).await;
-            }
-            Err(error) => fail(error).await,
+    let answer = async {
+        let requester = stateless::requester(&caller.mcp.gateway, &request, true, |_, _| Ok(()))?;
+        if request.method == "subscriptions/listen" {
+            let (first, listener) = Box::pin(stateless::listen(&caller, &request)).await?;
+            drop(out.send(first).await);
+            pour(listener, &out).await;
+        } else {
+            let answering = stateless::Answering::start(&caller, &request, requester)?;
+            pour(answering, &out).await;
         }
-        return;
-    }
-    match stateless::Answering::start(&caller, &request, requester) {
-        Ok(mut answering) => loop {
-            match answering.step().await {
-                RoundStep::Notice(notice) => drop(out.send(notice).await),
-                RoundStep::Done(outcome) => {
-                    let response = message::response(Some(&request.id), &outcome);
-                    drop(out.send(response).await);
-                    return;
-                }
-            }
-        },
-        Err(error) => fail(error).await,
+        Ok(())
+    };
+    if let Err(error) = answer.await {
+        out.respond(Some(&request.id), &Err(error)).await;
     }
 }
 
