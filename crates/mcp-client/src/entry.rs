@@ -239,8 +239,9 @@ fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
         return Ok(());
     };
     prompt.check_items("arguments", arguments, |prompt, argument, path| {
-        let draft = prompt.item(argument, path);
-        let mut draft = draft.ok_or_else(|| prompt.unexpected(path, "an object"))?;
+        let mut draft = prompt
+            .item(argument, path)
+            .ok_or_else(|| prompt.unexpected(path, "an object"))?;
         draft.text("name")?;
         for member in ["title", "description"] {
             draft.keep_if(member, "a string", Value::is_string);
@@ -261,8 +262,8 @@ fn check_icons(entry: &mut Draft) -> Result<(), EntryError> {
         return Ok(());
     };
     entry.check_items("icons", icons.unwrap_or_default(), |entry, icon, path| {
-        let draft = entry.item(icon, path);
-        let Some(mut draft) = draft.filter(|icon| icon.text("src").is_ok()) else {
+        let item = entry.item(icon, path);
+        let Some(mut draft) = item.filter(|icon| icon.text("src").is_ok()) else {
             let repair = format!("`{path}` has no `src` and was removed");
             entry.repairs.push(repair);
             return Ok(None);

@@ -383,7 +383,7 @@ fn is_stateless(request: &Request) -> bool {
 
 async fn respond_stateless(caller: Caller, out: Outbox, request: Request) {
     let request = Arc::new(request);
-    let answer = async {
+    let respond = async {
         let requester = stateless::requester(&caller.mcp.gateway, &request, true, |_, _| Ok(()))?;
         if request.method == "subscriptions/listen" {
             let (first, listener) = Box::pin(stateless::listen(&caller, &request)).await?;
@@ -395,7 +395,7 @@ async fn respond_stateless(caller: Caller, out: Outbox, request: Request) {
         }
         Ok(())
     };
-    if let Err(error) = answer.await {
+    if let Err(error) = respond.await {
         out.respond(Some(&request.id), &Err(error)).await;
     }
 }

@@ -8,8 +8,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, json};
 use url::form_urlencoded::byte_serialize;
 
+use super::OAuthError;
 use super::jwt::{SigningKey, unix_time};
-use super::{ClientRegistration, OAuthError};
 
 /// Validity of a client assertion, in seconds.
 const ASSERTION_TTL_SECONDS: u64 = 300;
@@ -40,11 +40,6 @@ impl OAuthClient {
             id,
             proof: secret.map_or(Proof::None, Proof::Secret),
         }
-    }
-
-    pub(super) fn from_registration(registration: &ClientRegistration) -> Self {
-        let secret = registration.client_secret.clone();
-        Self::with_secret(registration.client_id.clone(), secret)
     }
 
     pub(super) fn with_key(id: String, key: SigningKey) -> Self {

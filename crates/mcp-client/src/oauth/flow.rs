@@ -275,7 +275,7 @@ impl Shared {
         let configured = self.config.client()?;
         let client = configured
             .filter(|client| client.id == pending.client_id)
-            .unwrap_or_else(|| OAuthClient::from_registration(&registration));
+            .unwrap_or_else(|| registration.client());
         let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
         let proofs = dpop.as_deref();
         let exchange =
@@ -323,7 +323,7 @@ impl Shared {
         }
         let credentials = self.credentials.lock();
         if let Some(known) = credentials.registrations.get(issuer) {
-            return Ok(Some(OAuthClient::from_registration(known)));
+            return Ok(Some(known.client()));
         }
         let url = self.config.client_metadata_url.clone();
         Ok(url.map(|url| OAuthClient::with_secret(url, None)))

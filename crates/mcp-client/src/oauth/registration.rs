@@ -45,7 +45,7 @@ pub(super) async fn client_for(
         Some(known) => known.clone(),
         None => register(server, web, config, redirect_uri, scopes).await?,
     };
-    let client = OAuthClient::from_registration(&registration);
+    let client = registration.client();
     let registrations = &mut credentials.registrations;
     registrations.insert(server.token.issuer.clone(), registration);
     while registrations.len() > MAX_REGISTRATIONS {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::OAuthConfig;
+use super::client::OAuthClient;
 use super::secret_json::{exposed, exposed_option};
 pub use error::TokenStoreError;
 
@@ -97,6 +98,12 @@ pub struct ClientRegistration {
     pub client_secret: Option<SecretString>,
     /// The registered redirect URI; another one requires another registration.
     pub redirect_uri: String,
+}
+
+impl ClientRegistration {
+    pub(super) fn client(&self) -> OAuthClient {
+        OAuthClient::with_secret(self.client_id.clone(), self.client_secret.clone())
+    }
 }
 
 /// Tokens and their properties.
