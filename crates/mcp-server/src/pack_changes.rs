@@ -42,13 +42,14 @@ impl PackChangeReceiver {
                     futures_util::future::select_all(pending).await
                 }
             };
-            let (change, index) = tokio::select! {
-                (change, index, _) = next => (change, index),
+            let received = tokio::select! {
+                (change, index, _) = next => Some((change, index)),
                 // The sender lives as long as the sidecar.
-                Ok(()) = self.packs.changed() => {
-                    self.watch_packs();
-                    return;
-                }
+                Ok(()) = self.packs.changed() => None,
+            };
+            let Some((change, index)) = received else {
+                self.watch_packs();
+                return;
             };
             match change {
                 Some(ResourceChange::ListChanged | ResourceChange::Missed) => return,

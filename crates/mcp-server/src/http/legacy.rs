@@ -146,7 +146,7 @@ async fn respond_to_request(
     request: Request,
 ) -> Response {
     if concerns_session(&request.method) {
-        let (caller) = (exchange.caller.mcp.clone(), exchange.caller.clone());
+        let caller = exchange.caller.clone();
         let session = Arc::clone(session);
         let response = PendingResponse::new(async move {
             let outcome = handle_session_request(&caller, &session, &request).await;

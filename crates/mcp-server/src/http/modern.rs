@@ -53,7 +53,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
 
 /// Handles `subscriptions/listen`: responds with the stream of its notifications.
 async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response {
-    let (caller) = (exchange.caller.mcp.clone(), exchange.caller.clone());
+    let caller = exchange.caller.clone();
     let (token, id) = (exchange.token_validity.clone(), request.id.clone());
     let listener_request = Arc::clone(request);
     let opening = async move { listen(&caller, &listener_request).await };

@@ -61,7 +61,6 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
     let has_response = |message: &_| matches!(message, Ok(Inbound::Request(_)) | Err(_));
     let has_responses = messages.iter().any(has_response);
     let batch = Batch {
-        mcp: exchange.caller.mcp.clone(),
         caller,
         session,
         has_session,
