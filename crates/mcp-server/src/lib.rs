@@ -156,9 +156,9 @@ fn narrowed(
     Ok(visibility.for_model(Arc::clone(&model.config)))
 }
 
-/// The sender of a request to an [`McpServer`]: the user for whom calls are made, and the visible parts of the sidecar.
-/// Determined for each HTTP request, not for each session, so that a session grants no rights of
-/// another caller.
+/// The sender of a request to an [`McpServer`]: the user for whom calls are made, and the visible
+/// parts of the sidecar. Determined for each HTTP request, not for each session, so that a session
+/// grants no rights of another caller.
 #[derive(Debug, Clone)]
 pub struct Caller {
     mcp: McpServer,
