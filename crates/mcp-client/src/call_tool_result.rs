@@ -46,9 +46,10 @@ pub fn as_call_tool_result(
             is_changed |= repair_block(block);
         }
     }
-    match is_changed {
-        true => to_raw_value(&value),
-        false => Ok(written),
+    if is_changed {
+        to_raw_value(&value)
+    } else {
+        Ok(written)
     }
 }
 
@@ -81,8 +82,9 @@ fn text(text: &str) -> Value {
 /// removed.
 fn repair_members(result: &mut Map<String, Value>, version: ProtocolVersion) -> bool {
     let takes_any = version.supports(Feature::AnyStructuredContent);
-    let structured = result.get("structuredContent");
-    let structured = structured.filter(|structured| !takes_any && !structured.is_object());
+    let structured = result
+        .get("structuredContent")
+        .filter(|structured| !takes_any && !structured.is_object());
     // Without text content, the client would lose the value.
     let is_empty = matches!(result.get("content"), None | Some(Value::Null))
         || result["content"].as_array().is_some_and(Vec::is_empty);
@@ -139,8 +141,9 @@ fn repair_block(block: &mut Value) -> bool {
 
 /// Repairs a resource link, which has the members of an entry of `resources/list`, and a `type`.
 fn repair_link(block: &mut Value) -> bool {
-    let checked = to_raw_value(block).ok();
-    let checked = checked.and_then(|link| Some((EntryKind::Resource.check(&link).ok()?, link)));
+    let checked = to_raw_value(block)
+        .ok()
+        .and_then(|link| Some((EntryKind::Resource.check(&link).ok()?, link)));
     let repaired = match checked {
         Some((checked, link)) if checked.entry.get() == link.get() => return false,
         Some((checked, _)) => serde_json::from_str(checked.entry.get()).ok(),

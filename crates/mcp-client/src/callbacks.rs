@@ -60,10 +60,8 @@ pub struct ProgressNotification {
     /// The progress so far; only increases.
     pub progress: f64,
     /// The total, if the server knows it.
-    #[serde(default)]
     pub total: Option<f64>,
     /// A message for users.
-    #[serde(default)]
     pub message: Option<String>,
 }
 
@@ -106,8 +104,8 @@ impl Callbacks {
     {
         self.elicitation = Some(Arc::new(move |params| {
             let defaults = form_defaults(&params);
-            let answer = callback(params);
-            Box::pin(async move { Ok(with_defaults(answer.await?, defaults)) })
+            let response = callback(params);
+            Box::pin(async move { Ok(with_defaults(response.await?, defaults)) })
         }));
         self
     }
@@ -177,8 +175,8 @@ impl Callbacks {
         capabilities
     }
 
-    /// Returns the future that answers a request; the future fails if there is no handler.
-    pub(super) fn answer(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
+    /// Returns the future response to a request; the future fails if there is no handler.
+    pub(super) fn respond(&self, method: &str, params: Option<Box<RawValue>>) -> CallbackFuture {
         let callback = match method {
             "ping" => return Box::pin(std::future::ready(Ok(json!({})))),
             "sampling/createMessage" => &self.sampling,
@@ -189,8 +187,8 @@ impl Callbacks {
         match callback {
             Some(callback) => callback(params.unwrap_or_else(empty_object)),
             None => {
-                let refusal = RpcError::new(-32601, "Method not found");
-                Box::pin(std::future::ready(Err(refusal)))
+                let rejection = RpcError::new(-32601, "Method not found");
+                Box::pin(std::future::ready(Err(rejection)))
             }
         }
     }
@@ -239,17 +237,21 @@ fn form_defaults(params: &RawValue) -> Map<String, Value> {
         .collect()
 }
 
-fn with_defaults(mut answer: Value, defaults: Map<String, Value>) -> Value {
-    let accepted = answer.get("action").and_then(Value::as_str) == Some("accept");
-    if let (true, Some(answer)) = (accepted && !defaults.is_empty(), answer.as_object_mut()) {
-        let content = answer.entry("content").or_insert_with(|| json!({}));
-        if let Some(content) = content.as_object_mut() {
-            for (name, default) in defaults {
-                content.entry(name).or_insert(default);
-            }
+fn with_defaults(mut response: Value, defaults: Map<String, Value>) -> Value {
+    let is_accepted = response.get("action").and_then(Value::as_str) == Some("accept");
+    if is_accepted
+        && !defaults.is_empty()
+        && let Some(members) = response.as_object_mut()
+        && let Some(content) = members
+            .entry("content")
+            .or_insert_with(|| json!({}))
+            .as_object_mut()
+    {
+        for (name, default) in defaults {
+            content.entry(name).or_insert(default);
         }
     }
-    answer
+    response
 }
 
 pub(super) fn empty_object() -> Box<RawValue> {
@@ -262,13 +264,13 @@ mod tests {
 
     #[tokio::test]
     async fn an_accepted_form_gets_the_defaults_of_omitted_fields() {
-        let answer = async |action: &'static str, params: Value| {
+        let respond = async |action: &'static str, params: Value| {
             let callbacks = Callbacks::new().on_elicitation(move |_| async move {
                 Ok(json!({"action": action, "content": {"name": "Eve"}}))
             });
             let params = serde_json::value::to_raw_value(&params).unwrap();
             callbacks
-                .answer("elicitation/create", Some(params))
+                .respond("elicitation/create", Some(params))
                 .await
                 .unwrap()
         };
@@ -277,11 +279,11 @@ mod tests {
             "age": {"type": "integer", "default": 30},
             "note": {"type": "string"},
         }}});
-        let accepted = answer("accept", form.clone()).await;
+        let accepted = respond("accept", form.clone()).await;
         assert_eq!(accepted["content"], json!({"name": "Eve", "age": 30}));
-        let declined = answer("decline", form).await;
+        let declined = respond("decline", form).await;
         assert_eq!(declined["content"], json!({"name": "Eve"}));
-        let at_a_url = answer("accept", json!({"url": "https://x.example"})).await;
+        let at_a_url = respond("accept", json!({"url": "https://x.example"})).await;
         assert_eq!(at_a_url["content"], json!({"name": "Eve"}));
     }
 
@@ -300,10 +302,10 @@ mod tests {
             Value::Object(callbacks.capabilities()),
             json!({"roots": {}})
         );
-        assert_eq!(callbacks.answer("ping", None).await.unwrap(), json!({}));
-        let roots = callbacks.answer("roots/list", None).await.unwrap();
+        assert_eq!(callbacks.respond("ping", None).await.unwrap(), json!({}));
+        let roots = callbacks.respond("roots/list", None).await.unwrap();
         assert_eq!(roots, json!({"roots": [{"uri": "file:///a", "name": "a"}]}));
-        let refused = callbacks.answer("sampling/createMessage", None).await;
-        assert_eq!(refused.unwrap_err().code, -32601);
+        let rejected = callbacks.respond("sampling/createMessage", None).await;
+        assert_eq!(rejected.unwrap_err().code, -32601);
     }
 }

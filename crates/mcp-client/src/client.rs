@@ -6,7 +6,7 @@ mod known_tools;
 mod list_reader;
 mod listing;
 mod log_level;
-mod methods;
+mod operation;
 mod options;
 mod output_schema;
 mod request_sender;
@@ -20,14 +20,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::callbacks::Callbacks;
 use super::{
-    AuthorizationResponse, McpError, McpErrorKind, MessageStyle, PendingAuthorization, ProbeStep,
+    AuthorizationResponse, Feature, McpError, McpErrorKind, PendingAuthorization, ProbeStep,
     ServerConfig, TransportKind,
 };
 use delivery::Delivery;
+use list_reader::ListKind;
+use operation::{as_object, in_time, request_name};
 use request_sender::RequestSender;
 
 pub use connection::{ConnectionInfo, OpenConnection};
@@ -35,6 +38,9 @@ pub use known_tools::ToolCallResult;
 pub use log_level::McpLogLevel;
 pub use options::RequestOptions;
 pub use subscription::{Subscription, SubscriptionFilter};
+
+/// Longer deadlines are treated as this one, and would overflow the clock.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// A client of one MCP server, with one credential.
 ///
@@ -118,8 +124,8 @@ impl McpClient {
             let params = as_object(params)?;
             rounds::run(&self.sender, method, &params, options, &delivery).await
         });
-        let name = || self.operation_name(method, params);
-        let outcome = self.in_time(options, name, operation).await;
+        let name = || request_name(&self.sender, method, params);
+        let outcome = in_time(&self.sender, options.timeout, name, operation).await;
         outcome.map_err(|error| match method {
             "tools/call" => error.with_may_have_run(delivery.is_unanswered()),
             _ => error,
@@ -142,8 +148,7 @@ impl McpClient {
     pub async fn connect(&self) -> Result<(), McpError> {
         self.sender.connections.reopen();
         let connect = async { self.sender.connections.session().await.map(drop) };
-        self.in_time(&RequestOptions::default(), || self.connecting(), connect)
-            .await
+        self.run_connecting(connect).await
     }
 
     /// Returns the transport, the protocol revision and the server's own description. Connects
@@ -152,9 +157,7 @@ impl McpClient {
     /// # Errors
     /// [`McpError`].
     pub async fn connection(&self) -> Result<ConnectionInfo, McpError> {
-        let connection = self.sender.connections.info();
-        self.in_time(&RequestOptions::default(), || self.connecting(), connection)
-            .await
+        self.run_connecting(self.sender.connections.info()).await
     }
 
     /// Returns the number and revision of the open connection, if any. Cheap.
@@ -199,7 +202,7 @@ impl McpClient {
         let connections = &self.sender.connections;
         let finish = Box::pin(connections.finish_authorization(pending, response));
         let name = || format!("the authorization for server '{}'", self.config().label);
-        self.in_time(&RequestOptions::default(), name, finish).await
+        in_time(&self.sender, None, name, finish).await
     }
 
     /// Allows operations to connect again after [`disconnect`](Self::disconnect), without
@@ -215,76 +218,265 @@ impl McpClient {
         self.sender.connections.end_pause();
     }
 
-    /// Runs an operation under its deadline and adds the context of the operation to its error.
-    /// `name` returns the operation's name for errors.
-    async fn in_time<T>(
+    /// Calls a tool and returns the JSON-RPC result as the server wrote it, including results with
+    /// `isError`. Empty arguments are sent as `{}`.
+    ///
+    /// # Errors
+    /// The server is unreachable, too slow, or responds with an error. A result with `isError` is not
+    /// an error.
+    pub async fn call_tool<A: Serialize + ?Sized>(
         &self,
+        name: &str,
+        arguments: &A,
+    ) -> Result<Box<RawValue>, McpError> {
+        let options = RequestOptions::default();
+        let called = self.call_tool_with(name, arguments, &options).await?;
+        Ok(called.result)
+    }
+
+    /// Calls a tool like [`call_tool`](Self::call_tool), with options. Also returns why structured
+    /// content does not match the tool's `outputSchema`, if the tool was listed before.
+    ///
+    /// # Errors
+    /// As for [`call_tool`](Self::call_tool).
+    pub async fn call_tool_with<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
         options: &RequestOptions,
-        name: impl FnOnce() -> String,
-        operation: impl Future<Output = Result<T, McpErrorKind>>,
-    ) -> Result<T, McpError> {
-        let after = options.timeout.unwrap_or(self.sender.config.timeout);
-        let timed = pillion_deadline::timeout(after, operation).await;
-        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(after)));
-        outcome.map_err(|kind| {
-            self.error(match kind {
-                // A step of the operation, such as an attempt to connect, has only a part of the
-                // time.
-                McpErrorKind::Timeout { .. } => McpErrorKind::Timeout {
-                    after,
-                    operation: Some(name().into()),
-                },
-                kind => kind,
-            })
+    ) -> Result<ToolCallResult, McpError> {
+        #[derive(Serialize)]
+        struct Params<'a> {
+            name: &'a str,
+            arguments: &'a RawValue,
+        }
+        let object = as_object(arguments).map_err(|kind| operation::error(&self.sender, kind))?;
+        let params = Params {
+            name,
+            arguments: &object,
+        };
+        self.call_tool_with_params(name, &params, options).await
+    }
+
+    /// Calls a tool like [`call_tool_with`](Self::call_tool_with), with all members of the
+    /// request's parameters, for callers that forward a request. `params` must serialize to an
+    /// object with the members `name`, which is `name`, and `arguments`, which is an object.
+    ///
+    /// # Errors
+    /// As for [`call_tool`](Self::call_tool).
+    pub async fn call_tool_with_params<P: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        params: &P,
+        options: &RequestOptions,
+    ) -> Result<ToolCallResult, McpError> {
+        let time = options.timeout.unwrap_or(self.sender.config.timeout);
+        let until = tokio::time::Instant::now() + time.min(MAX_TIMEOUT);
+        let result = self.request_with("tools/call", params, options).await?;
+        let tool = self.sender.tools.get(name);
+        let output_mismatch = match tool.and_then(|tool| tool.output.clone()) {
+            // Boxed, because it is rare and large.
+            Some(schema) => Box::pin(schema.mismatch(&result, until)).await,
+            None => None,
+        };
+        if let Some(mismatch) = &output_mismatch {
+            let server = &self.sender.config.label;
+            tracing::warn!(
+                mcp.server = server,
+                tool = name,
+                mismatch,
+                "A tool result does not match the tool's output schema"
+            );
+        }
+        Ok(ToolCallResult {
+            result,
+            output_mismatch,
         })
     }
 
-    fn error(&self, kind: McpErrorKind) -> McpError {
-        let config = &self.sender.config;
-        let by_transport = match config.transport {
-            TransportKind::LegacySse | TransportKind::PostSse | TransportKind::GetSse => {
-                MessageStyle::Sse
-            }
-            TransportKind::Auto
-            | TransportKind::StreamableHttp
-            | TransportKind::Http
-            | TransportKind::WebSocket
-            | TransportKind::Stdio => MessageStyle::Http,
+    /// Sends a notification, which has no response.
+    ///
+    /// # Errors
+    /// The server is unreachable, or the notification cannot be sent in time.
+    pub async fn notify<P: Serialize + ?Sized>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<(), McpError> {
+        let notify = async {
+            let params = as_object(params)?;
+            let session = self.sender.connections.session().await?;
+            session.notify(method, &params).await
         };
-        let style = config.wording.unwrap_or(by_transport);
-        let secrets = self.sender.connections.secrets();
-        McpError::new(kind, style, self.transport(), secrets)
+        self.run(method, notify).await
     }
 
-    /// Returns the name of a request for errors: `tool 'roll' of server 'dice'`.
-    fn operation_name<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> String {
-        const MAX_NAME_CHARS: usize = 128;
+    /// Reads a resource, and returns the `ReadResourceResult` as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`]; with code `not_found` if there is no such resource, which servers report as
+    /// -32002 or -32602.
+    pub async fn read_resource(&self, uri: &str) -> Result<Box<RawValue>, McpError> {
+        self.request("resources/read", &json!({ "uri": uri })).await
+    }
+
+    /// Requests a rendered prompt, and returns the `GetPromptResult` as the server wrote it. Arguments are
+    /// strings.
+    ///
+    /// # Errors
+    /// The server is unreachable, too slow, or responds with an error.
+    pub async fn get_prompt<A: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        arguments: &A,
+    ) -> Result<Box<RawValue>, McpError> {
+        let arguments =
+            as_object(arguments).map_err(|kind| operation::error(&self.sender, kind))?;
+        let params = json!({"name": name, "arguments": arguments});
+        self.request("prompts/get", &params).await
+    }
+
+    /// Requests completions for an argument of a prompt (`{"type": "ref/prompt", "name": ...}`) or
+    /// of a resource template (`{"type": "ref/resource", "uri": ...}`), and returns the
+    /// `CompleteResult` as the server wrote it.
+    ///
+    /// # Errors
+    /// The server is unreachable, too slow, or responds with an error.
+    pub async fn complete(
+        &self,
+        reference: &Value,
+        argument: &str,
+        value: &str,
+    ) -> Result<Box<RawValue>, McpError> {
+        let argument = json!({"name": argument, "value": value});
+        let params = json!({"ref": reference, "argument": argument});
+        self.request("completion/complete", &params).await
+    }
+
+    /// Requests the server's log messages of `level` and above, which arrive as
+    /// `notifications/message`. Since revision 2026-07-28, every later request carries the level.
+    ///
+    /// # Errors
+    /// The server is unreachable, too slow, or responds with an error.
+    pub async fn set_log_level(&self, level: McpLogLevel) -> Result<(), McpError> {
+        let set = async {
+            self.sender.connections.settings.set_log_level(level);
+            let session = self.sender.connections.session().await?;
+            if session.has(Feature::Handshake) {
+                let params = json!({ "level": level });
+                self.send("logging/setLevel", &params).await?;
+            }
+            Ok(())
+        };
+        self.run("logging/setLevel", set).await
+    }
+
+    /// Checks that the server responds, with `ping`, or with `server/discover`, which replaces it
+    /// in newer revisions.
+    ///
+    /// # Errors
+    /// The server is unreachable, too slow, or responds with an error.
+    pub async fn ping(&self) -> Result<(), McpError> {
+        let ping = async {
+            let session = self.sender.connections.session().await?;
+            let is_stateless = session.has(Feature::RequestMetadata);
+            let method = if is_stateless {
+                "server/discover"
+            } else {
+                "ping"
+            };
+            self.send(method, &json!({})).await
+        };
+        self.run("ping", ping).await
+    }
+
+    /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server
+    /// does not know `tools/list`.
+    ///
+    /// The number and the size of the entries of every list are limited: to 10,000 tools, resources
+    /// or prompts, or 1,000 resource templates, to 1 MiB for each entry, and to 16 MiB together. What
+    /// exceeds a limit is dropped with a warning.
+    ///
+    /// A tool whose `x-mcp-header` annotations violate the rules of revision 2026-07-28 is skipped
+    /// with a warning, as that revision requires.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_tools(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        let list = Box::pin(listing::list_tools(&self.sender));
+        self.run("tools/list", list).await
+    }
+
+    /// Returns the server's resources of all pages, each as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_resources(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        self.list(ListKind::RESOURCES).await
+    }
+
+    /// Returns the server's resource templates of all pages, each as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_resource_templates(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        self.list(ListKind::RESOURCE_TEMPLATES).await
+    }
+
+    /// Returns the server's prompts of all pages, each as the server wrote it.
+    ///
+    /// # Errors
+    /// [`McpError`].
+    pub async fn list_prompts(&self) -> Result<Vec<Box<RawValue>>, McpError> {
+        self.list(ListKind::PROMPTS).await
+    }
+
+    /// Subscribes to notifications: with `subscriptions/listen` since revision 2026-07-28; before,
+    /// with `resources/subscribe` and the notifications that the server pushes.
+    ///
+    /// # Errors
+    /// [`McpError`] if the server rejects the subscription.
+    pub async fn subscribe(&self, filter: SubscriptionFilter) -> Result<Subscription, McpError> {
         let server = &self.config().label;
-        let params = match method {
-            "tools/call" => serde_json::to_value(params).unwrap_or_default(),
-            _ => serde_json::Value::Null,
+        let name = || format!("the notification subscription at server '{server}'");
+        let subscribe = subscription::subscribe(&self.sender, filter);
+        in_time(&self.sender, None, name, subscribe).await
+    }
+
+    /// Runs an operation that is named after its method.
+    async fn run<T>(
+        &self,
+        method: &str,
+        operation: impl Future<Output = Result<T, McpErrorKind>>,
+    ) -> Result<T, McpError> {
+        let name = || request_name(&self.sender, method, &());
+        in_time(&self.sender, None, name, operation).await
+    }
+
+    /// Runs an operation that is named after connecting.
+    async fn run_connecting<T>(
+        &self,
+        operation: impl Future<Output = Result<T, McpErrorKind>>,
+    ) -> Result<T, McpError> {
+        let name = || format!("connecting to server '{}'", self.config().label);
+        in_time(&self.sender, None, name, operation).await
+    }
+
+    /// Sends a request without options, and ignores the result.
+    async fn send(&self, method: &str, params: &Value) -> Result<(), McpErrorKind> {
+        let (params, options) = (rounds::raw(params)?, RequestOptions::default());
+        let delivery = Delivery::default();
+        let sent = rounds::run(&self.sender, method, &params, &options, &delivery);
+        sent.await.map(drop)
+    }
+
+    async fn list(&self, kind: ListKind) -> Result<Vec<Box<RawValue>>, McpError> {
+        let list = async {
+            let (entries, _) = listing::all(&self.sender, kind).await?;
+            Ok(entries)
         };
-        match params.get("name").and_then(serde_json::Value::as_str) {
-            Some(tool) => {
-                let tool: String = tool.chars().take(MAX_NAME_CHARS).collect();
-                format!("tool '{tool}' of server '{server}'")
-            }
-            None => format!("'{method}' of server '{server}'"),
-        }
+        self.run(kind.method, Box::pin(list)).await
     }
-
-    fn connecting(&self) -> String {
-        format!("connecting to server '{}'", self.config().label)
-    }
-}
-
-/// Parameters and arguments must be objects: PHP's empty array and null become `{}`.
-fn as_object<P: Serialize + ?Sized>(params: &P) -> Result<Box<RawValue>, McpErrorKind> {
-    let raw = to_raw_value(params).map_err(McpErrorKind::Encode)?;
-    if matches!(raw.get(), "[]" | "null") {
-        return to_raw_value(&serde_json::Map::new()).map_err(McpErrorKind::Encode);
-    }
-    Ok(raw)
 }
 
 impl std::fmt::Debug for McpClient {

@@ -71,7 +71,7 @@ pub struct ServerConfig {
     /// `http` to other machines.
     pub egress: EgressPolicy,
     /// The style of error messages. Default: depends on the transport. Not configurable in JSON.
-    pub wording: Option<MessageStyle>,
+    pub message_style: Option<MessageStyle>,
 }
 
 /// The transports of MCP.
@@ -205,11 +205,11 @@ impl ServerConfig {
     /// use pillion_mcp_client::{ServerConfig, StdioCommand};
     /// let mut command = StdioCommand::new("node");
     /// command.args = vec!["server.js".into(), "stdio".into()];
-    /// let server = ServerConfig::of_command("notes", command);
+    /// let server = ServerConfig::for_command("notes", command);
     /// assert_eq!(server.display_url(), "stdio:node");
     /// ```
     #[must_use]
-    pub fn of_command(label: impl Into<String>, command: StdioCommand) -> Self {
+    pub fn for_command(label: impl Into<String>, command: StdioCommand) -> Self {
         Self::at(label, Endpoint::Command(command))
     }
 
@@ -228,7 +228,7 @@ impl ServerConfig {
             timeout: default_timeout(),
             limits: Limits::default(),
             egress: EgressPolicy::default(),
-            wording: None,
+            message_style: None,
         }
     }
 
@@ -250,8 +250,11 @@ impl ServerConfig {
             Endpoint::Url(_) => self.egress.check_url(&self.request_url()?)?,
         }
         let only = |kind| matches!(kind, TransportKind::Stdio | TransportKind::WebSocket);
-        let (asked, possible) = (self.transport, self.endpoint.transport());
-        if asked != TransportKind::Auto && asked != possible && (only(asked) || only(possible)) {
+        let (configured, possible) = (self.transport, self.endpoint.transport());
+        if configured != TransportKind::Auto
+            && configured != possible
+            && (only(configured) || only(possible))
+        {
             return Err(ServerConfigError::Transport);
         }
         self.header_map().map(drop)
@@ -302,7 +305,7 @@ impl ServerConfig {
     pub(crate) fn transport_kind(&self) -> TransportKind {
         match self.transport {
             TransportKind::Auto => self.endpoint.transport(),
-            asked => asked,
+            configured => configured,
         }
     }
 
@@ -310,8 +313,9 @@ impl ServerConfig {
     /// marked as sensitive.
     pub(crate) fn header_map(&self) -> Result<HeaderMap, ServerConfigError> {
         let mut headers = HeaderMap::new();
-        let custom = self.headers.iter();
-        let custom = custom.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+        let configured = self.headers.iter();
+        let custom =
+            configured.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
         for (name, value) in custom.chain(self.authentication.header()) {
             let invalid = || ServerConfigError::Header { name: name.clone() };
             let key = HeaderName::try_from(&name).map_err(|_| invalid())?;
@@ -333,14 +337,15 @@ impl ServerConfig {
     /// [`ServerConfigError::Url`] for a server without a URL.
     pub(crate) fn request_url(&self) -> Result<Url, ServerConfigError> {
         let mut url = self.url().ok_or(ServerConfigError::Url)?.clone();
-        let scheme = match url.scheme() {
-            "ws" => "http",
-            "wss" => "https",
-            other => other,
+        let http_scheme = match url.scheme() {
+            "ws" => Some("http"),
+            "wss" => Some("https"),
+            _ => None,
         };
-        let scheme = scheme.to_owned();
-        url.set_scheme(&scheme)
-            .map_err(|()| ServerConfigError::Url)?;
+        if let Some(scheme) = http_scheme {
+            url.set_scheme(scheme)
+                .map_err(|()| ServerConfigError::Url)?;
+        }
         if let (true, Authentication::Bearer { token }) =
             (self.token_in_query, &self.authentication)
         {

@@ -15,7 +15,7 @@ use super::peer::Peer;
 use super::probe::{ProbeStep, Steps};
 use super::session::{IdStyle, Session};
 use super::transport::{EndpointRule, EventStreamTransport, PostTransport};
-use super::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
+use super::{McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 use pillion_egress::MAX_REPEATS;
 
 pub(super) use channel::{ChannelConnector, ChannelLink};
@@ -92,15 +92,9 @@ impl Connector {
 
     /// Returns the configured transport and revision, if nothing is left to detect.
     fn pinned(&self) -> Option<ServerDialect> {
-        let offered = self.offered();
         let dialect = |transport, opening| Some(ServerDialect { transport, opening });
-        let opening = match (self.config.handshake, self.config.protocol_version) {
-            (Handshake::Never, _) => Opening::None,
-            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
-                Opening::Stateless(version)
-            }
-            (Handshake::Auto, _) => Opening::Handshake(offered),
-        };
+        let configured = Opening::configured(&self.config);
+        let opening = configured.unwrap_or(Opening::Handshake(self.offered()));
         match (self.config.transport, opening) {
             (TransportKind::Auto, Opening::None) | (TransportKind::PostSse, _) => {
                 dialect(TransportKind::PostSse, Opening::None)
@@ -190,16 +184,14 @@ impl Connector {
                 _ => {}
             }
         }
+        let post_sse = ServerDialect {
+            transport: TransportKind::PostSse,
+            opening: Opening::None,
+        };
         let next = match &error {
-            McpErrorKind::Rpc(_) => ServerDialect {
-                transport: TransportKind::PostSse,
-                opening: Opening::None,
-            },
+            McpErrorKind::Rpc(_) => post_sse,
             McpErrorKind::HttpStatus { rpc: Some(rpc), .. } if rpc.code == METHOD_NOT_FOUND => {
-                ServerDialect {
-                    transport: TransportKind::PostSse,
-                    opening: Opening::None,
-                }
+                post_sse
             }
             McpErrorKind::NoResponse => dialect(TransportKind::GetSse),
             error if is_status(error, &NOT_STREAMABLE) => dialect(TransportKind::LegacySse),
@@ -236,11 +228,11 @@ impl Connector {
         const DISCOVER_TIMEOUT: Duration = Duration::from_secs(5);
         let mut session = self.post_session(IdStyle::Number);
         session.set_version(version);
-        let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
+        let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
-        let asked = session.ask("server/discover", &params);
-        let outcome = self.link.in_time(patience, asked).await;
-        let outcome = outcome.unwrap_or(Err(McpErrorKind::timeout(patience)));
+        let request = session.ask("server/discover", &params);
+        let response = self.link.in_time(timeout, request).await;
+        let outcome = response.unwrap_or(Err(McpErrorKind::timeout(timeout)));
         let found = discovered(outcome, &mut session);
         let tried = format!("POST server/discover ({version})");
         steps.note(tried, found.as_ref().map(Discovered::describe));
@@ -277,11 +269,8 @@ impl Connector {
             }
             opened = self.open_as(dialect).await;
         }
-        let spoken = opened.as_ref().map(|session| match session.version() {
-            Some(version) => format!("revision {version}"),
-            None => "no handshake".to_owned(),
-        });
-        steps.note(dialect.describe(), spoken);
+        let negotiated = opened.as_ref().map(Session::describe_version);
+        steps.note(dialect.describe(), negotiated);
         opened
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
-use super::{ProtocolVersion, ServerConfig, TransportKind};
+use super::{Feature, Handshake, ProtocolVersion, ServerConfig, TransportKind};
 
 /// A transport, and the way to open a session, that have worked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,19 @@ pub(super) enum Opening {
     Handshake(ProtocolVersion),
     /// With the first request, without a revision.
     None,
+}
+
+impl Opening {
+    /// Returns the configured way to open a session, if nothing is left to detect.
+    pub(super) fn configured(config: &ServerConfig) -> Option<Self> {
+        match (config.handshake, config.protocol_version) {
+            (Handshake::Never, _) => Some(Self::None),
+            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
+                Some(Self::Stateless(version))
+            }
+            (Handshake::Auto, version) => version.map(Self::Handshake),
+        }
+    }
 }
 
 /// The detected transports and revisions of this process, so that other clients of a server need
@@ -43,17 +56,17 @@ struct Key {
 }
 
 impl Key {
-    fn of(config: &ServerConfig) -> Self {
+    fn for_config(config: &ServerConfig) -> Self {
         static HASH_STATE: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        let headers = config.header_map().unwrap_or_default();
-        let headers: Vec<(&str, &[u8])> = headers
+        let declared = config.header_map().unwrap_or_default();
+        let headers: Vec<(&str, &[u8])> = declared
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_bytes()))
             .collect();
         // For a credential that changes over time, this identifies its owner.
         let credential = format!("{:?}", config.authentication);
-        let store = config.authorization.token_store.as_ref();
-        let store = store.map(|store| Arc::as_ptr(store).addr());
+        let token_store = config.authorization.token_store.as_ref();
+        let store = token_store.map(|store| Arc::as_ptr(store).addr());
         let url = config.request_url().ok();
         let query = url.as_ref().and_then(|url| url.query());
         Self {
@@ -66,7 +79,10 @@ impl Key {
 impl ServerDialect {
     /// Returns the cached transport and revision of the server.
     pub(super) fn known(config: &ServerConfig) -> Option<Self> {
-        DIALECT_CACHE.try_lock()?.get(&Key::of(config)).copied()
+        DIALECT_CACHE
+            .try_lock()?
+            .get(&Key::for_config(config))
+            .copied()
     }
 
     pub(super) fn remember(self, config: &ServerConfig) {
@@ -76,12 +92,12 @@ impl ServerDialect {
         if known.len() >= MAX_CACHED_DIALECTS {
             known.clear();
         }
-        known.insert(Key::of(config), self);
+        known.insert(Key::for_config(config), self);
     }
 
     pub(super) fn forget(config: &ServerConfig) {
         if let Some(mut known) = DIALECT_CACHE.try_lock() {
-            known.remove(&Key::of(config));
+            known.remove(&Key::for_config(config));
         }
     }
 }

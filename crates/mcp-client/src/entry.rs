@@ -137,7 +137,7 @@ impl EntryKind {
         for member in ["title", "description"] {
             draft.keep_if(member, "a string", Value::is_string);
         }
-        check_icons(&mut draft);
+        check_icons(&mut draft)?;
         draft.keep_if("_meta", "an object", Value::is_object);
         let mut entry = draft.changed().unwrap_or_else(|| entry.to_owned());
         let unreadable = |error: serde_json::Error| EntryError::Unreadable {
@@ -238,16 +238,10 @@ fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
     let Some(arguments) = prompt.list("arguments")? else {
         return Ok(());
     };
-    let mut checked = Vec::with_capacity(arguments.len());
-    let mut is_changed = false;
-    for (index, argument) in arguments.into_iter().enumerate() {
-        let path = format!("arguments[{index}]");
+    prompt.check_items("arguments", arguments, |prompt, argument, path| {
         let mut draft = prompt
-            .item(&argument, &path)
-            .ok_or(EntryError::Unexpected {
-                member: path,
-                expected: "an object",
-            })?;
+            .item(argument, path)
+            .ok_or_else(|| prompt.unexpected(path, "an object"))?;
         draft.text("name")?;
         for member in ["title", "description"] {
             draft.keep_if(member, "a string", Value::is_string);
@@ -257,35 +251,22 @@ fn check_prompt(prompt: &mut Draft) -> Result<(), EntryError> {
         if draft.value("required").is_some_and(|it| !it.is_boolean()) {
             return Err(draft.unexpected("required", "a boolean"));
         }
-        let changed = draft.changed();
-        is_changed |= changed.is_some();
-        prompt.repairs.append(&mut draft.repairs);
-        checked.push(changed.unwrap_or(argument));
-    }
-    if is_changed {
-        prompt.set_list("arguments", &checked);
-    }
-    Ok(())
+        Ok(Some(draft))
+    })
 }
 
 /// Removes the icons that clients cannot show, and the malformed members of the other icons.
-fn check_icons(entry: &mut Draft) {
-    let icons = match entry.list("icons") {
-        Ok(None) => return,
-        Ok(Some(icons)) => icons,
-        Err(_) => return entry.keep_if("icons", "a list", |_| false),
+fn check_icons(entry: &mut Draft) -> Result<(), EntryError> {
+    let Ok(icons) = entry.list("icons") else {
+        entry.keep_if("icons", "a list", |_| false);
+        return Ok(());
     };
-    let mut kept = Vec::with_capacity(icons.len());
-    let mut is_changed = false;
-    for (index, icon) in icons.into_iter().enumerate() {
-        let path = format!("icons[{index}]");
-        let draft = entry.item(&icon, &path);
-        let Some(mut draft) = draft.filter(|icon| icon.text("src").is_ok()) else {
-            entry
-                .repairs
-                .push(format!("`{path}` has no `src` and was removed"));
-            is_changed = true;
-            continue;
+    entry.check_items("icons", icons.unwrap_or_default(), |entry, icon, path| {
+        let item = entry.item(icon, path);
+        let Some(mut draft) = item.filter(|icon| icon.text("src").is_ok()) else {
+            let repair = format!("`{path}` has no `src` and was removed");
+            entry.repairs.push(repair);
+            return Ok(None);
         };
         draft.keep_if("mimeType", "a string", Value::is_string);
         draft.keep_if("sizes", "a list of strings", |sizes| {
@@ -295,14 +276,8 @@ fn check_icons(entry: &mut Draft) {
         draft.keep_if("theme", "a known value", |word| {
             is_word(word, &["light", "dark"])
         });
-        let changed = draft.changed();
-        is_changed |= changed.is_some();
-        entry.repairs.append(&mut draft.repairs);
-        kept.push(changed.unwrap_or(icon));
-    }
-    if is_changed {
-        entry.set_list("icons", &kept);
-    }
+        Ok(Some(draft))
+    })
 }
 
 fn is_word(value: &Value, words: &[&str]) -> bool {
@@ -350,11 +325,11 @@ pub(super) fn is_timestamp(value: &Value) -> bool {
         offset == "Z" || (offset.starts_with(['+', '-']) && matches(&offset[1..], "00:00"));
     let is_start = matches(start, "0000-00-00T00:00:00")
         || (matches(start, "0000-00-00T00:00") && !date_time.contains('.'));
-    let in_range = |range: std::ops::Range<usize>, most: u8| {
+    let in_range = |range: std::ops::Range<usize>, max: u8| {
         let number = start
             .get(range)
             .and_then(|number| number.parse::<u8>().ok());
-        number.is_none_or(|number| number <= most)
+        number.is_none_or(|number| number <= max)
     };
     let is_in_range = in_range(5..7, 12) && in_range(8..10, 31) && in_range(11..13, 23);
     is_start && is_fraction && is_offset && is_in_range && in_range(14..16, 59)

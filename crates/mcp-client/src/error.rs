@@ -22,7 +22,7 @@ pub use message_style::MessageStyle;
 #[derive(Debug)]
 pub struct McpError {
     kind: McpErrorKind,
-    wording: MessageStyle,
+    style: MessageStyle,
     /// The server's transport, as configured or detected; `None` while the transport is unknown.
     transport: Option<TransportKind>,
     /// Whether this is the error of a tool call that the server may have received.
@@ -34,14 +34,14 @@ pub struct McpError {
 impl McpError {
     pub(crate) fn new(
         mut kind: McpErrorKind,
-        wording: MessageStyle,
+        style: MessageStyle,
         transport: Option<TransportKind>,
         secrets: &Arc<Secrets>,
     ) -> Self {
         kind.redact(secrets);
         Self {
             kind,
-            wording,
+            style,
             transport,
             may_have_run: false,
             secrets: Arc::clone(secrets),
@@ -65,7 +65,7 @@ impl McpError {
     /// Returns whether the message must say that the tool may have run. The message of a timeout, of
     /// the end of a program, and of an invalid response says that the call was sent.
     fn must_say_may_have_run(&self) -> bool {
-        let says_so = match &self.kind {
+        let implies_sent = match &self.kind {
             McpErrorKind::ProcessEnded { .. }
             | McpErrorKind::Timeout { .. }
             | McpErrorKind::Disconnected
@@ -78,10 +78,10 @@ impl McpError {
             | McpErrorKind::InvalidUtf8
             | McpErrorKind::InvalidMessage(_) => true,
             // This style has a fixed message for a stream without a response.
-            McpErrorKind::NoResponse => self.wording == MessageStyle::Sse,
+            McpErrorKind::NoResponse => self.style == MessageStyle::Sse,
             _ => false,
         };
-        self.may_have_run && !says_so
+        self.may_have_run && !implies_sent
     }
 
     /// Returns the transport's name in messages of [`MessageStyle::Sse`].
@@ -127,9 +127,9 @@ impl McpError {
     #[must_use]
     pub fn challenge(&self) -> Option<AuthorizationChallenge> {
         match &self.kind {
-            McpErrorKind::HttpStatus { challenge, .. } => {
-                challenge.as_deref().map(AuthorizationChallenge::of)
-            }
+            McpErrorKind::HttpStatus { challenge, .. } => challenge
+                .as_deref()
+                .map(AuthorizationChallenge::from_header),
             _ => None,
         }
     }
@@ -220,7 +220,7 @@ struct Unlimited<'a>(&'a McpError);
 impl fmt::Display for Unlimited<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(error) = self;
-        match (&error.kind, error.wording) {
+        match (&error.kind, error.style) {
             (McpErrorKind::Rpc(rpc), MessageStyle::Sse) => {
                 write!(f, "MCP Error ({}): {}", rpc.code, rpc.message)
             }
@@ -230,8 +230,9 @@ impl fmt::Display for Unlimited<'_> {
                 write!(f, "MCP {transport} request failed with HTTP {status}")
             }
             (McpErrorKind::HttpStatus { status, .. }, MessageStyle::Http) => {
-                let reason = http::StatusCode::from_u16(*status).ok();
-                let reason = reason.and_then(|status| status.canonical_reason());
+                let reason = http::StatusCode::from_u16(*status)
+                    .ok()
+                    .and_then(|status| status.canonical_reason());
                 write!(f, "HTTP {status}: {}", reason.unwrap_or("Unknown"))
             }
             (McpErrorKind::NoResponse, MessageStyle::Sse) if error.transport_name() == "SSE" => {
@@ -282,9 +283,10 @@ impl Write for LimitedText {
         const MAX_CHAR_BYTES: usize = 4;
         let left = (MAX_ERROR_TEXT_BYTES + MAX_CHAR_BYTES).saturating_sub(self.0.len());
         self.0.push_str(start_of(piece, left));
-        match self.0.len() <= MAX_ERROR_TEXT_BYTES {
-            true => Ok(()),
-            false => Err(fmt::Error),
+        if self.0.len() <= MAX_ERROR_TEXT_BYTES {
+            Ok(())
+        } else {
+            Err(fmt::Error)
         }
     }
 }

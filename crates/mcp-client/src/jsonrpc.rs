@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 pub(crate) use line::MessageLine;
 pub(crate) use message_id::MessageId;
 
-use crate::peer_text::{MAX_ERROR_TEXT_BYTES, deserialize_error_text, shorten};
+use crate::peer_text::{MAX_ERROR_TEXT_BYTES, shorten};
 use crate::secrets::Secrets;
 
 /// The id of a request. The client uses numbers from 1, or strings that start with `mcp_`. Servers
@@ -41,31 +41,6 @@ pub struct RpcError {
     /// Additional data of the server, not interpreted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-}
-
-/// An error object as JSON-RPC 2.0 defines it.
-#[derive(Deserialize)]
-struct ErrorObject {
-    code: i64,
-    #[serde(deserialize_with = "deserialize_error_text")]
-    message: String,
-    #[serde(default)]
-    data: Option<Box<RawValue>>,
-}
-
-impl From<ErrorObject> for RpcError {
-    fn from(error: ErrorObject) -> Self {
-        let ErrorObject {
-            code,
-            message,
-            data,
-        } = error;
-        Self {
-            code,
-            message,
-            data,
-        }
-    }
 }
 
 impl RpcError {
@@ -94,26 +69,27 @@ impl RpcError {
     ///
     /// Frameworks and proxies also send JSON with an `error` member, such as `{"error": "boom"}`.
     /// Only a JSON-RPC 2.0 message whose error has a code and a message counts.
-    pub(crate) fn of_error_body(body: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(body).ok()?;
-        let text = text.trim_start_matches('\u{feff}').trim();
+    pub(crate) fn from_error_body(body: &[u8]) -> Option<Self> {
+        let body_text = std::str::from_utf8(body).ok()?;
+        let text = body_text.trim_start_matches('\u{feff}').trim();
         if !text.starts_with('[') {
-            return Self::of_error_message(text);
+            return Self::from_error_message(text);
         }
         let batch: Vec<&RawValue> = serde_json::from_str(text).ok()?;
         let mut messages = batch.into_iter();
-        messages.find_map(|message| Self::of_error_message(message.get()))
+        messages.find_map(|message| Self::from_error_message(message.get()))
     }
 
-    fn of_error_message(text: &str) -> Option<Self> {
+    fn from_error_message(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct ErrorMessage<'a> {
             #[serde(borrow)]
             jsonrpc: Cow<'a, str>,
-            error: ErrorObject,
+            #[serde(borrow)]
+            error: &'a RawValue,
         }
         let ErrorMessage { jsonrpc, error } = serde_json::from_str(text).ok()?;
-        (jsonrpc == "2.0").then(|| error.into())
+        strict_error(error).filter(|_| jsonrpc == "2.0")
     }
 }
 
@@ -184,7 +160,10 @@ impl Incoming {
         if !text.trim_start().starts_with('[') {
             return Self::parse_one(text).map(|message| vec![message]);
         }
-        serde_json::from_str::<Batch>(text).map(|batch| batch.0)
+        let mut batch = serde_json::Deserializer::from_str(text);
+        let messages = batch.deserialize_seq(BatchVisitor)?;
+        batch.end()?;
+        Ok(messages)
     }
 
     fn parse_one(text: &str) -> Result<Self, serde_json::Error> {
@@ -196,11 +175,11 @@ impl Incoming {
         let text = lone_surrogates::replace(text);
         let envelope: RawResponse<'_> = serde_json::from_str(&text)?;
         let version = envelope.jsonrpc.map(RawValue::get);
-        let message = Self::of_envelope(envelope)?;
+        let message = Self::from_envelope(envelope)?;
         Ok((message, version == Some("\"2.0\"")))
     }
 
-    fn of_envelope(envelope: RawResponse<'_>) -> Result<Self, serde_json::Error> {
+    fn from_envelope(envelope: RawResponse<'_>) -> Result<Self, serde_json::Error> {
         use serde::de::Error;
         if let Some(params) = envelope.params {
             json_values::check(params.get().as_bytes()).map_err(Error::custom)?;
@@ -240,24 +219,16 @@ impl Incoming {
     }
 }
 
-struct Batch(Vec<Incoming>);
-
-impl<'de> Deserialize<'de> for Batch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(BatchVisitor)
-    }
-}
-
 struct BatchVisitor;
 
 impl<'de> Visitor<'de> for BatchVisitor {
-    type Value = Batch;
+    type Value = Vec<Incoming>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a batch of messages")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Batch, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
         const MAX_BATCH_MESSAGES: usize = 10_000;
         let mut messages = Vec::new();
         let mut seen = 0;
@@ -268,7 +239,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
             }
             messages.extend(Incoming::parse_one(value.get()));
         }
-        Ok(Batch(messages))
+        Ok(messages)
     }
 }
 
@@ -281,10 +252,10 @@ impl RpcRequestId {
         }
     }
 
-    /// Returns whether a response with this id answers the request `asked`. A server that could not
-    /// parse a request responds with the id null.
-    pub(crate) fn answers(&self, asked: &Self) -> bool {
-        self == asked || matches!(self, Self::Text(text) if text.is_empty())
+    /// Returns whether a response with this id belongs to the request with the id `request`. A
+    /// server that could not parse a request responds with the id null.
+    pub(crate) fn matches(&self, request: &Self) -> bool {
+        self == request || matches!(self, Self::Text(text) if text.is_empty())
     }
 }
 
@@ -330,6 +301,21 @@ impl<'de> Deserialize<'de> for RpcError {
     }
 }
 
+/// Parses an error object as JSON-RPC 2.0 defines it.
+fn strict_error(raw: &RawValue) -> Option<RpcError> {
+    #[derive(Deserialize)]
+    struct ErrorObject {
+        code: i64,
+        message: String,
+        data: Option<Box<RawValue>>,
+    }
+    let error: ErrorObject = serde_json::from_str(raw.get()).ok()?;
+    Some(RpcError {
+        data: error.data,
+        ..RpcError::new(error.code, error.message)
+    })
+}
+
 /// Parses an error object. If it is malformed, the code and the message are taken from what has a
 /// clear meaning: servers send texts in place of the error or the code, and a message without a code.
 fn lenient_error(raw: &RawValue) -> RpcError {
@@ -337,8 +323,8 @@ fn lenient_error(raw: &RawValue) -> RpcError {
     if let Err(error) = json_values::check(raw.get().as_bytes()) {
         return RpcError::new(UNKNOWN_CODE, format!("the server's error has {error}"));
     }
-    if let Ok(error) = serde_json::from_str::<ErrorObject>(raw.get()) {
-        return error.into();
+    if let Some(error) = strict_error(raw) {
+        return error;
     }
     let mut error = serde_json::from_str(raw.get()).unwrap_or(Value::Null);
     if let Some(first) = error.get_mut(0) {
@@ -359,8 +345,10 @@ fn lenient_error(raw: &RawValue) -> RpcError {
             Some(code as i64)
         }),
     };
-    let message = ["message", "data"].iter().find_map(|key| text(&error[key]));
-    let message = message.or_else(|| text(&error).filter(|_| error.get("code").is_none()));
+    let message = ["message", "data"]
+        .iter()
+        .find_map(|key| text(&error[key]))
+        .or_else(|| text(&error).filter(|_| error.get("code").is_none()));
     RpcError {
         data: Some(raw.to_owned()),
         ..RpcError::new(
@@ -416,9 +404,9 @@ pub(crate) fn notification<P: Serialize + ?Sized>(method: &str, params: Option<&
 }
 
 /// Serializes the response to a server's request.
-pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
+pub(crate) fn response(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
     #[derive(Serialize)]
-    struct Answer<'a> {
+    struct Response<'a> {
         jsonrpc: &'static str,
         id: &'a RawValue,
         #[serde(flatten)]
@@ -430,7 +418,7 @@ pub(crate) fn answer(id: &RawValue, outcome: Result<Value, RpcError>) -> Bytes {
         Result(Value),
         Error(RpcError),
     }
-    encode(&Answer {
+    encode(&Response {
         jsonrpc: "2.0",
         id,
         payload: match outcome {

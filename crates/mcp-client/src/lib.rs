@@ -18,6 +18,7 @@ mod http;
 mod jsonrpc;
 mod metadata;
 mod oauth;
+mod on_drop;
 mod opener;
 mod param_headers;
 mod peer;

@@ -53,7 +53,7 @@ impl Shared {
 impl<'a> Metadata<'a> {
     /// # Errors
     /// If `params` or its `_meta` is not an object.
-    pub(super) fn of(params: &'a RawValue) -> Result<Self, serde_json::Error> {
+    pub(super) fn from_params(params: &'a RawValue) -> Result<Self, serde_json::Error> {
         let mut params: Params<'_> = serde_json::from_str(params.get())?;
         let meta = match params.take("_meta") {
             Some(meta) => serde_json::from_str(meta.get())?,
@@ -91,8 +91,8 @@ impl<'a> Metadata<'a> {
             "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
             _ => return,
         };
-        let named = self.params.get(key);
-        let named = named.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
+        let param = self.params.get(key);
+        let named = param.and_then(|raw| serde_json::from_str::<Text<'_>>(raw.get()).ok());
         if let Some(Text(name)) = named {
             headers.push((NAME, header_value(&name)));
         }
@@ -153,9 +153,11 @@ impl Serialize for Metadata<'_> {
                 if let (true, Some(shared)) = (meta.is_empty(), shared) {
                     return shared.object.serialize(serializer);
                 }
-                let shared = shared.iter().flat_map(|shared| &shared.entries);
-                let shared = shared.filter(|(key, _)| !meta.contains_key(*key));
-                serializer.collect_map(meta.iter().chain(shared))
+                let shared_entries = shared
+                    .iter()
+                    .flat_map(|shared| &shared.entries)
+                    .filter(|(key, _)| !meta.contains_key(*key));
+                serializer.collect_map(meta.iter().chain(shared_entries))
             }
         }
         let mut params = serializer.serialize_map(None)?;
@@ -244,28 +246,28 @@ mod tests {
         let params = raw(
             r#"{"_meta":{"a":1},"name":"x","arguments":{"n":1.50,"big":18446744073709551617}}"#,
         );
-        let mut request = Metadata::of(&params).unwrap();
+        let mut request = Metadata::from_params(&params).unwrap();
         let mut more = Map::new();
         more.insert("a".to_owned(), json!(2));
         more.insert("b".to_owned(), json!([]));
         request.add(more).unwrap();
-        let shared = [("b", "2"), ("c", r#"{"d":1}"#)];
-        let shared = shared.map(|(key, value)| (key.to_owned(), raw(value)));
-        let shared = Shared::new(shared.into()).unwrap();
+        let entries = [("b", "2"), ("c", r#"{"d":1}"#)];
+        let owned = entries.map(|(key, value)| (key.to_owned(), raw(value)));
+        let shared = Shared::new(owned.into()).unwrap();
         request.share(&shared);
         assert_eq!(
             serde_json::to_string(&request).unwrap(),
             r#"{"name":"x","arguments":{"n":1.50,"big":18446744073709551617},"_meta":{"a":1,"b":[],"c":{"d":1}}}"#
         );
         let params = raw("{}");
-        let mut request = Metadata::of(&params).unwrap();
+        let mut request = Metadata::from_params(&params).unwrap();
         request.share(&shared);
         assert_eq!(
             serde_json::to_string(&request).unwrap(),
             r#"{"_meta":{"b":2,"c":{"d":1}}}"#
         );
-        assert!(Metadata::of(&raw("[1]")).is_err());
-        assert!(Metadata::of(&raw(r#"{"_meta":3}"#)).is_err());
+        assert!(Metadata::from_params(&raw("[1]")).is_err());
+        assert!(Metadata::from_params(&raw(r#"{"_meta":3}"#)).is_err());
     }
 
     #[test]
@@ -273,7 +275,9 @@ mod tests {
         let name = |method, params: &str| {
             let params = raw(params);
             let mut mirrored = MirroredHeaders::new();
-            Metadata::of(&params).unwrap().mirror(method, &mut mirrored);
+            Metadata::from_params(&params)
+                .unwrap()
+                .mirror(method, &mut mirrored);
             let headers: HeaderMap = mirrored.into_iter().collect();
             assert_eq!(headers["mcp-method"], method);
             headers

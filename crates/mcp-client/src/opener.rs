@@ -28,7 +28,7 @@ impl ConnectionOpener {
         peer: &Arc<Peer>,
     ) -> Result<Self, McpErrorKind> {
         config.validate().map_err(|error| match error {
-            ServerConfigError::Egress(refusal) => McpErrorKind::Egress(refusal),
+            ServerConfigError::Egress(error) => McpErrorKind::Egress(error),
             other => McpErrorKind::Config(other),
         })?;
         let link = match &config.endpoint {

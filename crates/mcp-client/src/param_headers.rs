@@ -32,11 +32,11 @@ pub(super) enum ParamHeaderError {
     #[error("the parameter '{0}' has an `x-mcp-header` but is not a string, integer or boolean")]
     Type(String),
     #[error("an `x-mcp-header` is only allowed on a plain property")]
-    Place,
+    Misplaced,
 }
 
 /// Returns the parameters of an input schema that are mirrored in headers.
-pub(super) fn of_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeaderError> {
+pub(super) fn from_schema(schema: &Value) -> Result<Vec<ParamHeader>, ParamHeaderError> {
     let mut found = Vec::new();
     visit(schema, Some(&mut Vec::new()), &mut found)?;
     Ok(found)
@@ -58,8 +58,8 @@ fn visit(
         _ => return Ok(()),
     };
     if let Some(annotation) = entries.get(HEADER_ANNOTATION) {
-        let path = path.as_deref().filter(|path| !path.is_empty());
-        let path = path.ok_or(ParamHeaderError::Place)?;
+        let known_path = path.as_deref().filter(|path| !path.is_empty());
+        let path = known_path.ok_or(ParamHeaderError::Misplaced)?;
         found.push(param_header(annotation, entries.get("type"), path, found)?);
     }
     for (keyword, value) in entries {
@@ -101,10 +101,10 @@ fn param_header(
     if found.len() >= MAX_HEADERS {
         return Err(ParamHeaderError::TooMany);
     }
-    let name = annotation.as_str().filter(|name| !name.is_empty());
-    let name = name.ok_or(ParamHeaderError::Name)?;
-    let header = HeaderName::try_from(format!("mcp-param-{name}"));
-    let header = header.map_err(|_| ParamHeaderError::Name)?;
+    let nonempty = annotation.as_str().filter(|name| !name.is_empty());
+    let name = nonempty.ok_or(ParamHeaderError::Name)?;
+    let parsed = HeaderName::try_from(format!("mcp-param-{name}"));
+    let header = parsed.map_err(|_| ParamHeaderError::Name)?;
     if !matches!(
         kind.and_then(Value::as_str),
         Some("string" | "integer" | "boolean")
@@ -129,9 +129,9 @@ fn param_header(
 /// use pillion_mcp_client::param_header_mismatch;
 /// use serde_json::json;
 /// let schema = json!({"properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
-/// let said = |name: &str| (name == "mcp-param-region").then(|| "eu".to_owned());
-/// assert_eq!(param_header_mismatch(&schema, &json!({"region": "eu"}), said), None);
-/// let wrong = param_header_mismatch(&schema, &json!({"region": "us"}), said);
+/// let sent = |name: &str| (name == "mcp-param-region").then(|| "eu".to_owned());
+/// assert_eq!(param_header_mismatch(&schema, &json!({"region": "eu"}), sent), None);
+/// let wrong = param_header_mismatch(&schema, &json!({"region": "us"}), sent);
 /// assert_eq!(wrong.as_deref(), Some("mcp-param-region"));
 /// ```
 #[must_use]
@@ -140,11 +140,13 @@ pub fn param_header_mismatch(
     arguments: &Value,
     header: impl Fn(&str) -> Option<String>,
 ) -> Option<String> {
-    let wanted = of_schema(schema).unwrap_or_default();
-    let mut wrong = wanted
+    let required = from_schema(schema).unwrap_or_default();
+    let mut wrong = required
         .into_iter()
-        .filter(|wanted| header(wanted.name.as_str()) != text_of(wanted, arguments));
-    wrong.next().map(|wanted| wanted.name.as_str().to_owned())
+        .filter(|required| header(required.name.as_str()) != text_of(required, arguments));
+    wrong
+        .next()
+        .map(|required| required.name.as_str().to_owned())
 }
 
 /// Returns the text of the argument that a header mirrors.
@@ -166,7 +168,7 @@ fn text_of(header: &ParamHeader, arguments: &Value) -> Option<String> {
 
 /// Returns the headers for one call. A value that is absent, null or of the wrong type has no
 /// header; the server rejects a wrong type anyway.
-pub(super) fn of_arguments(headers: &[ParamHeader], arguments: &Value) -> MirroredHeaders {
+pub(super) fn mirrored_headers(headers: &[ParamHeader], arguments: &Value) -> MirroredHeaders {
     let mut mirrored = MirroredHeaders::new();
     for header in headers {
         if let Some(text) = text_of(header, arguments) {
@@ -192,81 +194,78 @@ mod tests {
             }},
             "x-mcp-header": {"type": "string"},
         }});
-        let headers = of_schema(&schema).unwrap();
-        let of = |arguments: Value| of_arguments(&headers, &arguments);
-        let map: HeaderMap = of(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}))
-            .into_iter()
-            .collect();
+        let headers = from_schema(&schema).unwrap();
+        let mirrored = |arguments: Value| mirrored_headers(&headers, &arguments);
+        let map: HeaderMap =
+            mirrored(json!({"region": "süd", "limits": {"rows": 42.0, "dry": false}}))
+                .into_iter()
+                .collect();
         assert_eq!(map["mcp-param-region"], "=?base64?c8O8ZA==?=");
         assert_eq!(map["mcp-param-rows"], "42");
         assert_eq!(map["mcp-param-dry"], "false");
-        assert_eq!(of(json!({"region": null, "limits": []})).len(), 0);
-        assert_eq!(of(json!({"rows": 1})).len(), 0);
+        assert_eq!(mirrored(json!({"region": null, "limits": []})).len(), 0);
+        assert_eq!(mirrored(json!({"rows": 1})).len(), 0);
     }
 
     #[test]
     fn a_tool_with_too_many_headers_is_rejected_at_once() {
-        let properties: serde_json::Map<_, _> = (0..100_000)
-            .map(|n| {
-                (
-                    n.to_string(),
-                    json!({"type": "string", "x-mcp-header": format!("H{n}")}),
-                )
-            })
-            .collect();
-        let schema = json!({ "properties": properties });
-        assert_eq!(of_schema(&schema), Err(ParamHeaderError::TooMany));
+        let annotated = |n| json!({"type": "string", "x-mcp-header": format!("H{n}")});
+        let properties = (0..100_000).map(|n| (n.to_string(), annotated(n)));
+        let schema = json!({"properties": properties.collect::<serde_json::Map<_, _>>()});
+        assert_eq!(from_schema(&schema), Err(ParamHeaderError::TooMany));
     }
 
     #[test]
     fn invalid_annotations_are_rejected() {
         let string = json!({"type": "string", "x-mcp-header": "A"});
+        for (property, error) in [
+            (
+                json!({"type": "string", "x-mcp-header": ""}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"type": "string", "x-mcp-header": "a b"}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"type": "string", "x-mcp-header": 3}),
+                ParamHeaderError::Name,
+            ),
+            (
+                json!({"type": "number", "x-mcp-header": "A"}),
+                ParamHeaderError::Type("a".into()),
+            ),
+            (
+                json!({"x-mcp-header": "A"}),
+                ParamHeaderError::Type("a".into()),
+            ),
+            (
+                json!({"type": "array", "items": string}),
+                ParamHeaderError::Misplaced,
+            ),
+            (json!({"not": string}), ParamHeaderError::Misplaced),
+        ] {
+            let schema = json!({"properties": {"a": property}});
+            assert_eq!(from_schema(&schema), Err(error), "{schema}");
+        }
         for (schema, error) in [
-            (
-                json!({"properties": {"a": {"type": "string", "x-mcp-header": ""}}}),
-                ParamHeaderError::Name,
-            ),
-            (
-                json!({"properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}),
-                ParamHeaderError::Name,
-            ),
-            (
-                json!({"properties": {"a": {"type": "string", "x-mcp-header": 3}}}),
-                ParamHeaderError::Name,
-            ),
-            (
-                json!({"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}),
-                ParamHeaderError::Type("a".into()),
-            ),
-            (
-                json!({"properties": {"a": {"x-mcp-header": "A"}}}),
-                ParamHeaderError::Type("a".into()),
-            ),
             (
                 json!({"properties": {"a": string, "b": {"type": "string", "x-mcp-header": "a"}}}),
                 ParamHeaderError::Twice("a".into()),
             ),
             (
                 json!({"x-mcp-header": "A", "type": "string"}),
-                ParamHeaderError::Place,
-            ),
-            (
-                json!({"properties": {"a": {"type": "array", "items": string}}}),
-                ParamHeaderError::Place,
+                ParamHeaderError::Misplaced,
             ),
             (
                 json!({"anyOf": [{"properties": {"a": string}}]}),
-                ParamHeaderError::Place,
+                ParamHeaderError::Misplaced,
             ),
-            (json!({"$defs": {"a": string}}), ParamHeaderError::Place),
-            (
-                json!({"properties": {"a": {"not": string}}}),
-                ParamHeaderError::Place,
-            ),
+            (json!({"$defs": {"a": string}}), ParamHeaderError::Misplaced),
         ] {
-            assert_eq!(of_schema(&schema), Err(error), "{schema}");
+            assert_eq!(from_schema(&schema), Err(error), "{schema}");
         }
         let harmless = json!({"properties": {"a": {"type": "string", "default": string}}});
-        assert_eq!(of_schema(&harmless), Ok(Vec::new()));
+        assert_eq!(from_schema(&harmless), Ok(Vec::new()));
     }
 }

@@ -21,6 +21,7 @@ use super::callbacks::{
     Callbacks, Notification, ProgressCallback, ProgressNotification, empty_object,
 };
 use super::jsonrpc::{self, Incoming, RpcRequestId};
+use super::on_drop::OnDrop;
 use super::result_cache::McpResultCache;
 use super::{McpErrorKind, RpcError};
 use limits::{PeerLimits, ReservedCapacity};
@@ -33,10 +34,10 @@ const MAX_PENDING_NOTIFICATIONS: usize = 256;
 const TOO_MANY_REQUESTS: i64 = -32000;
 
 /// Timeout for sending a response to the server.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pending response to a server's request.
-pub(super) struct Answer {
+pub(super) struct PendingResponse {
     /// The reserved capacity, held until the response is sent.
     reserved: ReservedCapacity,
     /// The message; `None` if the server has cancelled its request.
@@ -89,7 +90,7 @@ impl Peer {
 
     /// Handles a message that is not a response. Delivers a notification at once; for a request,
     /// returns the future response, which the transport sends.
-    pub(super) fn handle_message(&self, message: Incoming) -> Option<Answer> {
+    pub(super) fn handle_message(&self, message: Incoming) -> Option<PendingResponse> {
         if !matches!(message, Incoming::Response { .. }) {
             self.messages.fetch_add(1, Ordering::Relaxed);
         }
@@ -100,7 +101,7 @@ impl Peer {
                 self.handle_notification(Notification { method, params });
                 None
             }
-            Incoming::Request { id, method, params } => self.answer(id, &method, params),
+            Incoming::Request { id, method, params } => self.respond(id, &method, params),
         }
     }
 
@@ -109,12 +110,12 @@ impl Peer {
         self.messages.load(Ordering::Relaxed)
     }
 
-    fn answer(
+    fn respond(
         &self,
         id: Box<RawValue>,
         method: &str,
         params: Option<Box<RawValue>>,
-    ) -> Option<Answer> {
+    ) -> Option<PendingResponse> {
         if !PeerLimits::fits_id(&id) {
             self.limits.count_dropped(method);
             return None;
@@ -123,20 +124,20 @@ impl Peer {
         // A `ping` does not wait behind input requests for a user.
         let reserved = (method != "ping").then(|| self.limits.reserve_request(bytes));
         let Some(reserved) = reserved.flatten() else {
-            return self.answer_immediately(&id, method);
+            return self.respond_immediately(&id, method);
         };
-        let outcome = self.callbacks.answer(method, params);
+        let outcome = self.callbacks.respond(method, params);
         let pending = self.requests.add(&id);
         let message = Box::pin(async move {
-            let outcome = pending.answer(outcome).await?;
-            Some(jsonrpc::answer(&id, outcome))
+            let outcome = pending.run(outcome).await?;
+            Some(jsonrpc::response(&id, outcome))
         });
-        Some(Answer { reserved, message })
+        Some(PendingResponse { reserved, message })
     }
 
     /// Returns the response to `ping`, or an error for any other request.
-    fn answer_immediately(&self, id: &RawValue, method: &str) -> Option<Answer> {
-        let Some(reserved) = self.limits.reserve_short_answer() else {
+    fn respond_immediately(&self, id: &RawValue, method: &str) -> Option<PendingResponse> {
+        let Some(reserved) = self.limits.reserve_immediate_response() else {
             self.limits.count_dropped(method);
             return None;
         };
@@ -147,16 +148,17 @@ impl Peer {
                 "Too many requests at once",
             )),
         };
-        let message = Box::pin(std::future::ready(Some(jsonrpc::answer(id, outcome))));
-        Some(Answer { reserved, message })
+        let message = Box::pin(std::future::ready(Some(jsonrpc::response(id, outcome))));
+        Some(PendingResponse { reserved, message })
     }
 
     fn handle_notification(&self, notice: Notification) {
         let fits = PeerLimits::fits(&notice);
         if notice.method == "notifications/progress" {
-            match fits {
-                true => self.handle_progress(&notice.params),
-                false => self.limits.count_dropped(&notice.method),
+            if fits {
+                self.handle_progress(&notice.params);
+            } else {
+                self.limits.count_dropped(&notice.method);
             }
             return;
         }
@@ -204,12 +206,10 @@ impl Peer {
         self: &Arc<Self>,
         id: RpcRequestId,
         sender: mpsc::Sender<Notification>,
-    ) -> SubscriptionGuard {
+    ) -> OnDrop<impl FnOnce() + use<>> {
         self.subscribers.lock().insert(id.clone(), sender);
-        SubscriptionGuard {
-            peer: Arc::clone(self),
-            id,
-        }
+        let peer = Arc::clone(self);
+        OnDrop::new(move || drop(peer.subscribers.lock().remove(&id)))
     }
 
     fn handle_cancelled(&self, params: &RawValue) {
@@ -243,63 +243,44 @@ impl Peer {
         }
     }
 
-    /// Delivers progress to `callback` until the returned guard is dropped.
-    pub(super) fn follow(self: &Arc<Self>, callback: ProgressCallback) -> ProgressGuard {
+    /// Delivers progress to `callback` until the returned guard is dropped. Also returns the
+    /// `progressToken` of the request.
+    pub(super) fn follow(
+        self: &Arc<Self>,
+        callback: ProgressCallback,
+    ) -> (RpcRequestId, OnDrop<impl FnOnce() + use<>>) {
         let token = RpcRequestId::Number(self.next_token.fetch_add(1, Ordering::Relaxed));
         self.progress.lock().insert(token.clone(), callback);
-        ProgressGuard {
-            peer: Arc::clone(self),
-            token,
-        }
-    }
-}
-
-/// Guard of a progress callback.
-pub(super) struct ProgressGuard {
-    peer: Arc<Peer>,
-    /// The request's `progressToken`.
-    pub(super) token: RpcRequestId,
-}
-
-impl Drop for ProgressGuard {
-    fn drop(&mut self) {
-        self.peer.progress.lock().remove(&self.token);
-    }
-}
-
-/// Guard of a subscription's recipient.
-pub(super) struct SubscriptionGuard {
-    peer: Arc<Peer>,
-    id: RpcRequestId,
-}
-
-impl Drop for SubscriptionGuard {
-    fn drop(&mut self) {
-        self.peer.subscribers.lock().remove(&self.id);
+        let (peer, followed) = (Arc::clone(self), token.clone());
+        let guard = OnDrop::new(move || drop(peer.progress.lock().remove(&followed)));
+        (token, guard)
     }
 }
 
 /// Responses that are being sent to the server. Dropping this value cancels them, so that none
 /// outlives the request or stream of the server's request.
 #[derive(Default)]
-pub(super) struct Answers(Option<JoinSet<()>>);
+pub(super) struct OutgoingResponses(Option<JoinSet<()>>);
 
-impl Answers {
+impl OutgoingResponses {
     /// Sends the response when it is ready, without blocking the caller.
-    pub(super) fn send<F>(&mut self, answer: Answer, post: impl FnOnce(Bytes) -> F + Send + 'static)
-    where
+    pub(super) fn send<F>(
+        &mut self,
+        response: PendingResponse,
+        post: impl FnOnce(Bytes) -> F + Send + 'static,
+    ) where
         F: Future<Output = Result<(), McpErrorKind>> + Send,
     {
         let tasks = self.0.get_or_insert_default();
         // Removes finished tasks.
         while tasks.try_join_next().is_some() {}
         tasks.spawn(async move {
-            let Answer { reserved, message } = answer;
+            let PendingResponse { reserved, message } = response;
             let _reserved = reserved;
             let Some(message) = message.await else {
                 return;
             };
-            match tokio::time::timeout(ANSWER_TIMEOUT, post(message)).await {
+            match tokio::time::timeout(RESPONSE_TIMEOUT, post(message)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "The server rejected a response of the client");

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer};
-
 /// Maximum length of a server's text in an error, in bytes.
 pub const MAX_ERROR_TEXT_BYTES: usize = 4 * 1024;
 
@@ -47,14 +45,6 @@ pub(crate) fn start_of(text: &str, max_bytes: usize) -> &str {
     &text[..end]
 }
 
-/// Reads the message of an error, shortened to [`MAX_ERROR_TEXT_BYTES`].
-pub(crate) fn deserialize_error_text<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    Ok(shorten(text, MAX_ERROR_TEXT_BYTES))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,13 +56,12 @@ mod tests {
                 let text = text.repeat(count);
                 let short = shortened(&text, 64);
                 assert!(short.len() <= 64, "{short}");
-                match text.len() <= 64 {
-                    true => assert_eq!(short, text),
-                    false => {
-                        let start = short.strip_suffix(SHORTENED_MARK).unwrap();
-                        assert!(text.starts_with(start) && start.len() > 40, "{short}");
-                    }
+                if text.len() <= 64 {
+                    assert_eq!(short, text);
+                    continue;
                 }
+                let start = short.strip_suffix(SHORTENED_MARK).unwrap();
+                assert!(text.starts_with(start) && start.len() > 40, "{short}");
             }
         }
     }

@@ -152,18 +152,13 @@ mod tests {
     #[test]
     fn revisions_are_ordered_and_an_unknown_revision_falls_back() {
         assert!(ProtocolVersion::ALL.is_sorted());
-        assert_eq!(
-            ProtocolVersion::closest_handshake_revision("2025-07-01"),
-            ProtocolVersion::V2025_06_18
-        );
-        assert_eq!(
-            ProtocolVersion::closest_handshake_revision("1999-01-01"),
-            ProtocolVersion::V2024_11_05
-        );
-        assert_eq!(
-            ProtocolVersion::closest_handshake_revision("2099-01-01"),
-            ProtocolVersion::V2025_11_25
-        );
+        for (text, closest) in [
+            ("2025-07-01", ProtocolVersion::V2025_06_18),
+            ("1999-01-01", ProtocolVersion::V2024_11_05),
+            ("2099-01-01", ProtocolVersion::V2025_11_25),
+        ] {
+            assert_eq!(ProtocolVersion::closest_handshake_revision(text), closest);
+        }
         assert!("2025".parse::<ProtocolVersion>().is_err());
     }
 }

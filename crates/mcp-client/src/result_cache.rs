@@ -20,7 +20,7 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// cached like those of scope `public`.
 #[derive(Default)]
 pub(super) struct McpResultCache {
-    kept: Mutex<CachedList>,
+    cached: Mutex<CachedList>,
 }
 
 #[derive(Default)]
@@ -55,19 +55,19 @@ impl McpResultCache {
     }
 
     pub(super) fn get(&self, method: &str, params: &RawValue) -> Option<Box<RawValue>> {
-        let mut kept = self.kept.lock();
+        let mut cached = self.cached.lock();
         let key = (method.to_owned(), params.get().to_owned());
-        let entry = kept.results.get(&key)?;
+        let entry = cached.results.get(&key)?;
         if Instant::now() < entry.until {
             return Some(entry.result.clone());
         }
-        kept.remove(&key);
+        cached.remove(&key);
         None
     }
 
     /// Returns the value for [`put`](Self::put); call this before sending the request.
     pub(super) fn generation(&self, method: &str) -> CacheGeneration {
-        self.kept.lock().generation(method)
+        self.cached.lock().generation(method)
     }
 
     /// Caches a result for its `ttlMs`, if it is complete and was not invalidated since the request
@@ -94,37 +94,37 @@ impl McpResultCache {
         }
         let ttl = Duration::try_from_secs_f64(hints.ttl_ms / 1000.0).unwrap_or_default();
         let key = (method.to_owned(), params.get().to_owned());
-        let mut kept = self.kept.lock();
-        if kept.generation(method) != sent {
+        let mut cached = self.cached.lock();
+        if cached.generation(method) != sent {
             return;
         }
-        kept.remove(&key);
+        cached.remove(&key);
         let bytes = size(&key, result);
         if ttl.is_zero() || bytes > MAX_BYTES {
             return;
         }
-        if kept.bytes + bytes > MAX_BYTES {
-            kept.results.clear();
-            kept.bytes = 0;
+        if cached.bytes + bytes > MAX_BYTES {
+            cached.results.clear();
+            cached.bytes = 0;
         }
-        kept.bytes += bytes;
+        cached.bytes += bytes;
         let until = Instant::now() + ttl.min(MAX_TTL);
         let result = result.to_owned();
-        kept.results.insert(key, Entry { result, until });
+        cached.results.insert(key, Entry { result, until });
     }
 
     /// Removes all pages of a list.
     pub(super) fn forget(&self, method: &'static str) {
-        let mut kept = self.kept.lock();
-        *kept.generations.entry(method).or_default() += 1;
-        let stale: Vec<_> = kept
+        let mut cached = self.cached.lock();
+        *cached.generations.entry(method).or_default() += 1;
+        let stale: Vec<_> = cached
             .results
             .keys()
             .filter(|key| key.0 == method)
             .cloned()
             .collect();
         for key in stale {
-            kept.remove(&key);
+            cached.remove(&key);
         }
     }
 
@@ -190,7 +190,7 @@ mod tests {
         assert!(cache.get("tools/list", &params).is_some());
         cache.handle_notification(&notice("notifications/tools/list_changed"));
         assert!(cache.get("tools/list", &params).is_none());
-        assert_eq!(cache.kept.lock().bytes, 0);
+        assert_eq!(cache.cached.lock().bytes, 0);
         for stale in [
             "{}",
             r#"{"ttlMs":0}"#,

@@ -66,27 +66,27 @@ impl Secrets {
     }
 
     /// Returns the credentials of a configuration.
-    pub(crate) fn of(config: &ServerConfig) -> Self {
+    pub(crate) fn for_config(config: &ServerConfig) -> Self {
         let variables = match &config.endpoint {
             Endpoint::Command(command) => values_of_variables(command),
             Endpoint::Url(_) => Vec::new(),
         };
-        let query = config.url().into_iter().flat_map(Url::query_pairs);
-        let query: Vec<_> = query.map(|(_, value)| value).collect();
+        let pairs = config.url().into_iter().flat_map(Url::query_pairs);
+        let query: Vec<_> = pairs.map(|(_, value)| value).collect();
         let headers = config.headers.values().map(ExposeSecret::expose_secret);
         let variables = variables.iter().map(ExposeSecret::expose_secret);
         // Not every header, variable and parameter is a credential.
         let values = headers
             .chain(variables)
-            .chain(query.iter().map(|value| &**value));
-        let values = values.filter(|value| value.len() >= MIN_PROBABLE_SECRET_BYTES);
+            .chain(query.iter().map(|value| &**value))
+            .filter(|value| value.len() >= MIN_PROBABLE_SECRET_BYTES);
         Self::new(values, &config.authentication, MIN_SECRET_BYTES)
     }
 
     /// Returns the credentials that may be in the environment of a program.
-    pub(crate) fn of_environment(command: &StdioCommand) -> Self {
-        let values = values_of_variables(command);
-        let values = values.iter().map(ExposeSecret::expose_secret);
+    pub(crate) fn for_environment(command: &StdioCommand) -> Self {
+        let variables = values_of_variables(command);
+        let values = variables.iter().map(ExposeSecret::expose_secret);
         Self::new(values, &Authentication::None, MIN_SECRET_BYTES)
     }
 
@@ -112,8 +112,7 @@ impl Secrets {
             // The client id and secret of an OAuth client, each encoded (RFC 6749, section 2.3.1).
             let pair = value
                 .starts_with("Basic ")
-                .then(|| BASE64_STANDARD.decode(credential));
-            let pair = pair
+                .then(|| BASE64_STANDARD.decode(credential))
                 .and_then(Result::ok)
                 .and_then(|pair| String::from_utf8(pair).ok());
             if let Some((_, secret)) = pair.as_deref().and_then(|pair| pair.split_once(':')) {
@@ -169,9 +168,11 @@ fn credential_of(value: &str) -> &str {
 /// Returns the values of the variables that a program gets: all configured ones, and the inherited
 /// ones that are not paths.
 fn values_of_variables(command: &StdioCommand) -> Vec<SecretString> {
-    let inherited = command.inherit_env.iter();
-    let inherited = inherited.filter_map(|name| std::env::var(name).ok());
-    let inherited = inherited.filter(|value| !value.starts_with('/'));
+    let inherited = command
+        .inherit_env
+        .iter()
+        .filter_map(|name| std::env::var(name).ok())
+        .filter(|value| !value.starts_with('/'));
     let configured = command.env.values().cloned();
     configured
         .chain(inherited.map(SecretString::from))
@@ -183,9 +184,9 @@ fn values_of_variables(command: &StdioCommand) -> Vec<SecretString> {
 fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
     let in_query: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
     let in_path = in_query.replace('+', "%20");
-    let in_json = serde_json::Value::from(text).to_string();
-    let in_json = in_json.trim_matches('"');
-    let forms = [
+    let quoted = serde_json::Value::from(text).to_string();
+    let in_json = quoted.trim_matches('"');
+    let notations = [
         text.to_owned(),
         with_small_hex(&in_query),
         with_small_hex(&in_path),
@@ -195,11 +196,11 @@ fn forms(text: &str) -> impl Iterator<Item = SecretString> + use<> {
         in_json.to_owned(),
         BASE64_STANDARD_NO_PAD.encode(text),
     ];
-    let forms = forms
+    let distinct: BTreeSet<_> = notations
         .into_iter()
-        .filter(|form| form.len() >= MIN_SECRET_BYTES);
-    let forms: BTreeSet<_> = forms.collect();
-    forms.into_iter().map(SecretString::from)
+        .filter(|form| form.len() >= MIN_SECRET_BYTES)
+        .collect();
+    distinct.into_iter().map(SecretString::from)
 }
 
 /// Returns a percent-encoded text with the digits `a` to `f`.
@@ -234,7 +235,7 @@ mod tests {
             username: "u".to_owned(),
             password: SecretString::from("P4ss/word+1"),
         };
-        let secrets = Secrets::of(&config);
+        let secrets = Secrets::for_config(&config);
         secrets.note("access-token-1");
         let mut headers = HeaderMap::new();
         let mut value = HeaderValue::from_static("DPoP access-token-2");

@@ -11,9 +11,10 @@ use super::callbacks::Notification;
 use super::close_signal::CloseSignal;
 use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
 use super::metadata::{self, Metadata, MirroredHeaders};
+use super::on_drop::{OnDrop, run_in_background};
 use super::peer::Peer;
 use super::repeat::{Repeat, is_first_break};
-use super::session_loss::{SessionLoss, session_loss_of_answer};
+use super::session_loss::{SessionLoss, session_loss_of_error};
 use super::transport::{SerializedRequest, Transport};
 use super::{Feature, McpErrorKind, ProtocolVersion, RpcError};
 use pillion_egress::MAX_REPEATS;
@@ -74,6 +75,14 @@ impl Session {
         self.version
     }
 
+    /// Returns what was negotiated, for a step of connecting.
+    pub(super) fn describe_version(&self) -> String {
+        self.version.map_or_else(
+            || "no handshake".to_owned(),
+            |version| format!("revision {version}"),
+        )
+    }
+
     pub(super) fn has(&self, feature: Feature) -> bool {
         self.version
             .is_some_and(|version| version.supports(feature))
@@ -124,10 +133,8 @@ impl Session {
         let subscriber = extras.subscriber.clone();
         let request = self.outgoing(method, params, extras)?;
         let _routed = subscriber.map(|sender| self.peer.route(request.id.clone(), sender));
-        let guard = CancelOnDrop {
-            session: self,
-            id: Some(request.id.clone()),
-        };
+        let id = request.id.clone();
+        let guard = OnDrop::new(|| self.cancel(&id));
         let messages_before = self.peer.message_count();
         let exchange = self.transport.exchange(request);
         let outcome = self.ended.run_until_closed(exchange).await?;
@@ -146,7 +153,7 @@ impl Session {
     /// so that the request may be sent again in another session. `messages_before`: the number of
     /// messages of the server before the request.
     async fn was_rejected(&self, method: &str, error: &RpcError, messages_before: u64) -> bool {
-        let loss = session_loss_of_answer(error);
+        let loss = session_loss_of_error(error);
         if loss == SessionLoss::None || !self.has(Feature::Handshake) {
             return false;
         }
@@ -207,44 +214,29 @@ impl Session {
                 RpcRequestId::Number(self.next_id.fetch_add(1, Ordering::Relaxed))
             }
         };
-        let RequestExtras {
-            meta,
-            mut mirrored,
-            subscriber,
-        } = extras;
-        let endless = subscriber.is_some();
-        let repeat = Repeat::for_method(method);
         let stateless = self
             .version
             .filter(|version| version.supports(Feature::RequestMetadata));
-        if stateless.is_none() && meta.is_empty() {
-            let message = jsonrpc::request(&id, method, params);
-            return Ok(SerializedRequest {
-                id,
-                message,
-                mirrored: MirroredHeaders::new(),
-                endless,
-                opens: false,
-                repeat,
-            });
-        }
-        let mut request = Metadata::of(params).map_err(McpErrorKind::Encode)?;
-        request.add(meta).map_err(McpErrorKind::Encode)?;
-        if let Some(version) = stateless {
-            let per_request = self.per_request(version).map_err(McpErrorKind::Encode)?;
-            request.share(per_request);
-            request.mirror(method, &mut mirrored);
+        let mut mirrored = MirroredHeaders::new();
+        let message = if stateless.is_some() || !extras.meta.is_empty() {
+            let mut request = Metadata::from_params(params).map_err(McpErrorKind::Encode)?;
+            request.add(extras.meta).map_err(McpErrorKind::Encode)?;
+            if let Some(version) = stateless {
+                mirrored = extras.mirrored;
+                request.share(self.per_request(version).map_err(McpErrorKind::Encode)?);
+                request.mirror(method, &mut mirrored);
+            }
+            jsonrpc::request(&id, method, &request)
         } else {
-            mirrored.clear();
-        }
-        let message = jsonrpc::request(&id, method, &request);
+            jsonrpc::request(&id, method, params)
+        };
         Ok(SerializedRequest {
             id,
             message,
             mirrored,
-            endless,
+            endless: extras.subscriber.is_some(),
             opens: false,
-            repeat,
+            repeat: Repeat::for_method(method),
         })
     }
 
@@ -252,15 +244,12 @@ impl Session {
         &self,
         version: ProtocolVersion,
     ) -> Result<&metadata::Shared, serde_json::Error> {
-        if let Some(made) = self.per_request.get() {
-            return Ok(made);
+        if let Some(shared) = self.per_request.get() {
+            return Ok(shared);
         }
-        let made = metadata::per_request(version, self.capabilities())?;
-        Ok(self.per_request.get_or_init(|| made))
-    }
-
-    fn capabilities(&self) -> Map<String, Value> {
-        metadata::with_tasks(self.peer.callbacks().capabilities())
+        let capabilities = metadata::with_tasks(self.peer.callbacks().capabilities());
+        let shared = metadata::per_request(version, capabilities)?;
+        Ok(self.per_request.get_or_init(|| shared))
     }
 
     /// Negotiates the session: sends `initialize`, then `notifications/initialized`.
@@ -329,6 +318,22 @@ impl Session {
         self.transport.close().await;
     }
 
+    /// Cancels a request on the server, because its caller has given up.
+    fn cancel(self: &Arc<Self>, id: &RpcRequestId) {
+        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+        if !self.sends_cancelled_notification() {
+            return;
+        }
+        let session = Arc::clone(self);
+        let params = json!({"requestId": id, "reason": "The caller gave up"});
+        run_in_background(CANCEL_TIMEOUT, async move {
+            let message = jsonrpc::notification("notifications/cancelled", Some(&params));
+            if let Err(error) = session.transport.notify(message, Repeat::Harmless).await {
+                tracing::debug!(%error, "The server rejected `notifications/cancelled`");
+            }
+        });
+    }
+
     /// Returns whether cancelling a request requires a notification.
     fn sends_cancelled_notification(&self) -> bool {
         let seen = self.transport.closes_with_exchange() && self.has(Feature::CancelByClosing);
@@ -380,38 +385,5 @@ pub(super) fn rpc_outcome(
             ..
         }) if !matches!(status, 401 | 403 | 407 | 429) => Ok(Err(*error)),
         other => other,
-    }
-}
-
-/// Sends `notifications/cancelled` if its request is dropped before the response arrives.
-struct CancelOnDrop<'a> {
-    session: &'a Arc<Session>,
-    id: Option<RpcRequestId>,
-}
-
-impl CancelOnDrop<'_> {
-    fn disarm(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-        let Some(id) = self.id.take() else { return };
-        if !self.session.sends_cancelled_notification() {
-            return;
-        }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return;
-        };
-        let session = Arc::clone(self.session);
-        runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
-            let params = json!({"requestId": id, "reason": "The caller gave up"});
-            let message = jsonrpc::notification("notifications/cancelled", Some(&params));
-            if let Err(error) = session.transport.notify(message, Repeat::Harmless).await {
-                tracing::debug!(%error, "The server rejected `notifications/cancelled`");
-            }
-        }));
     }
 }

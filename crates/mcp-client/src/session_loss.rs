@@ -30,7 +30,7 @@ pub(crate) enum SessionLoss {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
     /// A JSON-RPC error with the id of the request, whatever the transport and the HTTP status.
-    Answer,
+    RpcResponse,
     /// An HTTP error whose body is a JSON-RPC error with another id or none, and this code.
     Error(i64),
     /// An HTTP error with any other body, or none.
@@ -56,14 +56,14 @@ pub(crate) fn session_loss(
     topic: ResponseTopic,
     has_session: bool,
 ) -> SessionLoss {
-    use ResponseForm::{Answer, Error};
+    use ResponseForm::{Error, RpcResponse};
     use ResponseTopic::{EndedSession, UnknownSession};
     use SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
     match (status, form, topic) {
         // The server has read the request: an unknown session stops it, an ended one may not have.
-        (_, Answer, UnknownSession) => IfPingConfirms,
-        (_, Answer, EndedSession) => MayHaveRun,
-        (_, Answer, _) => None,
+        (_, RpcResponse, UnknownSession) => IfPingConfirms,
+        (_, RpcResponse, EndedSession) => MayHaveRun,
+        (_, RpcResponse, _) => None,
         // Required by the specification.
         (404, _, _) if has_session => Certain,
         // The official TypeScript SDK, and servers that follow it.
@@ -83,14 +83,14 @@ pub(crate) fn session_loss(
 }
 
 /// Returns what a JSON-RPC error with the id of the request says about the session.
-pub(crate) fn session_loss_of_answer(error: &RpcError) -> SessionLoss {
-    let topic = ResponseTopic::of(&error.message);
-    session_loss(200, ResponseForm::Answer, topic, true)
+pub(crate) fn session_loss_of_error(error: &RpcError) -> SessionLoss {
+    let topic = ResponseTopic::from_text(&error.message);
+    session_loss(200, ResponseForm::RpcResponse, topic, true)
 }
 
 impl ResponseTopic {
     /// Returns the topic of an error message or of a body.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn from_text(text: &str) -> Self {
         const NOT_INITIALIZED: [&str; 9] = [
             "not initialized",
             "not initialised",
@@ -123,56 +123,52 @@ impl ResponseTopic {
 
 #[cfg(test)]
 mod tests {
-    use super::ResponseForm::{Answer, Error, Other};
+    use super::ResponseForm::{Error, Other, RpcResponse};
+    use super::ResponseTopic::{EndedSession, UnknownSession};
     use super::SessionLoss::{Certain, IfPingConfirms, MayHaveRun, None};
     use super::*;
 
-    fn loss(status: u16, form: ResponseForm, text: &str) -> SessionLoss {
-        session_loss(status, form, ResponseTopic::of(text), true)
-    }
-
     #[test]
     fn texts_about_the_session_are_recognized() {
-        for text in [
-            "Session not found",
-            "Bad Request: Server not initialized",
-            "Bad Request: No valid session ID provided",
-            "Bad Request: Mcp-Session-Id header is required",
-            r#"{"error":"Invalid or missing session ID"}"#,
-            "Unauthorized: Session not found",
-            "Not Found: unknown SESSION",
-            "Session expired",
-            "The session is not initialized: send initialize first",
-            "Received request before initialization was complete",
-            "Invalid or expired session.",
+        for (text, topic) in [
+            ("Session not found", UnknownSession),
+            ("Bad Request: Server not initialized", UnknownSession),
+            ("Bad Request: No valid session ID provided", UnknownSession),
+            (
+                "Bad Request: Mcp-Session-Id header is required",
+                UnknownSession,
+            ),
+            (
+                r#"{"error":"Invalid or missing session ID"}"#,
+                UnknownSession,
+            ),
+            ("Unauthorized: Session not found", UnknownSession),
+            ("Not Found: unknown SESSION", UnknownSession),
+            ("Session expired", UnknownSession),
+            (
+                "The session is not initialized: send initialize first",
+                UnknownSession,
+            ),
+            (
+                "Received request before initialization was complete",
+                UnknownSession,
+            ),
+            ("Invalid or expired session.", UnknownSession),
+            ("Session terminated", EndedSession),
+            ("Not Found: Session has been terminated", EndedSession),
+            ("session closed", EndedSession),
+            ("", ResponseTopic::Other),
+            ("Not Found", ResponseTopic::Other),
+            ("The city is unknown", ResponseTopic::Other),
+            ("Too many sessions", ResponseTopic::Other),
+            ("Session limit reached", ResponseTopic::Other),
+            ("Request timed out", ResponseTopic::Other),
+            ("initialized", ResponseTopic::Other),
         ] {
-            let topic = ResponseTopic::of(text);
-            assert_eq!(topic, ResponseTopic::UnknownSession, "{text}");
-        }
-        for text in [
-            "Session terminated",
-            "Not Found: Session has been terminated",
-            "session closed",
-        ] {
-            assert_eq!(
-                ResponseTopic::of(text),
-                ResponseTopic::EndedSession,
-                "{text}"
-            );
-        }
-        for text in [
-            "",
-            "Not Found",
-            "The city is unknown",
-            "Too many sessions",
-            "Session limit reached",
-            "Request timed out",
-            "initialized",
-        ] {
-            assert_eq!(ResponseTopic::of(text), ResponseTopic::Other, "{text}");
+            assert_eq!(ResponseTopic::from_text(text), topic, "{text}");
         }
         let late = format!("{}session not found", "ä".repeat(MAX_SEARCHED_BYTES));
-        assert_eq!(ResponseTopic::of(&late), ResponseTopic::Other);
+        assert_eq!(ResponseTopic::from_text(&late), ResponseTopic::Other);
     }
 
     #[test]
@@ -182,8 +178,8 @@ mod tests {
             (404, Other, "", Certain),
             (404, Other, "Not Found", Certain),
             (404, Error(-32001), unknown, Certain),
-            (404, Answer, unknown, IfPingConfirms),
-            (404, Answer, "Method not found", None),
+            (404, RpcResponse, unknown, IfPingConfirms),
+            (404, RpcResponse, "Method not found", None),
             (
                 400,
                 Error(-32000),
@@ -195,7 +191,7 @@ mod tests {
             (400, Error(-32602), "Invalid params", None),
             (400, Other, "Invalid session ID", IfPingConfirms),
             (400, Other, "Bad Request", None),
-            (400, Answer, unknown, IfPingConfirms),
+            (400, RpcResponse, unknown, IfPingConfirms),
             (401, Error(-32001), "Session expired", IfPingConfirms),
             (
                 401,
@@ -205,22 +201,19 @@ mod tests {
             ),
             (401, Other, "", None),
             (410, Other, "", IfPingConfirms),
-            (410, Answer, "The offer is gone", None),
+            (410, RpcResponse, "The offer is gone", None),
             (429, Other, unknown, None),
             (500, Error(-32603), ended, IfPingConfirms),
-            (500, Answer, ended, MayHaveRun),
+            (500, RpcResponse, ended, MayHaveRun),
             (500, Other, "", None),
             (502, Other, unknown, None),
-            (200, Answer, unknown, IfPingConfirms),
-            (200, Answer, ended, MayHaveRun),
-            (200, Answer, "The city is unknown", None),
+            (200, RpcResponse, unknown, IfPingConfirms),
+            (200, RpcResponse, ended, MayHaveRun),
+            (200, RpcResponse, "The city is unknown", None),
             (307, Other, unknown, None),
         ] {
-            assert_eq!(
-                loss(status, form, text),
-                meaning,
-                "{status} {form:?} {text}"
-            );
+            let loss = session_loss(status, form, ResponseTopic::from_text(text), true);
+            assert_eq!(loss, meaning, "{status} {form:?} {text}");
         }
         // Without a session, a status alone says nothing about it.
         for (status, text, meaning) in [
@@ -228,12 +221,8 @@ mod tests {
             (410, "", None),
             (404, unknown, IfPingConfirms),
         ] {
-            let topic = ResponseTopic::of(text);
-            assert_eq!(
-                session_loss(status, Other, topic, false),
-                meaning,
-                "{status} {text}"
-            );
+            let loss = session_loss(status, Other, ResponseTopic::from_text(text), false);
+            assert_eq!(loss, meaning, "{status} {text}");
         }
     }
 }

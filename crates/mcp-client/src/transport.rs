@@ -8,16 +8,15 @@ mod post;
 mod stdio;
 mod websocket;
 
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::jsonrpc::{self, RpcOutcome, RpcRequestId};
+use super::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
 use super::metadata::MirroredHeaders;
 use super::repeat::Repeat;
-use super::session_loss::{SessionLoss, session_loss_of_answer};
+use super::session_loss::{SessionLoss, session_loss_of_error};
 use super::{McpErrorKind, ProtocolVersion};
 pub(super) use event_stream::{EndpointRule, EventStreamTransport};
 pub(super) use post::PostTransport;
@@ -27,9 +26,6 @@ pub(super) use websocket::WebSocketTransport;
 /// Timeout for checking whether the server knows the session. A server that no longer knows the
 /// session rejects the `ping` at once.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A boxed future, so that transports can be used as `dyn Transport`.
-pub(super) type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A serialized request with what a transport needs to know about it.
 pub(super) struct SerializedRequest {
@@ -52,55 +48,61 @@ pub(super) struct SerializedRequest {
 fn knows_session(pong: &RpcOutcome) -> Option<bool> {
     Some(match pong {
         Ok(_) => true,
-        Err(error) => session_loss_of_answer(error) == SessionLoss::None,
+        Err(error) => session_loss_of_error(error) == SessionLoss::None,
     })
+}
+
+/// Returns the response to `id` in `messages`, and passes all other messages to `handle_other`.
+fn find_response(
+    id: &RpcRequestId,
+    messages: Vec<Incoming>,
+    mut handle_other: impl FnMut(Incoming),
+) -> Option<RpcOutcome> {
+    let mut found = None;
+    for message in messages {
+        match message {
+            Incoming::Response { id: other, outcome } if other.matches(id) => found = Some(outcome),
+            other => handle_other(other),
+        }
+    }
+    found
 }
 
 /// A connection to a server. The caller enforces deadlines: dropping a future abandons the exchange
 /// and frees its resources.
+#[async_trait]
 pub(super) trait Transport: Send + Sync {
     /// Sends a request and waits for the response with its id.
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>>;
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind>;
 
     /// Sends a message without a response.
-    fn notify(
-        &self,
-        message: Bytes,
-        repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>>;
+    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind>;
 
     /// Returns whether the server knows the session, according to the response to a `ping`; `None`
     /// if unknown.
-    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
-        Box::pin(async {
-            let (id, message) = jsonrpc::ping();
-            let ping = SerializedRequest {
-                id,
-                message,
-                mirrored: MirroredHeaders::new(),
-                endless: false,
-                opens: true,
-                repeat: Repeat::Harmless,
-            };
-            let outcome = pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await;
-            knows_session(&outcome.ok()?.ok()?)
-        })
+    async fn has_session(&self) -> Option<bool> {
+        let (id, message) = jsonrpc::ping();
+        let ping = SerializedRequest {
+            id,
+            message,
+            mirrored: MirroredHeaders::new(),
+            endless: false,
+            opens: true,
+            repeat: Repeat::Harmless,
+        };
+        let outcome = pillion_deadline::timeout(PING_TIMEOUT, self.exchange(ping)).await;
+        knows_session(&outcome.ok()?.ok()?)
     }
 
     /// Returns whether the connection is usable, as far as known without I/O.
     fn is_open(&self) -> bool;
 
-    /// Sets the negotiated revision, for later requests.
-    fn negotiated(&self, version: ProtocolVersion);
+    /// Sets the negotiated revision, for transports that send it beside the messages.
+    fn negotiated(&self, _version: ProtocolVersion) {}
 
     /// Starts to receive messages outside of responses, if that requires a separate stream, and
     /// waits shortly for that stream.
-    fn listen(&self) -> TransportFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
+    async fn listen(&self) {}
 
     /// Returns whether every request has its own connection or stream, which closes when the
     /// exchange is dropped, so that the server notices.
@@ -109,5 +111,5 @@ pub(super) trait Transport: Send + Sync {
     }
 
     /// Closes the session on the server, if possible.
-    fn close(&self) -> TransportFuture<'_, ()>;
+    async fn close(&self);
 }

@@ -4,14 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cases;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::iter;
 use pillion_mcp_client::{ErrorClass, McpClient, ServerConfig, TransportKind};
-use pillion_testkit::{Fault, FaultServer, Recorded};
+use pillion_testkit::{Fault, FaultServer, Recorded, Reply};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -48,7 +48,7 @@ enum Resumed {
     /// The connection is closed without a response.
     Cut,
     /// The connection is refused.
-    Refused,
+    Unreachable,
     /// Streams without a response, until the client gives up.
     Empty,
     /// Nothing: the stream has no event id, so that the client cannot resume it.
@@ -86,12 +86,12 @@ fn errors(revision: &str) -> Vec<Option<Value>> {
     ]
 }
 
-fn cases() -> Vec<Case> {
+fn all_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25", STATELESS] {
         let mut all = vec![Resumed::Never];
         if revision != STATELESS {
-            all.extend([Resumed::Cut, Resumed::Refused, Resumed::Empty]);
+            all.extend([Resumed::Cut, Resumed::Unreachable, Resumed::Empty]);
             all.extend(["/sse?there", "http://127.0.0.1:1/"].map(Resumed::Redirect));
             for status in STATUSES {
                 let bodies = errors(revision).into_iter();
@@ -115,56 +115,56 @@ fn cases() -> Vec<Case> {
 }
 
 fn respond(request: &Recorded, case: &Case, was_called: bool) -> Vec<Fault> {
-    let id = &request.json()["id"];
-    if id.is_null() {
-        return vec![Fault::response("202 Accepted", "text/plain", "")];
+    if request.json()["id"].is_null() {
+        return vec![Fault::text("202 Accepted", "")];
     }
-    let revision = match case.changes && was_called {
-        true if case.revision == "2025-03-26" => "2025-06-18",
-        true => "2025-03-26",
-        false => case.revision,
+    let revision = if !(case.changes && was_called) {
+        case.revision
+    } else if case.revision == "2025-03-26" {
+        "2025-06-18"
+    } else {
+        "2025-03-26"
     };
-    let response = match request.rpc_method().as_str() {
-        "server/discover" if revision == STATELESS => {
-            json!({"jsonrpc": "2.0", "id": id, "result": {
-                "supportedVersions": [STATELESS], "capabilities": {"tools": {}},
-                "serverInfo": {"name": "losing", "version": "1"}, "resultType": "complete",
-            }})
-        }
-        "initialize" if revision != STATELESS => json!({"jsonrpc": "2.0", "id": id, "result": {
-            "protocolVersion": revision, "capabilities": {"tools": {}},
-            "serverInfo": {"name": "losing", "version": "1"},
-        }}),
-        _ => {
-            let error = json!({"code": -32601, "message": "Method not found"});
-            json!({"jsonrpc": "2.0", "id": id, "error": error})
-        }
+    let server = json!({"name": "losing", "version": "1"});
+    let reply = match request.rpc_method().as_str() {
+        "server/discover" if revision == STATELESS => Reply::result(&json!({
+            "supportedVersions": [STATELESS], "capabilities": {"tools": {}}, "serverInfo": server,
+            "resultType": "complete",
+        })),
+        "initialize" if revision != STATELESS => Reply::result(&json!({
+            "protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": server,
+        })),
+        _ => Reply::error(-32601, "Method not found"),
     };
     let mut headers = vec![("Content-Type", JSON)];
     if case.has_session && request.rpc_method() == "initialize" {
         headers.push(("Mcp-Session-Id", "s1"));
     }
-    vec![Fault::response_with(
-        "200 OK",
-        &headers,
-        response.to_string(),
-    )]
+    let body = reply.response(&request.rpc_id());
+    vec![Fault::response_with("200 OK", &headers, body)]
 }
 
 fn resume(resumed: &Resumed) -> Vec<Fault> {
     match resumed {
-        Resumed::Status(status, None) => vec![Fault::response(status, "text/plain", "no")],
+        Resumed::Status(status, None) => vec![Fault::text(status, "no")],
         Resumed::Status(status, Some(error)) => {
-            let body = json!({"jsonrpc": "2.0", "id": null, "error": error});
-            vec![Fault::response(status, JSON, body.to_string())]
+            let body = Reply::raw_error(error).response("null");
+            vec![Fault::response(status, JSON, body)]
         }
-        Resumed::Redirect(url) => {
-            let headers = [("Location", *url)];
-            vec![Fault::response_with("307 Temporary Redirect", &headers, "")]
-        }
-        Resumed::Cut | Resumed::Refused | Resumed::Never => vec![Fault::Close],
+        Resumed::Redirect(url) => vec![Fault::redirect("307 Temporary Redirect", url)],
+        Resumed::Cut | Resumed::Unreachable | Resumed::Never => vec![Fault::Close],
         Resumed::Empty => vec![Fault::head(EVENT_STREAM), Fault::Close],
     }
+}
+
+/// Creates a client, which may detect the server's transport and revision.
+fn client(server: &FaultServer, detects: bool) -> McpClient {
+    let mut config = ServerConfig::new("losing", &server.url).unwrap();
+    if !detects {
+        config.transport = TransportKind::StreamableHttp;
+    }
+    config.timeout = Duration::from_secs(20);
+    McpClient::new(config)
 }
 
 /// Plays one case. Returns what was wrong.
@@ -178,17 +178,15 @@ async fn play(case: Case) -> Option<String> {
         if request.rpc_method() == "tools/call" {
             was_called.store(true, Ordering::SeqCst);
             notify.notify_one();
-            let wait = match script.resumed {
-                Resumed::Refused => 100, // Until the server has ended.
-                _ => 1,
-            };
             let prime = match script.resumed {
-                Resumed::Never => ": accepted\n\n".to_owned(),
-                _ => format!("id: 1\nretry: {wait}\ndata:\n\n"),
+                Resumed::Never => ": accepted\n\n",
+                // The client waits until the server has ended.
+                Resumed::Unreachable => "id: 1\nretry: 100\ndata:\n\n",
+                _ => "id: 1\nretry: 1\ndata:\n\n",
             };
             return vec![
                 Fault::head(EVENT_STREAM),
-                Fault::Send(prime.into_bytes()),
+                Fault::Send(prime.into()),
                 Fault::Wait(Duration::from_millis(5)),
                 Fault::Close,
             ];
@@ -196,16 +194,11 @@ async fn play(case: Case) -> Option<String> {
         respond(request, &script, was_called.load(Ordering::SeqCst))
     })
     .await;
-    let mut config = ServerConfig::new("losing", &server.url).unwrap();
-    if !case.detects {
-        config.transport = TransportKind::StreamableHttp;
-    }
-    config.timeout = Duration::from_secs(20);
-    let client = McpClient::new(config);
+    let client = client(&server, case.detects);
     let requests = server.requests.clone();
     let arguments = json!({});
     let call = client.call_tool("work", &arguments);
-    let called = if matches!(case.resumed, Resumed::Refused) {
+    let called = if matches!(case.resumed, Resumed::Unreachable) {
         let stop = async {
             accepted.notified().await;
             tokio::time::sleep(Duration::from_millis(30)).await;
@@ -235,26 +228,12 @@ async fn play(case: Case) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_was_accepted_is_never_sent_again() {
-    let cases = cases();
-    let count = cases.len();
-    let played = iter(cases).map(|case| tokio::spawn(play(case)));
-    let wrong: Vec<String> = played
-        .buffer_unordered(48)
-        .filter_map(|wrong| std::future::ready(wrong.unwrap()))
-        .collect()
-        .await;
-    let listed = wrong.iter().take(40).cloned().collect::<Vec<_>>();
-    assert!(
-        wrong.is_empty(),
-        "{} of {count} cases:\n{}",
-        wrong.len(),
-        listed.join("\n")
-    );
+    cases::play_all(all_cases(), 48, play).await;
 }
 
-/// Starts a server that responds to `tools/call` with this message, and to `tasks/get` with these
+/// Starts a server that responds to `tools/call` with this reply, and to `tasks/get` with these
 /// steps.
-async fn start(revision: &'static str, call: Value, task: Vec<Fault>) -> FaultServer {
+async fn start(revision: &'static str, call: Reply, task: Vec<Fault>) -> FaultServer {
     let case = Case {
         revision,
         detects: true,
@@ -263,13 +242,8 @@ async fn start(revision: &'static str, call: Value, task: Vec<Fault>) -> FaultSe
         resumed: Resumed::Never,
     };
     FaultServer::start(move |request| match request.rpc_method().as_str() {
-        _ if request.method == "GET" => vec![Fault::response("405 No", "text/plain", "")],
-        "tools/call" => {
-            let mut response = call.clone();
-            response["jsonrpc"] = "2.0".into();
-            response["id"] = request.json()["id"].clone();
-            vec![Fault::response("200 OK", JSON, response.to_string())]
-        }
+        _ if request.method == "GET" => vec![Fault::text("405 No", "")],
+        "tools/call" => vec![Fault::reply(request, &call)],
         "tasks/get" => task.clone(),
         _ => respond(request, &case, false),
     })
@@ -278,19 +252,17 @@ async fn start(revision: &'static str, call: Value, task: Vec<Fault>) -> FaultSe
 
 #[tokio::test]
 async fn a_started_task_may_have_run_whatever_happens_to_the_requests_for_its_state() {
-    let created = json!({"result": {
+    let created = Reply::result(&json!({
         "resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1,
-    }});
-    let unknown = json!({"jsonrpc": "2.0", "id": null, "error": {
-        "code": -32602, "message": "Unknown task",
-    }});
+    }));
+    let unknown = Reply::error(-32602, "Unknown task").response("null");
     for task in [
-        Fault::response("401 Unauthorized", "text/plain", ""),
-        Fault::response("404 Not Found", "text/plain", ""),
-        Fault::response("400 Bad Request", JSON, unknown.to_string()),
+        Fault::text("401 Unauthorized", ""),
+        Fault::text("404 Not Found", ""),
+        Fault::response("400 Bad Request", JSON, unknown),
     ] {
         let server = start(STATELESS, created.clone(), vec![task]).await;
-        let client = McpClient::new(ServerConfig::new("losing", &server.url).unwrap());
+        let client = client(&server, true);
         let error = client.call_tool("work", &json!({})).await.unwrap_err();
         assert!(error.may_have_run(), "{error}");
         assert!(error.to_string().ends_with("may have run"), "{error}");
@@ -301,13 +273,9 @@ async fn a_started_task_may_have_run_whatever_happens_to_the_requests_for_its_st
 
 #[tokio::test]
 async fn an_error_of_a_tool_is_no_rejection_of_the_revision() {
-    let error = json!({"error": {
-        "code": -32022, "message": "no", "data": {"supported": ["2025-11-25"]},
-    }});
-    let server = start("2025-11-25", error, Vec::new()).await;
-    let mut config = ServerConfig::new("losing", &server.url).unwrap();
-    config.transport = TransportKind::StreamableHttp;
-    let client = McpClient::new(config);
+    let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2025-11-25"]}});
+    let server = start("2025-11-25", Reply::raw_error(&error), Vec::new()).await;
+    let client = client(&server, false);
     client.connect().await.unwrap();
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     assert_eq!(error.rpc_error().map(|error| error.code), Some(-32022));
@@ -317,15 +285,13 @@ async fn an_error_of_a_tool_is_no_rejection_of_the_revision() {
 
 #[tokio::test]
 async fn a_call_of_a_server_without_a_session_has_not_run() {
-    for answer in [
+    for response in [
         Fault::response("200 OK", "text/html", "<html>"),
-        Fault::response("200 OK", JSON, ""),
-        Fault::response("200 OK", JSON, "{\"id\":"),
+        Fault::json(""),
+        Fault::json("{\"id\":"),
     ] {
-        let server = FaultServer::start(move |_| vec![answer.clone()]).await;
-        let mut config = ServerConfig::new("losing", &server.url).unwrap();
-        config.transport = TransportKind::StreamableHttp;
-        let client = McpClient::new(config);
+        let server = FaultServer::start(move |_| vec![response.clone()]).await;
+        let client = client(&server, false);
         let error = client.call_tool("work", &json!({})).await.unwrap_err();
         let calls = server.requests.calls("tools/call").len();
         assert_eq!(error.may_have_run(), calls > 0, "{error}");

@@ -4,12 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cases;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream::iter;
 use pillion_mcp_client::{McpClient, ServerConfig, StdioCommand, TransportKind};
 use pillion_testkit::{
     FakeWebSocket, Fault, FaultServer, Recorded, Reply, Subprotocol, fake_stdio,
@@ -37,9 +37,9 @@ const CODES: [i64; 6] = [-32000, -32001, -32002, -32600, -32602, -32603];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// A JSON-RPC error with the id of the request.
-    Answer,
+    Response,
     /// The same as an event stream.
-    AnswerEvent,
+    ResponseEvent,
     /// A JSON-RPC error with the id null.
     Error,
     /// A JSON-RPC error with an id of the server.
@@ -56,8 +56,8 @@ enum Form {
 }
 
 const FORMS: [Form; 10] = [
-    Form::Answer,
-    Form::AnswerEvent,
+    Form::Response,
+    Form::ResponseEvent,
     Form::Error,
     Form::OtherId,
     Form::Event,
@@ -67,6 +67,15 @@ const FORMS: [Form; 10] = [
     Form::Html,
     Form::Empty,
 ];
+
+impl Form {
+    fn is_json_rpc(self) -> bool {
+        !matches!(
+            self,
+            Self::PlainJson | Self::Text | Self::Html | Self::Empty
+        )
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServerTransport {
@@ -109,29 +118,21 @@ impl Case {
                         });
                     };
                     TEXTS.into_iter().for_each(|text| case(-32001, text));
-                    if !matches!(
-                        form,
-                        Form::PlainJson | Form::Text | Form::Html | Form::Empty
-                    ) {
+                    if form.is_json_rpc() {
                         CODES.into_iter().for_each(|code| case(code, TEXTS[0]));
                     }
                 }
             }
         }
         // A success without a response to the request is an accepted request.
-        cases.retain(|case| case.status != 200 || case.is_json_rpc() && case.form != Form::OtherId);
+        cases.retain(|case| {
+            case.status != 200 || case.form.is_json_rpc() && case.form != Form::OtherId
+        });
         cases
     }
 
-    fn is_json_rpc(self) -> bool {
-        !matches!(
-            self.form,
-            Form::PlainJson | Form::Text | Form::Html | Form::Empty
-        )
-    }
-
     fn has_id_of_request(self) -> bool {
-        matches!(self.form, Form::Answer | Form::AnswerEvent)
+        matches!(self.form, Form::Response | Form::ResponseEvent)
     }
 
     /// Returns whether the response is a rejection that the specification, or the official SDK,
@@ -139,12 +140,12 @@ impl Case {
     fn is_official(self) -> bool {
         let has_code = matches!(self.code, -32600 | -32099..=-32000);
         !self.has_id_of_request()
-            && (self.status == 404 || self.status == 400 && self.is_json_rpc() && has_code)
+            && (self.status == 404 || self.status == 400 && self.form.is_json_rpc() && has_code)
     }
 
     fn response(self, request: &Recorded) -> Vec<Fault> {
         let id = match self.form {
-            Form::Answer | Form::AnswerEvent => request.json()["id"].clone(),
+            Form::Response | Form::ResponseEvent => request.json()["id"].clone(),
             Form::OtherId => "server-error".into(),
             _ => Value::Null,
         };
@@ -152,8 +153,8 @@ impl Case {
         let message = json!({"jsonrpc": "2.0", "id": id, "error": error});
         let event = || format!("event: message\ndata: {message}\n\n");
         let (kind, body) = match self.form {
-            Form::Answer | Form::Error | Form::OtherId => (JSON, message.to_string()),
-            Form::AnswerEvent | Form::Event => (EVENT_STREAM, event()),
+            Form::Response | Form::Error | Form::OtherId => (JSON, message.to_string()),
+            Form::ResponseEvent | Form::Event => (EVENT_STREAM, event()),
             Form::MislabeledEvent => (JSON, event()),
             Form::PlainJson => (JSON, json!({"error": self.text}).to_string()),
             Form::Text => ("text/plain", self.text.to_owned()),
@@ -194,24 +195,18 @@ impl Server {
             if let Some(session) = &session {
                 headers.push(("Mcp-Session-Id", session));
             }
-            vec![Fault::response_with(
-                "200 OK",
-                &headers,
-                reply.response(&id),
-            )]
+            let body = reply.response(&id);
+            vec![Fault::response_with("200 OK", &headers, body)]
         };
         if request.method == "GET" && is_legacy {
             self.has_forgotten.store(false, Ordering::SeqCst);
             let session = 1 + self.session.fetch_add(1, Ordering::SeqCst);
             let event = format!("event: endpoint\ndata: /messages?session={session}\n\n");
-            return vec![
-                Fault::head(EVENT_STREAM),
-                Fault::Send(event.into_bytes()),
-                Fault::Hang,
-            ];
+            let event = Fault::Send(event.into_bytes());
+            return vec![Fault::head(EVENT_STREAM), event, Fault::Hang];
         }
         if request.method != "POST" {
-            return vec![Fault::response("405 Method Not Allowed", JSON, "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         if method == "initialize" && !is_legacy {
             self.has_forgotten.store(false, Ordering::SeqCst);
@@ -219,39 +214,37 @@ impl Server {
             return success(Reply::result(&json!({})), Some(session.to_string()));
         }
         if is_legacy && request.path == "/sse" {
-            return vec![Fault::response("405 Method Not Allowed", JSON, "")];
+            return vec![Fault::text("405 Method Not Allowed", "")];
         }
         if method == "server/discover" {
             return success(Reply::error(-32601, "Method not found"), None);
         }
         let current = self.session.load(Ordering::SeqCst).to_string();
-        let named = match is_legacy {
-            true => request.path.rsplit('=').next().unwrap_or_default(),
-            false => request.header("mcp-session-id"),
+        let named = if is_legacy {
+            request.path.rsplit('=').next().unwrap_or_default()
+        } else {
+            request.header("mcp-session-id")
         };
         if self.has_forgotten.load(Ordering::SeqCst) || named != current {
             return self.case.response(request);
         }
-        match (method.as_str(), self.scenario) {
-            ("tools/call", scenario) => {
-                let run = self.runs.fetch_add(1, Ordering::SeqCst);
-                match scenario {
-                    Scenario::ToolFails => self.case.response(request),
-                    Scenario::ForgetsDuringCall if run == 1 => {
-                        self.has_forgotten.store(true, Ordering::SeqCst);
-                        let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
-                        let error = Reply::error(-32001, "Session not found").response(&id);
-                        let events = format!("data: {progress}\n\ndata: {error}\n\n");
-                        vec![Fault::response("200 OK", EVENT_STREAM, events)]
-                    }
-                    _ => success(Reply::result(&json!({"content": []})), None),
-                }
+        if method.is_empty() || method.starts_with("notifications/") {
+            return vec![Fault::text("202 Accepted", "")];
+        }
+        if method != "tools/call" {
+            return success(Reply::result(&json!({})), None);
+        }
+        let run = self.runs.fetch_add(1, Ordering::SeqCst);
+        match self.scenario {
+            Scenario::ToolFails => self.case.response(request),
+            Scenario::ForgetsDuringCall if run == 1 => {
+                self.has_forgotten.store(true, Ordering::SeqCst);
+                let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
+                let error = Reply::error(-32001, "Session not found").response(&id);
+                let events = format!("data: {progress}\n\ndata: {error}\n\n");
+                vec![Fault::response("200 OK", EVENT_STREAM, events)]
             }
-            ("", _) => vec![Fault::response("202 Accepted", JSON, "")],
-            (method, _) if method.starts_with("notifications/") => {
-                vec![Fault::response("202 Accepted", JSON, "")]
-            }
-            _ => success(Reply::result(&json!({})), None),
+            _ => success(Reply::result(&json!({"content": []})), None),
         }
     }
 }
@@ -284,17 +277,6 @@ async fn start(case: Case, scenario: Scenario) -> (FaultServer, Arc<Server>, Mcp
     (listening, server, client)
 }
 
-/// Returns the wrong outcomes of the cases.
-async fn wrong<F>(cases: Vec<Case>, scenario: impl Fn(Case) -> F) -> Vec<String>
-where
-    F: Future<Output = Option<String>> + Send + 'static,
-{
-    let played = iter(cases).map(|case| tokio::spawn(scenario(case)));
-    let played = played.buffer_unordered(32);
-    let wrong = played.filter_map(|wrong| std::future::ready(wrong.unwrap()));
-    wrong.collect().await
-}
-
 async fn play_loss(case: Case) -> Option<String> {
     let (listening, server, client) = start(case, Scenario::Forgets).await;
     server.has_forgotten.store(true, Ordering::SeqCst);
@@ -320,24 +302,19 @@ async fn play_failure(case: Case) -> Option<String> {
         .then(|| format!("{case:?}: {runs} runs, {sent} sent, {sessions} sessions: {called:?}"))
 }
 
-fn assert_none(wrong: &[String]) {
-    let listed = wrong.iter().take(40).cloned().collect::<Vec<_>>();
-    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), listed.join("\n"));
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_in_a_lost_session_runs_once_in_a_new_one_whatever_the_server_says() {
     // An empty body says nothing, unless the status does.
     let mut cases = Case::all();
     cases.retain(|case| case.form != Form::Empty || matches!(case.status, 404 | 410));
-    assert_none(&wrong(cases, play_loss).await);
+    cases::play_all(cases, 32, play_loss).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_reports_its_own_session_runs_once_whatever_it_says() {
     let mut cases = Case::all();
     cases.retain(|case| !case.is_official());
-    assert_none(&wrong(cases, play_failure).await);
+    cases::play_all(cases, 32, play_failure).await;
 }
 
 #[tokio::test]
@@ -351,7 +328,7 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     };
     // A tool that reports progress has run.
     let (listening, server, client) = start(
-        case(Form::Answer, "Session not found"),
+        case(Form::Response, "Session not found"),
         Scenario::ForgetsDuringCall,
     )
     .await;
@@ -364,8 +341,11 @@ async fn a_call_that_may_have_run_before_its_session_ended_is_sent_once() {
     assert_eq!(server.session.load(Ordering::SeqCst), 2);
 
     // A session that was ended may have been ended during the call, if the server has read the call.
-    let (listening, server, client) =
-        start(case(Form::Answer, "Session terminated"), Scenario::Forgets).await;
+    let (listening, server, client) = start(
+        case(Form::Response, "Session terminated"),
+        Scenario::Forgets,
+    )
+    .await;
     server.has_forgotten.store(true, Ordering::SeqCst);
     let error = client.call_tool("work", &json!({})).await.unwrap_err();
     assert_eq!(error.rpc_error().unwrap().message, "Session terminated");
@@ -392,7 +372,7 @@ async fn a_program_or_web_socket_that_loses_its_session_is_opened_again() {
     command.args = args;
     let server = FakeWebSocket::start(Subprotocol::Agreed).await;
     for config in [
-        ServerConfig::of_command("fake", command),
+        ServerConfig::for_command("fake", command),
         ServerConfig::new("fake", &server.url).unwrap(),
     ] {
         let client = McpClient::new(config);

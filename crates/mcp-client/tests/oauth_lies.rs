@@ -15,7 +15,7 @@ use pillion_mcp_client::{
     McpClient, McpError, PendingAuthorization, PromptError, PromptFuture, ServerConfig,
     TransportKind,
 };
-use pillion_testkit::{Lie, LyingServer, OAuthRules, signing_key};
+use pillion_testkit::{Fault, Lie, LyingServer, OAuthRules, signing_key};
 use serde_json::{Value, json};
 
 const REDIRECT_URI: &str = "http://127.0.0.1:8123/callback";
@@ -31,6 +31,16 @@ struct Careful {
     /// Whether the browser returns to another process.
     defers: bool,
     pending: Mutex<Option<(PendingAuthorization, AuthorizationResponse)>>,
+}
+
+impl Careful {
+    fn new(honest: &str, defers: bool) -> Arc<Self> {
+        Arc::new(Self {
+            honest: honest.to_owned(),
+            defers,
+            pending: Mutex::default(),
+        })
+    }
 }
 
 impl AuthorizationPrompt for Careful {
@@ -57,78 +67,69 @@ impl AuthorizationPrompt for Careful {
 /// A way to obtain tokens, as an operator configures it.
 struct Grant {
     name: &'static str,
-    settings: fn(&str) -> Value,
-    needs_user: bool,
+    /// JSON, with placeholders for the issuer and for a private key.
+    settings: &'static str,
+}
+
+impl Grant {
+    const fn new(name: &'static str, settings: &'static str) -> Self {
+        Self { name, settings }
+    }
+
+    fn settings(&self, issuer: &str) -> Value {
+        let key = json!(signing_key()).to_string();
+        let settings = self.settings.replace("{issuer}", issuer);
+        serde_json::from_str(&settings.replace(r#""{key}""#, &key)).unwrap()
+    }
+
+    fn needs_user(&self) -> bool {
+        !self.settings.contains(r#""grant""#)
+    }
 }
 
 static GRANTS: [Grant; 10] = [
-    Grant {
-        name: "client_credentials with a secret",
-        settings: |issuer| {
-            json!({
-                "grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
-                "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "client_credentials with a key",
-        settings: |issuer| {
-            json!({
-                "grant": "client_credentials", "client_id": "me", "private_key": signing_key(),
-                "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "jwt_bearer",
-        settings: |issuer| json!({"grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": issuer}),
-        needs_user: false,
-    },
-    Grant {
-        name: "jwt_bearer with a client",
-        settings: |issuer| {
-            json!({
-                "grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me",
-                "client_secret": "hush-mine", "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "enterprise",
-        settings: |issuer| {
-            json!({
-                "grant": "enterprise", "client_id": "me", "client_secret": "hush-mine",
-                "idp_client_id": "me", "idp_client_secret": "hush-idp", "id_token": "hush-id",
-                "idp_token_endpoint": format!("{issuer}/token"), "issuer": issuer})
-        },
-        needs_user: false,
-    },
-    Grant {
-        name: "a user's consent, with an issuer",
-        settings: |issuer| json!({"issuer": issuer}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent, with an issuer and a client",
-        settings: |issuer| json!({"client_id": "me", "client_secret": "hush-mine", "issuer": issuer}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent, with a client",
-        settings: |_| json!({"client_id": "me", "client_secret": "hush-mine"}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent",
-        settings: |_| json!({}),
-        needs_user: true,
-    },
-    Grant {
-        name: "a user's consent, with a metadata document",
-        settings: |_| json!({"client_metadata_url": "https://app.example/client.json"}),
-        needs_user: true,
-    },
+    Grant::new(
+        "client_credentials with a secret",
+        r#"{"grant": "client_credentials", "client_id": "me", "client_secret": "hush-mine",
+            "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "client_credentials with a key",
+        r#"{"grant": "client_credentials", "client_id": "me", "private_key": "{key}",
+            "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "jwt_bearer",
+        r#"{"grant": "jwt_bearer", "assertion": "hush-jwt", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "jwt_bearer with a client",
+        r#"{"grant": "jwt_bearer", "assertion": "hush-jwt", "client_id": "me",
+            "client_secret": "hush-mine", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "enterprise",
+        r#"{"grant": "enterprise", "client_id": "me", "client_secret": "hush-mine",
+            "idp_client_id": "me", "idp_client_secret": "hush-idp", "id_token": "hush-id",
+            "idp_token_endpoint": "{issuer}/token", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "a user's consent, with an issuer",
+        r#"{"issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "a user's consent, with an issuer and a client",
+        r#"{"client_id": "me", "client_secret": "hush-mine", "issuer": "{issuer}"}"#,
+    ),
+    Grant::new(
+        "a user's consent, with a client",
+        r#"{"client_id": "me", "client_secret": "hush-mine"}"#,
+    ),
+    Grant::new("a user's consent", "{}"),
+    Grant::new(
+        "a user's consent, with a metadata document",
+        r#"{"client_metadata_url": "https://app.example/client.json"}"#,
+    ),
 ];
 
 /// One lie that one client of one server hears.
@@ -153,16 +154,12 @@ impl Case {
     }
 
     /// Returns a client like that of a new process: only the token store is shared.
-    fn client(&self) -> (McpClient, Arc<Careful>) {
-        self.client_with(false)
+    fn client(&self) -> McpClient {
+        self.client_with(false).0
     }
 
     fn client_with(&self, defers: bool) -> (McpClient, Arc<Careful>) {
-        let prompt = Arc::new(Careful {
-            honest: self.server.honest.issuer.clone(),
-            defers,
-            pending: Mutex::default(),
-        });
+        let prompt = Careful::new(&self.server.honest.issuer, defers);
         let mut config = self.config();
         config.authorization.prompt = Some(Arc::<Careful>::clone(&prompt));
         config.authorization.token_store = Some(Arc::<InMemoryTokenStore>::clone(&self.store));
@@ -170,7 +167,7 @@ impl Case {
     }
 
     fn config(&self) -> ServerConfig {
-        let mut settings = (self.grant.settings)(&self.server.honest.issuer);
+        let mut settings = self.grant.settings(&self.server.honest.issuer);
         settings["type"] = "oauth".into();
         settings["redirect_uri"] = REDIRECT_URI.into();
         let mut config = ServerConfig::new("test", &self.server.url).unwrap();
@@ -186,7 +183,7 @@ impl Case {
         let context = format!("{}: {}: {step}", self.grant.name, lie.name);
         let leaks = self.server.leaks();
         assert!(leaks.is_empty(), "{context}: {leaks:#?}");
-        let is_bound = (self.grant.settings)("x")["issuer"].is_string();
+        let is_bound = self.grant.settings("x")["issuer"].is_string();
         for request in self.server.hostile_requests() {
             let is_resource = request.path.starts_with("/resource");
             assert!(
@@ -228,7 +225,7 @@ async fn no_secret_leaves_the_issuer_when_a_server_lies_at_first_use() {
     each("first use", |grant, lie| async move {
         let case = Case::start(grant, None).await;
         case.server.lie(&lie);
-        let outcome = roll(&case.client().0).await;
+        let outcome = roll(&case.client()).await;
         case.check(&lie, "first use");
         assert!(
             lie.is_harmless || outcome.is_err(),
@@ -249,16 +246,12 @@ async fn after_an_authorization(
 ) {
     each(step, |grant, lie| async move {
         let case = Case::start(grant, expires_in).await;
-        let (client, _prompt) = case.client();
+        let client = case.client();
         let honest = roll(&client).await;
         honest.unwrap_or_else(|error| panic!("{}: {error}", grant.name));
         case.server.lie(&lie);
         change(&case.server);
-        let client = if is_restarted {
-            case.client().0
-        } else {
-            client
-        };
+        let client = if is_restarted { case.client() } else { client };
         // The outcome depends on the lie: the honest server may still be known.
         let _ = roll(&client).await;
         let _ = roll(&client).await;
@@ -297,8 +290,8 @@ async fn no_secret_leaves_the_issuer_when_a_server_requires_more_scopes() {
 async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
     after_an_authorization("unknown client", None, false, |server| {
         server.revoke();
-        let answer = r#"{"error":"invalid_client"}"#;
-        let unknown = pillion_testkit::Fault::response("401 X", "application/json", answer);
+        let body = r#"{"error":"invalid_client"}"#;
+        let unknown = Fault::response("401 X", "application/json", body);
         server.honest.change(|rules| {
             rules
                 .faults
@@ -312,7 +305,7 @@ async fn no_secret_leaves_the_issuer_when_the_client_is_unknown_there() {
 #[tokio::test]
 async fn no_secret_leaves_the_issuer_when_another_process_finishes_an_authorization() {
     each("finish", |grant, lie| async move {
-        if !grant.needs_user {
+        if !grant.needs_user() {
             return;
         }
         let case = Case::start(grant, None).await;
@@ -321,7 +314,7 @@ async fn no_secret_leaves_the_issuer_when_another_process_finishes_an_authorizat
         let started = prompt.pending.lock().unwrap().take();
         let (pending, response) = started.unwrap();
         case.server.lie(&lie);
-        let (client, _prompt) = case.client();
+        let client = case.client();
         let _ = client.finish_authorization(pending, response).await;
         let _ = roll(&client).await;
         case.check(&lie, "finish");
@@ -339,11 +332,8 @@ async fn the_hosts_of_these_tests_notice_secrets() {
         ..Lie::default()
     });
     let mut config = case.config();
-    config.authorization.prompt = Some(Arc::new(Careful {
-        honest: case.server.url.trim_end_matches("/sse").to_owned(),
-        defers: false,
-        pending: Mutex::default(),
-    }));
+    let trusted = case.server.url.trim_end_matches("/sse");
+    config.authorization.prompt = Some(Careful::new(trusted, false));
     let _ = roll(&McpClient::new(config)).await;
     let leaks = case.server.leaks();
     assert!(

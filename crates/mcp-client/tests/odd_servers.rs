@@ -76,7 +76,7 @@ fn response(request: &Recorded) -> Option<String> {
 
 fn with_type(content_type: Option<&str>, body: impl AsRef<[u8]>) -> Fault {
     let headers: Vec<_> = content_type
-        .map(|it| ("Content-Type", it))
+        .map(|value| ("Content-Type", value))
         .into_iter()
         .collect();
     Fault::response_with("200 OK", &headers, body)
@@ -92,8 +92,8 @@ fn client(url: &str, transport: TransportKind) -> McpClient {
 /// Calls a tool and lists the tools, twice.
 async fn is_understood(client: &McpClient, case: &str) {
     for round in 0..2 {
-        let called = client.call_tool("work", &json!({})).await;
-        let called = called.unwrap_or_else(|error| panic!("{case}, round {round}: {error}"));
+        let outcome = client.call_tool("work", &json!({})).await;
+        let called = outcome.unwrap_or_else(|error| panic!("{case}, round {round}: {error}"));
         let called: Value = serde_json::from_str(called.get()).unwrap();
         assert_eq!(called["content"][0]["text"], "fine", "{case}");
         assert_eq!(client.list_tools().await.unwrap().len(), 1, "{case}");
@@ -106,7 +106,7 @@ async fn a_body_is_recognized_by_its_first_bytes_whatever_its_content_type() {
         for (name, form) in FORMS {
             let server = FaultServer::start(move |request| {
                 if request.method != "POST" {
-                    return vec![Fault::response("405 Method Not Allowed", "text/plain", "")];
+                    return vec![Fault::text("405 Method Not Allowed", "")];
                 }
                 match response(request) {
                     Some(response) => vec![with_type(content_type, form(&response))],
@@ -125,7 +125,7 @@ async fn a_stream_with_a_wrong_content_type_is_read_while_it_is_open() {
     for content_type in TYPES {
         let server = FaultServer::start(move |request| {
             let Some(response) = response(request) else {
-                return vec![Fault::response("202 Accepted", "text/plain", "")];
+                return vec![Fault::text("202 Accepted", "")];
             };
             let progress = r#"data: {"jsonrpc":"2.0","method":"notifications/message"}"#;
             let head = Fault::head(content_type.unwrap_or("text/plain"));
@@ -161,10 +161,10 @@ async fn a_get_stream_with_a_wrong_content_type_is_read() {
             }
             match response(request) {
                 _ if request.path == "/sse" => {
-                    vec![Fault::response("405 Method Not Allowed", "text/plain", "")]
+                    vec![Fault::text("405 Method Not Allowed", "")]
                 }
                 Some(response) => vec![with_type(content_type, response)],
-                None => vec![Fault::response("202 Accepted", "text/plain", "")],
+                None => vec![Fault::text("202 Accepted", "")],
             }
         })
         .await;
@@ -250,7 +250,7 @@ async fn a_compressed_rejection_may_be_the_answer_to_the_call() {
                 let (headers, body) = ([headers[0], headers[2]], response(request).unwrap());
                 vec![Fault::response_with("200 OK", &headers, body)]
             }
-            _ => vec![Fault::response("202 Accepted", "text/plain", "")],
+            _ => vec![Fault::text("202 Accepted", "")],
         }
     })
     .await;
@@ -274,11 +274,11 @@ async fn folded_headers_are_read() {
             return vec![Fault::Send(stream.into_bytes()), Fault::Hang];
         }
         let Some(response) = response(request) else {
-            return vec![Fault::response("202 Accepted", "text/plain", "")];
+            return vec![Fault::text("202 Accepted", "")];
         };
         let (head, length) = (folded("application/json"), response.len());
-        let answer = format!("{head}Content-Length: {length}\r\n\r\n{response}");
-        vec![Fault::Send(answer.into_bytes())]
+        let reply = format!("{head}Content-Length: {length}\r\n\r\n{response}");
+        vec![Fault::Send(reply.into_bytes())]
     })
     .await;
     // A message to this machine uses the direct client, a GET request the full client.
@@ -296,10 +296,14 @@ fn listing(dialect: Dialect, method: &'static str, page: fn(Option<&Value>) -> V
         .start()
 }
 
+/// All tools, with this cursor.
+fn last_page(cursor: Value) -> Value {
+    json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": cursor})
+}
+
 #[tokio::test]
 async fn lists_of_untyped_servers_are_read_over_every_transport() {
     type Page = fn(Option<&Value>) -> Value;
-    let t = |name: &str| json!({"name": name});
     let pages: [(&str, Page, usize); 9] = [
         (
             "an object with gaps",
@@ -319,31 +323,11 @@ async fn lists_of_untyped_servers_are_read_over_every_transport() {
             },
             2,
         ),
-        (
-            "false",
-            |_| json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": false}),
-            1,
-        ),
-        (
-            "0",
-            |_| json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": 0}),
-            1,
-        ),
-        (
-            "null",
-            |_| json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": null}),
-            1,
-        ),
-        (
-            "an empty text",
-            |_| json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": ""}),
-            1,
-        ),
-        (
-            "an ignored cursor",
-            |_| json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": "n"}),
-            2,
-        ),
+        ("false", |_| last_page(json!(false)), 1),
+        ("0", |_| last_page(json!(0)), 1),
+        ("null", |_| last_page(Value::Null), 1),
+        ("an empty text", |_| last_page(json!("")), 1),
+        ("an ignored cursor", |_| last_page(json!("n")), 2),
         (
             "a result in a result",
             |_| json!({"result": {"tools": [{"name": "a"}, {"name": "b"}]}}),
@@ -362,14 +346,13 @@ async fn lists_of_untyped_servers_are_read_over_every_transport() {
     ] {
         for (case, page, requests) in pages {
             let server = listing(dialect.clone(), "tools/list", page);
-            let tools = client(&server.url, transport).list_tools().await;
-            let tools = tools.unwrap_or_else(|error| panic!("{case}, {transport:?}: {error}"));
+            let listed = client(&server.url, transport).list_tools().await;
+            let tools = listed.unwrap_or_else(|error| panic!("{case}, {transport:?}: {error}"));
             let names: Vec<Value> = tools
                 .iter()
                 .map(|tool| serde_json::from_str::<Value>(tool.get()).unwrap()["name"].clone())
                 .collect();
-            let expected = [t("a")["name"].clone(), t("b")["name"].clone()];
-            assert_eq!(names, expected, "{case}, {transport:?}");
+            assert_eq!(names, ["a", "b"], "{case}, {transport:?}");
             let sent = server.requests.calls("tools/list").len();
             assert_eq!(sent, requests, "{case}, {transport:?}");
         }
@@ -410,12 +393,12 @@ async fn noise_of_a_program_disturbs_no_call() {
         let (program, args) = fake_stdio(&[flag]);
         let mut command = StdioCommand::new(program);
         command.args = args;
-        let mut config = ServerConfig::of_command("noisy", command);
+        let mut config = ServerConfig::for_command("noisy", command);
         config.timeout = Duration::from_secs(10);
         let client = McpClient::new(config);
         for _ in 0..2 {
-            let called = client.call_tool("roll", &json!({})).await;
-            let called = called.unwrap_or_else(|error| panic!("{flag:?}: {error}"));
+            let outcome = client.call_tool("roll", &json!({})).await;
+            let called = outcome.unwrap_or_else(|error| panic!("{flag:?}: {error}"));
             assert!(called.get().contains("15"), "{flag:?}: {called}");
         }
         assert_eq!(client.list_tools().await.unwrap().len(), 1, "{flag:?}");

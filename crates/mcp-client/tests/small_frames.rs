@@ -3,7 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::future::pending;
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +13,13 @@ use std::thread;
 use std::time::Duration;
 
 use pillion_mcp_client::{McpClient, McpErrorKind, ServerConfig, StdioCommand, TransportKind};
-use pillion_testkit::listen;
+use pillion_testkit::{Fault, FaultServer, Reply, listen};
 use serde_json::{Value, json};
+use tokio::runtime::Builder;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::{Message, accept_hdr};
 
-/// The answer to a call: a beginning, and what follows without end.
+/// The response to a call: its name, a beginning, and what follows without end.
 type Flood = (&'static str, &'static [u8], &'static [u8]);
 
 const CHUNKED_JSON: &[u8] =
@@ -47,24 +49,19 @@ const WEB_SOCKET_FLOODS: [Flood; 5] = [
 
 /// Returns the response to a request other than a call.
 fn response(request: &Value) -> Option<String> {
-    let result = match request["method"].as_str()? {
-        "initialize" => json!({
+    let reply = match request["method"].as_str()? {
+        "initialize" => Reply::result(&json!({
             "protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {}},
             "serverInfo": {"name": "fake", "version": "1"},
-        }),
+        })),
         "tools/call" => return None,
-        _ => {
-            let error = json!({"code": -32601, "message": "Method not found"});
-            return Some(
-                json!({"jsonrpc": "2.0", "id": request["id"], "error": error}).to_string(),
-            );
-        }
+        _ => Reply::error(-32601, "Method not found"),
     };
-    Some(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string())
+    Some(reply.response(&request["id"].to_string()))
 }
 
 /// Writes until the client closes the connection. Reads nothing. Returns the number of bytes.
-fn flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
+fn send_flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
     let units = unit.repeat(16_384 / unit.len());
     let mut written = start.len();
     let mut result = stream.write_all(start);
@@ -76,40 +73,7 @@ fn flood(stream: &mut TcpStream, (_, start, unit): Flood) -> usize {
 }
 
 /// Answers the requests of a connection until a call.
-fn serve_http(stream: &mut TcpStream, answer: Flood) -> Option<usize> {
-    let mut reader = BufReader::new(stream.try_clone().ok()?);
-    loop {
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            if reader.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().unwrap();
-            }
-            if line.trim().is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).ok()?;
-        let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let reply = match (request.get("id"), response(&request)) {
-            (None, _) => "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned(),
-            (Some(_), Some(body)) => format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-                body.len()
-            ),
-            (Some(_), None) => return Some(flood(stream, answer)),
-        };
-        stream.write_all(reply.as_bytes()).ok()?;
-    }
-}
-
-fn serve_web_socket(stream: &TcpStream, answer: Flood) -> Option<usize> {
+fn serve(stream: &TcpStream, flood: Flood) -> Option<usize> {
     #[expect(
         clippy::result_large_err,
         reason = "it is the library's error to choose"
@@ -130,32 +94,55 @@ fn serve_web_socket(stream: &TcpStream, answer: Flood) -> Option<usize> {
         match response(&request) {
             _ if request.get("id").is_none() => {}
             Some(reply) => socket.send(Message::text(reply)).ok()?,
-            None => return Some(flood(socket.get_mut(), answer)),
+            None => return Some(send_flood(socket.get_mut(), flood)),
         }
     }
 }
 
-/// Starts a server, and returns its port. The channel gets the number of bytes of each flood that
+/// Starts a WebSocket server, and returns its port. The channel gets the number of bytes of each flood that
 /// the client has ended.
-fn start(
-    serve: fn(&mut TcpStream, Flood) -> Option<usize>,
-    answer: Flood,
-) -> (u16, mpsc::Receiver<usize>) {
+fn start_web_socket(flood: Flood) -> (u16, mpsc::Receiver<usize>) {
     let listener = listen();
     listener.set_nonblocking(false).unwrap();
     let port = listener.local_addr().unwrap().port();
     let (ended, floods) = mpsc::sync_channel(16);
     thread::spawn(move || {
-        while let Ok((mut stream, _)) = listener.accept() {
+        while let Ok((stream, _)) = listener.accept() {
             let ended = ended.clone();
             thread::spawn(move || {
-                if let Some(bytes) = serve(&mut stream, answer) {
+                if let Some(bytes) = serve(&stream, flood) {
                     let _ = ended.send(bytes);
                 }
             });
         }
     });
     (port, floods)
+}
+
+/// Starts an HTTP server on a thread of its own, and returns its URL.
+fn start_http((_, start, unit): Flood) -> String {
+    let (url, started) = mpsc::sync_channel(1);
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = FaultServer::start(move |request| {
+                if request.json().get("id").is_none() {
+                    return vec![Fault::text("202 Accepted", "")];
+                }
+                match response(&request.json()) {
+                    Some(body) => vec![Fault::json(body)],
+                    None => vec![
+                        Fault::Send(start.to_vec()),
+                        Fault::Forever(unit.repeat(16_384 / unit.len())),
+                    ],
+                }
+            })
+            .await;
+            url.send(server.url.clone()).unwrap();
+            pending::<()>().await;
+        });
+    });
+    started.recv().unwrap()
 }
 
 /// Calls a tool, and checks that another task of the same thread runs at least twenty times until
@@ -185,23 +172,20 @@ async fn call(name: &str, mut config: ServerConfig) -> McpClient {
 
 #[tokio::test]
 async fn small_frames_of_http_leave_the_thread_to_other_tasks() {
-    for answer in HTTP_FLOODS {
-        let (port, _) = start(serve_http, answer);
-        let url = format!("http://127.0.0.1:{port}/mcp");
-        let mut config = ServerConfig::new("flood", &url).unwrap();
+    for flood in HTTP_FLOODS {
+        let mut config = ServerConfig::new("flood", &start_http(flood)).unwrap();
         config.transport = TransportKind::StreamableHttp;
-        call(answer.0, config).await;
+        call(flood.0, config).await;
     }
 }
 
 #[tokio::test]
 async fn small_frames_of_a_web_socket_end_the_connection() {
-    for answer in WEB_SOCKET_FLOODS {
-        let serve = |stream: &mut TcpStream, answer| serve_web_socket(stream, answer);
-        let (port, floods) = start(serve, answer);
+    for flood in WEB_SOCKET_FLOODS {
+        let (port, floods) = start_web_socket(flood);
         let url = format!("ws://127.0.0.1:{port}/mcp");
-        let client = call(answer.0, ServerConfig::new("flood", &url).unwrap()).await;
-        if answer.0 == "empty fragments" {
+        let client = call(flood.0, ServerConfig::new("flood", &url).unwrap()).await;
+        if flood.0 == "empty fragments" {
             // A message that never ends. The connection ends when the server misses a ping.
             continue;
         }
@@ -209,7 +193,7 @@ async fn small_frames_of_a_web_socket_end_the_connection() {
         let bytes =
             tokio::task::spawn_blocking(move || floods.recv_timeout(Duration::from_secs(30)));
         let bytes = bytes.await.unwrap().unwrap();
-        assert!(bytes < 32 << 20, "{}: {bytes}", answer.0);
+        assert!(bytes < 32 << 20, "{}: {bytes}", flood.0);
         drop(client);
     }
 }
@@ -232,5 +216,5 @@ for line in sys.stdin:
 "#;
     let mut command = StdioCommand::new("python3");
     command.args = vec!["-c".to_owned(), script.to_owned()];
-    call("blank lines", ServerConfig::of_command("flood", command)).await;
+    call("blank lines", ServerConfig::for_command("flood", command)).await;
 }

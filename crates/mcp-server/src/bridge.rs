@@ -26,10 +26,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
+use crate::lines::write_lines;
+use crate::listening::sleep_until_some;
 use crate::outbox::MAX_WAITING;
-use crate::stdio::write;
 pub use connect::{BridgeConnectError, Connection, Target};
 use pillion_gateway::calling_client::message::{self, Inbound, Request};
 use reconnecting::Reconnecting;
@@ -88,7 +89,7 @@ pub async fn serve(
         Ok(())
     };
     tokio::select! {
-        outcome = async { tokio::try_join!(input::read(input, client_sender), passing, write(output, messages)) } => {
+        outcome = async { tokio::try_join!(input::read(input, client_sender), passing, write_lines(output, messages)) } => {
             outcome.map(drop)
         }
         () = shutdown => Ok(()),
@@ -150,11 +151,11 @@ impl Bridge {
                     }
                     client_receiver.recv().await
                 }, if end.is_none() => event,
-                () = at(give_up_at) => {
+                () = sleep_until_some(give_up_at) => {
                     self.give_up().await;
                     continue;
                 }
-                () = at(end) => return,
+                () = sleep_until_some(end) => return,
             };
             match event {
                 Some(Event::ClientClosed) => end = Some(Instant::now() + grace),
@@ -172,7 +173,7 @@ impl Bridge {
     async fn take(&mut self, event: Event) {
         match event {
             Event::Client(inbound, line) => self.take_from_client(inbound, line).await,
-            Event::InvalidMessage(answer) => self.send_to_client(answer).await,
+            Event::InvalidMessage(response) => self.send_to_client(response).await,
             Event::Sidecar(leg, line) => self.take_from_sidecar(leg, line).await,
             Event::Gone(leg) => self.lose(leg).await,
             Event::Connected(connection) => self.begin(connection).await,
@@ -231,7 +232,7 @@ impl Bridge {
         } else if self.waiting.len() < MAX_REQUESTS {
             self.waiting.push_back((request, line));
         } else {
-            self.refuse(
+            self.reject(
                 &request.id,
                 "Not connected to a sidecar, and too many requests are already waiting for one"
                     .to_owned(),
@@ -319,7 +320,7 @@ impl Bridge {
         for id in leg.unanswered() {
             let reason = "The sidecar stopped before it answered; a tool that was called may have \
                           run anyway";
-            self.refuse(id, reason.to_owned()).await;
+            self.reject(id, reason.to_owned()).await;
         }
         for id in &leg.pending_requests {
             let Ok(id) = RawValue::from_string(id.clone()) else {
@@ -359,7 +360,7 @@ impl Bridge {
             None => return,
         };
         for (request, _) in std::mem::take(&mut self.waiting) {
-            self.refuse(&request.id, problem.clone()).await;
+            self.reject(&request.id, problem.clone()).await;
         }
     }
 
@@ -367,7 +368,7 @@ impl Bridge {
         self.legs.iter_mut().find(|leg| leg.phase == Phase::Open)
     }
 
-    async fn refuse(&self, id: &RawValue, reason: String) {
+    async fn reject(&self, id: &RawValue, reason: String) {
         let error = RpcError::new(CONNECTION_CLOSED, reason);
         self.send_to_client(message::response(Some(id), &Err(error)))
             .await;
@@ -376,13 +377,5 @@ impl Bridge {
     /// Sends a message to the client. If the client is gone, another task ends the bridge.
     async fn send_to_client(&self, message: Bytes) {
         drop(self.out.send(message).await);
-    }
-}
-
-/// Resolves at this time, or never.
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }

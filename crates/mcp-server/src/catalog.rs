@@ -16,7 +16,7 @@ use super::list_kind::Kind;
 use super::local;
 use super::resource_not_found::resource_not_found_for;
 use super::template;
-use crate::McpServer;
+use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{
     INTERNAL_ERROR, Members, Request, check_identifier, invalid_params, raw, raw_list, unknown,
@@ -69,17 +69,16 @@ impl Catalog {
     /// first is listed.
     pub(super) async fn list(
         &self,
-        mcp: &McpServer,
         caller: &Caller,
         kind: Kind,
     ) -> Result<Box<RawValue>, RpcError> {
-        let pack_entries = local::list(mcp, caller, kind).await;
-        let limit = mcp.gateway.upstreams().list_timeout();
-        let refresh = pillion_deadline::timeout(limit, self.refresh(mcp, kind));
-        let (visible_servers, entries) = join(visible_servers(mcp, caller), refresh).await;
+        let pack_entries = local::list(caller, kind).await;
+        let limit = caller.mcp.gateway.upstreams().list_timeout();
+        let refresh = pillion_deadline::timeout(limit, self.refresh(&caller.mcp.gateway, kind));
+        let (visible_servers, entries) = join(visible_servers(caller), refresh).await;
         let entries = entries.unwrap_or_else(|_| self.current_list(kind).unwrap_or_default());
         let bytes = entries.iter().map(|entry| entry.listed.get().len()).sum();
-        let packs = mcp.gateway.packs().clone();
+        let packs = caller.mcp.gateway.packs().clone();
         compute::run(&compute_account(caller), bytes, move || {
             let belongs_to_pack = |entry: &CatalogEntry| match kind {
                 Kind::Prompts => false,
@@ -101,7 +100,7 @@ impl Catalog {
 
     /// Requests the list of every server. A server that fails keeps its previous entries. Callers
     /// that arrive during a request share the next one.
-    async fn refresh(&self, mcp: &McpServer, kind: Kind) -> Arc<Vec<CatalogEntry>> {
+    async fn refresh(&self, gateway: &Gateway, kind: Kind) -> Arc<Vec<CatalogEntry>> {
         let arrived = Instant::now();
         let _refreshing = self.refreshing[kind as usize].lock().await;
         if let Some(list) = self.list_since(kind, Some(arrived)) {
@@ -109,8 +108,8 @@ impl Catalog {
         }
         let since = Instant::now();
         let before = self.latest(kind);
-        let limit = mcp.gateway.upstreams().discovery_timeout();
-        let upstreams = mcp.gateway.upstreams();
+        let upstreams = gateway.upstreams();
+        let limit = upstreams.discovery_timeout();
         let servers = upstreams
             .servers()
             .iter()
@@ -144,9 +143,9 @@ impl Catalog {
         let mut entries = join_all(lists).await.concat();
         if kind == Kind::Prompts {
             let bytes = entries.iter().map(|entry| entry.id.len()).sum();
-            let gateway = mcp.gateway.clone();
+            let thread_gateway = gateway.clone();
             let unique = compute::run("names of prompts", bytes, move || {
-                make_names_unique(&mut entries, gateway.upstreams());
+                make_names_unique(&mut entries, thread_gateway.upstreams());
                 entries
             });
             entries = unique.await;
@@ -194,7 +193,7 @@ impl Catalog {
     /// Returns the first visible matching entry of the latest list, or else of a new list.
     async fn find(
         &self,
-        mcp: &McpServer,
+        gateway: &Gateway,
         visible_servers: &VisibleServers,
         kind: Kind,
         matches: impl Fn(&CatalogEntry) -> bool,
@@ -202,34 +201,37 @@ impl Catalog {
         let known = self.current_list(kind);
         match known.and_then(|known| first(&known, visible_servers, &matches)) {
             Some(found) => Some(found),
-            None => first(&self.refresh(mcp, kind).await, visible_servers, &matches),
+            None => first(
+                &self.refresh(gateway, kind).await,
+                visible_servers,
+                &matches,
+            ),
         }
     }
 
     /// Handles `prompts/get`: forwards the request to the server of the prompt.
     pub(super) async fn get_prompt(
         &self,
-        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         let name = request.text("name")?;
-        let prompt = self.prompt(mcp, caller, &name).await?;
+        let prompt = self.prompt(caller, &name).await?;
         let remote_name = ("name", raw(&prompt.remote_id)?);
         forward_request(&prompt.server, caller, request, [remote_name], link).await
     }
 
-    async fn prompt(
-        &self,
-        mcp: &McpServer,
-        caller: &Caller,
-        name: &str,
-    ) -> Result<CatalogEntry, RpcError> {
-        let visible_servers = visible_servers(mcp, caller).await;
+    async fn prompt(&self, caller: &Caller, name: &str) -> Result<CatalogEntry, RpcError> {
+        let visible_servers = visible_servers(caller).await;
         let matches = |entry: &CatalogEntry| entry.id == name;
         let found = self
-            .find(mcp, &visible_servers, Kind::Prompts, matches)
+            .find(
+                &caller.mcp.gateway,
+                &visible_servers,
+                Kind::Prompts,
+                matches,
+            )
             .await;
         found.ok_or_else(|| unknown("prompt", name))
     }
@@ -237,13 +239,12 @@ impl Catalog {
     /// Handles `resources/read`: forwards the request to the server of the resource.
     pub(super) async fn read(
         &self,
-        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         link: &Arc<ClientLink>,
     ) -> Result<Box<RawValue>, RpcError> {
         let uri = request.text("uri")?;
-        let owner = self.owner(mcp, caller, &uri).await;
+        let owner = self.owner(caller, &uri).await;
         let server = owner.ok_or_else(|| resource_not_found_for(link, &uri))?;
         forward_request(&server, caller, request, [], link).await
     }
@@ -251,19 +252,14 @@ impl Catalog {
     /// Returns the server that lists a resource, or else the server with a matching resource
     /// template. Lists take precedence, because a template of any server may match the URI of
     /// another server's resource.
-    pub(super) async fn owner(
-        &self,
-        mcp: &McpServer,
-        caller: &Caller,
-        uri: &str,
-    ) -> Option<Arc<Server>> {
-        let visible_servers = visible_servers(mcp, caller).await;
+    pub(super) async fn owner(&self, caller: &Caller, uri: &str) -> Option<Arc<Server>> {
+        let visible_servers = visible_servers(caller).await;
         let matches = |entry: &CatalogEntry| entry.id == uri;
         let known = self.current_list(Kind::Resources);
         let is_new = known.is_none();
         let listed = match known {
             Some(known) => known,
-            None => self.refresh(mcp, Kind::Resources).await,
+            None => self.refresh(&caller.mcp.gateway, Kind::Resources).await,
         };
         if let Some(found) = first(&listed, &visible_servers, matches) {
             return Some(found.server);
@@ -275,19 +271,19 @@ impl Catalog {
         let by_template = match by_current_template {
             Some(found) => Some(found),
             None => {
-                let listed = self.refresh(mcp, Kind::Templates).await;
+                let listed = self.refresh(&caller.mcp.gateway, Kind::Templates).await;
                 with_template(&listed, &visible_servers, caller, uri).await
             }
         };
         // Another server may list the resource by now, and takes precedence over a template.
         let is_sure = by_template.is_some()
-            && (mcp.gateway.upstreams().servers().len() == 1
+            && (caller.mcp.gateway.upstreams().servers().len() == 1
                 || self.has_fresh_list(Kind::Resources));
         let listed = if is_new || is_sure {
             None
         } else {
             first(
-                &self.refresh(mcp, Kind::Resources).await,
+                &self.refresh(&caller.mcp.gateway, Kind::Resources).await,
                 &visible_servers,
                 matches,
             )
@@ -298,7 +294,6 @@ impl Catalog {
     /// Handles `completion/complete`: forwards the request to the server of the prompt or template.
     pub(super) async fn complete(
         &self,
-        mcp: &McpServer,
         caller: &Caller,
         request: &Request,
         link: &Arc<ClientLink>,
@@ -319,7 +314,7 @@ impl Catalog {
         check_identifier("ref", &reference.uri)?;
         match reference.kind.as_str() {
             "ref/prompt" => {
-                let prompt = self.prompt(mcp, caller, &reference.name).await?;
+                let prompt = self.prompt(caller, &reference.name).await?;
                 let mut written: Members =
                     serde_json::from_str(written.get()).map_err(|_| wrong())?;
                 written.insert("name".to_owned(), raw(&prompt.remote_id)?);
@@ -334,17 +329,22 @@ impl Catalog {
             }
             "ref/resource" => {
                 let uri = &reference.uri;
-                if let Some(result) = local::complete(mcp, caller, uri) {
+                if let Some(result) = local::complete(caller, uri) {
                     return result;
                 }
-                let visible_servers = visible_servers(mcp, caller).await;
+                let visible_servers = visible_servers(caller).await;
                 let matches = |entry: &CatalogEntry| entry.id == *uri;
                 let owner = match self
-                    .find(mcp, &visible_servers, Kind::Templates, matches)
+                    .find(
+                        &caller.mcp.gateway,
+                        &visible_servers,
+                        Kind::Templates,
+                        matches,
+                    )
                     .await
                 {
                     Some(template) => Some(template.server),
-                    None => self.owner(mcp, caller, uri).await,
+                    None => self.owner(caller, uri).await,
                 };
                 let server = owner.ok_or_else(|| resource_not_found_for(link, uri))?;
                 forward_request(&server, caller, request, [], link).await
@@ -426,8 +426,8 @@ async fn with_template(
 }
 
 /// Returns the servers that the caller may see.
-async fn visible_servers(mcp: &McpServer, caller: &Caller) -> VisibleServers {
-    let upstreams = mcp.gateway.upstreams();
+async fn visible_servers(caller: &Caller) -> VisibleServers {
+    let upstreams = caller.mcp.gateway.upstreams();
     upstreams
         .visible_servers(&caller.context, &caller.visibility)
         .await

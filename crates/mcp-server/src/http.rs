@@ -15,8 +15,7 @@ use serde_json::value::RawValue;
 
 use super::Caller;
 use super::stateless::VERSION;
-use crate::McpServer;
-use crate::stdio::trim_message;
+use crate::lines::trim_message;
 use pillion_gateway::access::TokenValidity;
 use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Unreadable};
 
@@ -24,9 +23,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request with the context that all handlers need.
 pub struct Exchange<'a> {
-    /// The MCP server that handles the request.
-    pub mcp: &'a McpServer,
-    /// The sender of the request.
+    /// The sender of the request, and the MCP server that handles the request.
     pub caller: Caller,
     /// The headers of the HTTP request.
     pub headers: &'a HeaderMap,
@@ -85,14 +82,14 @@ impl Exchange<'_> {
     }
 
     /// Handles a request that exists only in revisions with sessions.
-    fn for_session(&self, answer: fn(&Self) -> Response) -> Response {
+    fn for_session(&self, handler: fn(&Self) -> Response) -> Response {
         if let Some(rejection) = self.reject_origin() {
             return rejection;
         }
         if self.declares_stateless() {
             return post_only_response();
         }
-        answer(self)
+        handler(self)
     }
 
     /// Returns whether the version header names a revision without sessions.

@@ -13,6 +13,7 @@ pub mod bridge;
 mod catalog;
 mod dispatch;
 pub mod http;
+mod lines;
 mod list_kind;
 mod listening;
 mod local;
@@ -155,27 +156,29 @@ fn narrowed(
     Ok(visibility.for_model(Arc::clone(&model.config)))
 }
 
-/// The sender of a request: the user for whom calls are made, and the visible parts of the sidecar.
-/// Determined for each HTTP request, not for each session, so that a session grants no rights of
-/// another caller.
-#[derive(Debug, Clone, Default)]
+/// The sender of a request to an [`McpServer`]: the user for whom calls are made, and the visible
+/// parts of the sidecar. Determined for each HTTP request, not for each session, so that a session
+/// grants no rights of another caller.
+#[derive(Debug, Clone)]
 pub struct Caller {
+    mcp: McpServer,
     /// The context of the calls.
     pub context: CallContext,
     visibility: Visibility,
 }
 
 impl Caller {
-    /// Creates the caller of a request, restricted to what `model` may see.
+    /// Creates the caller of a request to `mcp`, restricted to what `model` may see.
     ///
     /// # Errors
     /// `model` does not exist.
     pub fn new(
-        gateway: &Gateway,
+        mcp: McpServer,
         context: CallContext,
         visibility: Visibility,
         model: Option<&str>,
     ) -> Result<Self, RpcError> {
+        let gateway = &mcp.gateway;
         let offered = gateway.upstreams().tools_for_clients().clone();
         let visibility = narrowed(gateway, visibility.restrict_to_offered(offered), model)?;
         let context = CallContext {
@@ -183,6 +186,7 @@ impl Caller {
             ..context
         };
         Ok(Self {
+            mcp,
             context,
             visibility,
         })

@@ -230,7 +230,8 @@ impl ChangeCoalescer {
     }
 }
 
-async fn at(instant: Option<Instant>) {
+/// Resolves at this time, or never.
+pub(crate) async fn sleep_until_some(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
@@ -271,7 +272,7 @@ async fn watch(server: Arc<Server>, changes: broadcast::Sender<Change>) {
                                 let _ = changes.send(LIST_CHANGED_METHODS[list]);
                             }
                         }
-                        () = at(ends) => {
+                        () = sleep_until_some(ends) => {
                             for (list, change) in gathering.iter_mut().zip(LIST_CHANGED_METHODS) {
                                 if list.take_due_notification(Instant::now()) {
                                     let _ = changes.send(change);

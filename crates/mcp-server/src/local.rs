@@ -13,18 +13,17 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Caller;
 use super::list_kind::Kind;
 use super::resource_not_found::{resource_not_found, resource_not_found_for};
-use crate::McpServer;
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 
 const RESOURCE_UPDATED: &str = "notifications/resources/updated";
 
 /// Returns the entries of packs in a list.
-pub(super) async fn list(mcp: &McpServer, caller: &Caller, kind: Kind) -> Vec<Box<RawValue>> {
+pub(super) async fn list(caller: &Caller, kind: Kind) -> Vec<Box<RawValue>> {
     match kind {
         Kind::Prompts => Vec::new(),
-        Kind::Resources => entries(&packs(mcp, caller).resources(reader(caller)).await),
-        Kind::Templates => entries(&packs(mcp, caller).templates()),
+        Kind::Resources => entries(&packs(caller).resources(reader(caller)).await),
+        Kind::Templates => entries(&packs(caller).templates()),
     }
 }
 
@@ -34,8 +33,8 @@ fn entries(list: &[impl Serialize]) -> Vec<Box<RawValue>> {
 
 /// Returns the packs that the caller may see. A URI of a hidden pack is never forwarded to a
 /// server.
-fn packs(mcp: &McpServer, caller: &Caller) -> Packs {
-    mcp.gateway.packs_for(&caller.visibility)
+fn packs(caller: &Caller) -> Packs {
+    caller.mcp.gateway.packs_for(&caller.visibility)
 }
 
 fn reader(caller: &Caller) -> ResourceReader<'_> {
@@ -47,16 +46,15 @@ fn reader(caller: &Caller) -> ResourceReader<'_> {
 
 /// Returns the `ReadResourceResult` if the resource belongs to a pack.
 pub(super) async fn read(
-    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &ClientLink,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    if mcp.gateway.packs().provider_of(&uri).is_none() {
+    if caller.mcp.gateway.packs().provider_of(&uri).is_none() {
         return Ok(None);
     }
-    let packs = packs(mcp, caller);
+    let packs = packs(caller);
     let provider = packs
         .provider_of(&uri)
         .ok_or_else(|| resource_not_found_for(link, &uri))?;
@@ -82,12 +80,8 @@ pub(super) async fn read(
 }
 
 /// Returns the `CompleteResult` for a parameter of a pack's template, which is always empty.
-pub(super) fn complete(
-    mcp: &McpServer,
-    caller: &Caller,
-    uri: &str,
-) -> Option<Result<Box<RawValue>, RpcError>> {
-    let packs = packs(mcp, caller);
+pub(super) fn complete(caller: &Caller, uri: &str) -> Option<Result<Box<RawValue>, RpcError>> {
+    let packs = packs(caller);
     let is_template = || {
         let templates = packs.templates();
         templates
@@ -101,13 +95,12 @@ pub(super) fn complete(
 /// Subscribes to a resource, if it belongs to a pack: `notify` receives the notifications until the
 /// subscription is dropped.
 pub(super) fn subscribe(
-    mcp: &McpServer,
     caller: &Caller,
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Send + 'static,
 ) -> Option<Result<AbortOnDropHandle<()>, RpcError>> {
-    mcp.gateway.packs().provider_of(uri)?;
-    let packs = packs(mcp, caller);
+    caller.mcp.gateway.packs().provider_of(uri)?;
+    let packs = packs(caller);
     let Some(provider) = packs.provider_of(uri) else {
         return Some(Err(resource_not_found(uri)));
     };

@@ -1,7 +1,11 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use pillion_mcp_client::RpcError;
+use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use pillion_gateway::calling_client::message;
 
 /// Maximum number of messages that wait for a client.
 pub(crate) const MAX_WAITING: usize = 256;
@@ -74,6 +78,15 @@ impl Outbox {
             _permit: permit.await.ok(),
         };
         self.sender.send(outgoing).await
+    }
+
+    /// Queues the response to a request, unless the writer has ended.
+    pub(super) async fn respond(
+        &self,
+        id: Option<&RawValue>,
+        outcome: &Result<Box<RawValue>, RpcError>,
+    ) {
+        drop(self.send(message::response(id, outcome)).await);
     }
 
     /// Queues a notification if there is room at once. A slow client misses notifications.

@@ -30,32 +30,31 @@ impl PackChangeReceiver {
     /// Waits until a list of resources has changed. Cancel-safe.
     pub(super) async fn next(&mut self) {
         loop {
-            let next = self
+            let pending: Vec<_> = self
                 .changes
                 .iter_mut()
-                .map(|changes| Box::pin(changes.next()));
-            let next: Vec<_> = next.collect();
+                .map(|changes| Box::pin(changes.next()))
+                .collect();
             let next = async {
-                match next.is_empty() {
-                    true => std::future::pending().await,
-                    false => futures_util::future::select_all(next).await,
+                if pending.is_empty() {
+                    std::future::pending().await
+                } else {
+                    futures_util::future::select_all(pending).await
                 }
             };
             let received = tokio::select! {
-                (change, place, _) = next => Some((change, place)),
+                (change, index, _) = next => Some((change, index)),
                 // The sender lives as long as the sidecar.
                 Ok(()) = self.packs.changed() => None,
             };
-            let Some((change, place)) = received else {
+            let Some((change, index)) = received else {
                 self.watch_packs();
                 return;
             };
             match change {
-                Some(ResourceChange::ListChanged | ResourceChange::Missed) => {
-                    return;
-                }
+                Some(ResourceChange::ListChanged | ResourceChange::Missed) => return,
                 Some(_) => {}
-                None => drop(self.changes.swap_remove(place)),
+                None => drop(self.changes.swap_remove(index)),
             }
         }
     }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Caller;
-use crate::McpServer;
 use pillion_gateway::calling_client::message::{INTERNAL_ERROR, Request, raw};
 use pillion_gateway::results::RESULT_URI_PREFIX;
 
@@ -19,13 +18,14 @@ const MEMORY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the `ReadResourceResult` if the URI names an offloaded result of this caller.
 pub(super) async fn read(
-    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
 ) -> Result<Option<Box<RawValue>>, RpcError> {
     let uri = request.text("uri")?;
-    let (Some(id), Some(results)) = (uri.strip_prefix(RESULT_URI_PREFIX), mcp.gateway.results())
-    else {
+    let (Some(id), Some(results)) = (
+        uri.strip_prefix(RESULT_URI_PREFIX),
+        caller.mcp.gateway.results(),
+    ) else {
         return Ok(None);
     };
     let unreadable = |error: std::io::Error| {

@@ -6,7 +6,6 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::{Caller, dispatch};
-use crate::McpServer;
 use axum::body::Bytes;
 use pillion_gateway::accounts::{Attachment, Run};
 use pillion_gateway::calling_client::link::Requester;
@@ -42,43 +41,36 @@ pub(super) enum Event {
 
 impl Running {
     /// Starts a request that is cancelled when its client disconnects.
-    pub(super) fn start(
-        mcp: &McpServer,
-        caller: &Caller,
-        request: Arc<Request>,
-        requester: Requester,
-    ) -> Self {
-        Self::spawn(mcp, caller, request, requester, None)
+    pub(super) fn start(caller: &Caller, request: Arc<Request>, requester: Requester) -> Self {
+        Self::spawn(caller, request, requester, None)
     }
 
     /// Starts a request that continues when its client disconnects, within the limits of the
     /// caller's account.
     pub(super) fn start_detachable(
-        mcp: &McpServer,
         caller: &Caller,
         request: Arc<Request>,
         requester: Requester,
     ) -> Self {
-        let accounts = &mcp.gateway.process().detached;
+        let accounts = &caller.mcp.gateway.process().detached;
         let attachment = accounts.attach(caller.context.principal.as_deref());
-        Self::spawn(mcp, caller, request, requester, Some(attachment))
+        Self::spawn(caller, request, requester, Some(attachment))
     }
 
     fn spawn(
-        mcp: &McpServer,
         caller: &Caller,
         request: Arc<Request>,
         requester: Requester,
         attachment: Option<(Attachment, Run)>,
     ) -> Self {
         let (link, messages) = ClientLink::new(requester, &request);
-        let (mcp, caller) = (mcp.clone(), caller.clone());
+        let caller = caller.clone();
         let (attachment, run) = attachment.unzip();
         let requested = Arc::clone(&request);
         // Boxed because a large future would be moved about ten times before the task runs.
         let handling = async move {
             let _run = run;
-            Box::pin(dispatch::handle(&mcp, &caller, &requested, &link)).await
+            Box::pin(dispatch::handle(&caller, &requested, &link)).await
         };
         let task = tokio::spawn(handling);
         Self {

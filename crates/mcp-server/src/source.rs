@@ -13,7 +13,6 @@ use super::listening::{Change, ChangeReceiver};
 use super::outbox::{Outbox, Outgoing};
 use super::sessions::Session;
 use super::subscriptions::Subscribed;
-use crate::McpServer;
 use pillion_gateway::calling_client::message;
 
 /// A source of the messages that are sent to a client over one stream.
@@ -63,12 +62,16 @@ pub(super) struct MessageListener {
 
 impl MessageListener {
     /// Creates the stream of a session for messages that belong to no request.
-    pub(super) fn for_session(mcp: &McpServer, caller: &Caller, session: &Session) -> Self {
+    pub(super) fn for_session(caller: &Caller, session: &Session) -> Self {
         Self {
             messages: session.open_stream(),
-            changes: mcp.state.listening.listen(&mcp.gateway, &caller.visibility),
+            changes: caller
+                .mcp
+                .state
+                .listening
+                .listen(&caller.mcp.gateway, &caller.visibility),
             to_message: Box::new(|change| Some(message::outgoing(None, change, &json!({})))),
-            stopped: Box::pin(mcp.state.stopped()),
+            stopped: Box::pin(caller.mcp.state.stopped()),
             last_message: None,
             subscriptions: Vec::new(),
             _open: None,

@@ -12,7 +12,7 @@ use super::running::{Event, Running};
 use super::sessions::{AwaitingClient, Responses, Session};
 use super::source::Source;
 use super::{Caller, subscriptions};
-use crate::McpServer;
+use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::message::{
     self, INVALID_REQUEST, Inbound, Members, Request, invalid_params, parse_log_level, raw,
 };
@@ -69,14 +69,13 @@ pub(super) fn concerns_session(method: &str) -> bool {
 
 /// Handles a request that [concerns the session itself](concerns_session).
 pub(super) async fn handle_session_request(
-    mcp: &McpServer,
     caller: &Caller,
     session: &Arc<Session>,
     request: &Request,
 ) -> Result<Box<RawValue>, RpcError> {
     match request.method.as_str() {
-        "logging/setLevel" => set_level(mcp, session, request)?,
-        "resources/subscribe" => watch(mcp, caller, session, request).await?,
+        "logging/setLevel" => set_level(&caller.mcp.gateway, session, request)?,
+        "resources/subscribe" => watch(caller, session, request).await?,
         "resources/unsubscribe" => session.unwatch(&request.text("uri")?),
         _ => {
             let reason = "The session is already initialized";
@@ -86,7 +85,7 @@ pub(super) async fn handle_session_request(
     raw(&json!({}))
 }
 
-fn set_level(mcp: &McpServer, session: &Session, request: &Request) -> Result<(), RpcError> {
+fn set_level(gateway: &Gateway, session: &Session, request: &Request) -> Result<(), RpcError> {
     let level = parse_log_level(
         request
             .params
@@ -94,16 +93,11 @@ fn set_level(mcp: &McpServer, session: &Session, request: &Request) -> Result<()
             .map_or(RawValue::NULL, Box::as_ref),
     )?;
     session.log_level().set(level);
-    mcp.gateway.upstreams().request_log_level(level);
+    gateway.upstreams().request_log_level(level);
     Ok(())
 }
 
-async fn watch(
-    mcp: &McpServer,
-    caller: &Caller,
-    session: &Arc<Session>,
-    request: &Request,
-) -> Result<(), RpcError> {
+async fn watch(caller: &Caller, session: &Arc<Session>, request: &Request) -> Result<(), RpcError> {
     let uri = request.text("uri")?;
     let weak = Arc::downgrade(session);
     let notify = move |method: &str, params: &RawValue| {
@@ -112,7 +106,7 @@ async fn watch(
             session.push(message);
         }
     };
-    let subscribed = subscriptions::subscribe(mcp, caller, &uri, notify).await?;
+    let subscribed = subscriptions::subscribe(caller, &uri, notify).await?;
     if !session.watch(uri, subscribed) {
         return Err(invalid_params(
             "The session has too many resource subscriptions",
@@ -152,7 +146,6 @@ impl Answering {
     /// # Errors
     /// As for [`Session::begin`].
     pub(super) fn start(
-        mcp: &McpServer,
         caller: &Caller,
         session: &Arc<Session>,
         request: Request,
@@ -164,7 +157,7 @@ impl Answering {
         // In these revisions, a disconnect does not cancel a request.
         let start = || {
             let request = Arc::new(request);
-            let running = Running::start_detachable(mcp, caller, request, requester);
+            let running = Running::start_detachable(caller, request, requester);
             let handle = running.abort_handle();
             (running, handle)
         };

@@ -16,6 +16,7 @@ use super::source::{MessageListener, Source};
 use super::suspended::{self, Resumed};
 use super::{Caller, Owner, subscriptions};
 use crate::McpServer;
+use pillion_gateway::Gateway;
 use pillion_gateway::calling_client::capabilities;
 use pillion_gateway::calling_client::link::{LogThreshold, Question, Requester};
 use pillion_gateway::calling_client::message::{
@@ -40,7 +41,7 @@ const MAX_RESOURCES: usize = 1_000;
 /// # Errors
 /// Required members are missing, differ from their headers, or name an unsupported revision.
 pub(super) fn requester(
-    mcp: &McpServer,
+    gateway: &Gateway,
     request: &Request,
     can_stream: bool,
     repeated: impl Fn(&'static str, &str) -> Result<(), RpcError>,
@@ -65,7 +66,7 @@ pub(super) fn requester(
         repeated(NAME, &request.text(name)?)?;
     }
     if let Some(level) = meta.get(LOG_LEVEL) {
-        mcp.gateway
+        gateway
             .upstreams()
             .request_log_level(parse_log_level(level)?);
     }
@@ -103,18 +104,17 @@ pub(super) enum RoundStep {
 impl Answering {
     /// Starts a request, or resumes one that waited for the client.
     pub(super) fn start(
-        mcp: &McpServer,
         caller: &Caller,
         request: &Arc<Request>,
         requester: Requester,
     ) -> Result<Self, RpcError> {
         let owner = caller.owner();
-        let resumed = mcp.state.suspended.resume(request, &owner)?;
-        let start = || Running::start(mcp, caller, Arc::clone(request), requester);
+        let resumed = caller.mcp.state.suspended.resume(request, &owner)?;
+        let start = || Running::start(caller, Arc::clone(request), requester);
         let mut answering = Self {
             running: None,
             unanswered: None,
-            mcp: mcp.clone(),
+            mcp: caller.mcp.clone(),
             owner,
             request: Arc::clone(request),
         };
@@ -182,7 +182,6 @@ fn cancelled() -> RpcError {
 /// Handles `subscriptions/listen`. Returns the first message, and the source of all further
 /// messages.
 pub(super) async fn listen(
-    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
 ) -> Result<(Bytes, MessageListener), RpcError> {
@@ -195,7 +194,11 @@ pub(super) async fn listen(
         let reason = format!("A client can subscribe to at most {MAX_RESOURCES} resources at once");
         return Err(invalid_params(reason));
     }
-    let changes = mcp.state.listening.listen(&mcp.gateway, &caller.visibility);
+    let changes = caller
+        .mcp
+        .state
+        .listening
+        .listen(&caller.mcp.gateway, &caller.visibility);
     let (outbox, messages) = Outbox::for_notifications();
     let mut subscriptions = Vec::new();
     for uri in &requested.resources {
@@ -203,7 +206,7 @@ pub(super) async fn listen(
         let notify = move |method: &str, params: &RawValue| {
             outbox.notify(tagged(method, Some(params), &id));
         };
-        subscriptions.push(subscriptions::subscribe(mcp, caller, uri, notify).await?);
+        subscriptions.push(subscriptions::subscribe(caller, uri, notify).await?);
     }
     let params = json!({
         "notifications": &requested,
@@ -228,7 +231,7 @@ pub(super) async fn listen(
         messages,
         changes,
         to_message: Box::new(to_message),
-        stopped: Box::pin(mcp.state.stopped()),
+        stopped: Box::pin(caller.mcp.state.stopped()),
         last_message: Some(message::response(Some(&request.id), &ended)),
         subscriptions,
         _open: Some(outbox),

@@ -10,19 +10,22 @@ use pillion_core::json_values::count_with_texts;
 use pillion_core::tool::CallContext;
 use pillion_mcp_client::{Feature, ProtocolVersion, RpcError};
 use serde_json::json;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet, consume_budget};
 use tokio::time::timeout;
 
 use super::sessions::{Responses, Session};
 use super::source::{MessageListener, Source};
-use super::stateless::{self, RoundStep};
-use super::{Caller, stateful};
+use super::{Caller, stateful, stateless};
 use crate::McpServer;
-use crate::outbox::{Outbox, Outgoing};
+use crate::lines::{read_line, trim_message, write_lines};
+use crate::outbox::Outbox;
 use pillion_gateway::accounts::values_memory;
-use pillion_gateway::calling_client::message::{self, INVALID_REQUEST, Inbound, Request};
+use pillion_gateway::calling_client::message::{
+    self, INVALID_REQUEST, Inbound, Request, Unreadable,
+};
 use pillion_gateway::visibility::Visibility;
 
 /// The protocol name of an HTTP connection that is upgraded to these messages.
@@ -32,9 +35,6 @@ pub const PROTOCOL: &str = "pillion-mcp";
 /// must be sent over a new connection; responses to earlier requests still arrive. Only Pillion's
 /// stdio bridge receives this notification, never an MCP client.
 pub(crate) const DRAINING: &str = "notifications/pillion/draining";
-
-/// Maximum length of an input line, in bytes.
-pub(crate) const MAX_LINE_LEN: u64 = 16 * 1024 * 1024;
 
 /// Maximum size of all messages that wait to be written, in bytes.
 const MAX_WAITING_BYTES: u32 = 32 * 1024 * 1024;
@@ -90,16 +90,14 @@ impl Client {
             visibility,
             model,
         };
-        client.now()?;
+        client.as_caller()?;
         Ok(client)
     }
 
-    /// Returns the current [`McpServer`], and the client's rights in it.
-    fn now(&self) -> Result<(McpServer, Caller), RpcError> {
-        let mcp = (self.current)();
+    /// Returns the client as a caller of the current [`McpServer`].
+    fn as_caller(&self) -> Result<Caller, RpcError> {
         let (context, visibility) = (self.context.clone(), self.visibility.clone());
-        let caller = Caller::new(&mcp.gateway, context, visibility, self.model.as_deref())?;
-        Ok((mcp, caller))
+        Caller::new((self.current)(), context, visibility, self.model.as_deref())
     }
 
     /// Serves the client until it closes `input` and its requests have finished or timed out.
@@ -128,7 +126,7 @@ impl Client {
         };
         let written = Notify::new();
         let writing = async {
-            let outcome = write(output, messages).await;
+            let outcome = write_lines(output, messages).await;
             written.notify_one();
             outcome
         };
@@ -211,19 +209,13 @@ impl Conversation {
     ) -> std::io::Result<()> {
         let mut line = Vec::new();
         loop {
-            line.clear();
             // Removes finished tasks.
             while tasks.try_join_next().is_some() {}
             while streams.try_join_next().is_some() {}
             // A read contains many lines if they are short.
             consume_budget().await;
-            let mut limited = (&mut input).take(MAX_LINE_LEN + 1);
-            if limited.read_until(b'\n', &mut line).await? == 0 {
+            if !read_line(&mut input, &mut line).await? {
                 return Ok(());
-            }
-            if line.len() as u64 > MAX_LINE_LEN {
-                let reason = "a line is longer than 16 MiB";
-                return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, reason));
             }
             let decoded = String::from_utf8_lossy(&line);
             let text = trim_message(&decoded);
@@ -239,10 +231,8 @@ impl Conversation {
                     }
                     self.take(inbound, held_bytes(&line), tasks, streams).await;
                 }
-                Err(unreadable) => {
-                    let id = unreadable.id.as_deref();
-                    let error = message::response(id, &Err(unreadable.error));
-                    drop(self.out.send(error).await);
+                Err(Unreadable { id, error }) => {
+                    self.out.respond(id.as_deref(), &Err(error)).await;
                 }
             }
         }
@@ -277,8 +267,8 @@ impl Conversation {
                 return;
             }
         };
-        let (mcp, caller) = match self.client.now() {
-            Ok(now) => now,
+        let caller = match self.client.as_caller() {
+            Ok(caller) => caller,
             Err(error) => return self.say(&request, &Err(error)).await,
         };
         if is_stateless(&request) {
@@ -293,7 +283,7 @@ impl Conversation {
             let Some(held) = self.hold(bytes) else {
                 return self.say(&request, &Err(too_large_together())).await;
             };
-            let task = respond_stateless(mcp, caller, self.out.clone(), request);
+            let task = respond_stateless(caller, self.out.clone(), request);
             let set = if is_stream { streams } else { tasks };
             let handle = set.spawn(async move {
                 let _held = held;
@@ -305,7 +295,7 @@ impl Conversation {
             return;
         }
         match (session, request.method.as_str()) {
-            (None, "initialize") => self.initialize(&mcp, &caller, &request, streams).await,
+            (None, "initialize") => self.initialize(&caller, &request, streams).await,
             (None, "ping") => self.say(&request, &message::raw(&json!({}))).await,
             (None, _) => {
                 let error = RpcError::new(
@@ -323,21 +313,14 @@ impl Conversation {
                     let _held = held;
                     if stateful::concerns_session(&request.method) {
                         let outcome =
-                            stateful::handle_session_request(&mcp, &caller, &session, &request)
-                                .await;
-                        let response = message::response(Some(&request.id), &outcome);
-                        drop(out.send(response).await);
-                        return;
+                            stateful::handle_session_request(&caller, &session, &request).await;
+                        return out.respond(Some(&request.id), &outcome).await;
                     }
                     let id = request.id.clone();
                     let responses = Responses::OneStream;
-                    match stateful::Answering::start(
-                        &mcp, &caller, &session, request, responses, true,
-                    ) {
+                    match stateful::Answering::start(&caller, &session, request, responses, true) {
                         Ok(answering) => pour(answering, &out).await,
-                        Err(error) => {
-                            drop(out.send(message::response(Some(&id), &Err(error))).await);
-                        }
+                        Err(error) => out.respond(Some(&id), &Err(error)).await,
                     }
                 });
             }
@@ -353,38 +336,21 @@ impl Conversation {
             .ok()
     }
 
-    async fn say(
-        &self,
-        request: &Request,
-        outcome: &Result<Box<serde_json::value::RawValue>, RpcError>,
-    ) {
-        let response = message::response(Some(&request.id), outcome);
-        drop(self.out.send(response).await);
+    async fn say(&self, request: &Request, outcome: &Result<Box<RawValue>, RpcError>) {
+        self.out.respond(Some(&request.id), outcome).await;
     }
 
-    async fn initialize(
-        &self,
-        mcp: &McpServer,
-        caller: &Caller,
-        request: &Request,
-        streams: &mut JoinSet<()>,
-    ) {
+    async fn initialize(&self, caller: &Caller, request: &Request, streams: &mut JoinSet<()>) {
         let (session, result) = match stateful::initialize(caller, request) {
             Ok(opened) => opened,
             Err(error) => return self.say(request, &Err(error)).await,
         };
         self.say(request, &Ok(result)).await;
-        let listener = MessageListener::for_session(mcp, caller, &session);
+        let listener = MessageListener::for_session(caller, &session);
         self.state.lock().session = Some(session);
         let out = self.out.clone();
         streams.spawn(async move { pour(listener, &out).await });
     }
-}
-
-/// Returns the message of a line, without white space and byte order marks. Windows PowerShell and
-/// .NET write a byte order mark before the first line, and some editors before each line.
-pub(crate) fn trim_message(line: &str) -> &str {
-    line.trim_matches(|char: char| char.is_whitespace() || char == '\u{feff}')
 }
 
 /// Returns the size of a request with this text: that of its values, if they are larger than the text.
@@ -415,40 +381,22 @@ fn is_stateless(request: &Request) -> bool {
     })
 }
 
-async fn respond_stateless(mcp: McpServer, caller: Caller, out: Outbox, request: Request) {
+async fn respond_stateless(caller: Caller, out: Outbox, request: Request) {
     let request = Arc::new(request);
-    let fail = async |error: RpcError| {
-        drop(
-            out.send(message::response(Some(&request.id), &Err(error)))
-                .await,
-        );
-    };
-    let requester = match stateless::requester(&mcp, &request, true, |_, _| Ok(())) {
-        Ok(requester) => requester,
-        Err(error) => return fail(error).await,
-    };
-    if request.method == "subscriptions/listen" {
-        match Box::pin(stateless::listen(&mcp, &caller, &request)).await {
-            Ok((first, listener)) => {
-                drop(out.send(first).await);
-                pour(listener, &out).await;
-            }
-            Err(error) => fail(error).await,
+    let respond = async {
+        let requester = stateless::requester(&caller.mcp.gateway, &request, true, |_, _| Ok(()))?;
+        if request.method == "subscriptions/listen" {
+            let (first, listener) = Box::pin(stateless::listen(&caller, &request)).await?;
+            drop(out.send(first).await);
+            pour(listener, &out).await;
+        } else {
+            let answering = stateless::Answering::start(&caller, &request, requester)?;
+            pour(answering, &out).await;
         }
-        return;
-    }
-    match stateless::Answering::start(&mcp, &caller, &request, requester) {
-        Ok(mut answering) => loop {
-            match answering.step().await {
-                RoundStep::Notice(notice) => drop(out.send(notice).await),
-                RoundStep::Done(outcome) => {
-                    let response = message::response(Some(&request.id), &outcome);
-                    drop(out.send(response).await);
-                    return;
-                }
-            }
-        },
-        Err(error) => fail(error).await,
+        Ok(())
+    };
+    if let Err(error) = respond.await {
+        out.respond(Some(&request.id), &Err(error)).await;
     }
 }
 
@@ -460,188 +408,5 @@ async fn pour(mut source: impl Source, out: &Outbox) {
     }
 }
 
-pub(crate) async fn write(
-    mut output: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<impl Into<Outgoing>>,
-) -> std::io::Result<()> {
-    while let Some(outgoing) = messages.recv().await {
-        let Outgoing { message, _permit } = outgoing.into();
-        // A raw line break in JSON can only occur between tokens.
-        let is_break = |byte: &u8| matches!(byte, b'\n' | b'\r');
-        // Avoids a copy if the message has no other owner.
-        let mut line = Vec::from(message);
-        for byte in line.iter_mut().filter(|byte| is_break(byte)) {
-            *byte = b' ';
-        }
-        line.push(b'\n');
-        output.write_all(&line).await?;
-        if messages.is_empty() {
-            output.flush().await?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
-mod tests {
-    use pillion_core::registry::ToolRegistry;
-    use tokio::io::{BufReader, DuplexStream};
-    use tokio::task::JoinHandle;
-
-    use super::*;
-    use crate::McpServerState;
-    use pillion_config::Config;
-    use pillion_gateway::credentials::UserCredentials;
-    use pillion_gateway::{Gateway, GatewayParts};
-
-    /// Serves a client at the other end of the returned stream.
-    fn serve(mcp: &McpServer, grace: Duration) -> (DuplexStream, JoinHandle<std::io::Result<()>>) {
-        let (context, visibility) = (CallContext::default(), Visibility::default());
-        let mcp = mcp.clone();
-        let client = Client::new(move || mcp.clone(), context, visibility, None).unwrap();
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (input, output) = tokio::io::split(theirs);
-        let endings = StdioShutdown {
-            grace,
-            announcement: std::future::pending(),
-            unwelcome: std::future::pending(),
-        };
-        let served = client.serve(BufReader::new(input), output, endings);
-        (ours, tokio::spawn(served))
-    }
-
-    fn mcp_server() -> McpServer {
-        let state = Arc::new(McpServerState::default());
-        let parts = GatewayParts {
-            registry: Arc::new(ToolRegistry::new()),
-            state: None,
-            credentials: UserCredentials::default(),
-            tool_listener: Arc::<McpServerState>::clone(&state),
-            has_all_tools: false,
-        };
-        McpServer::new(Gateway::build(&Config::default(), parts), state)
-    }
-
-    fn hello() -> String {
-        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"}}});
-        format!("{hello}\n")
-    }
-
-    #[tokio::test]
-    async fn a_stdio_session_is_never_evicted() {
-        let mcp = mcp_server();
-        let (mut ours, served) = serve(&mcp, Duration::ZERO);
-        ours.write_all(hello().as_bytes()).await.unwrap();
-        let mut response = String::new();
-        let mut lines = BufReader::new(&mut ours);
-        lines.read_line(&mut response).await.unwrap();
-        assert!(response.contains("protocolVersion"), "{response}");
-        assert_eq!(mcp.state.sessions.len(), 0);
-        drop(ours);
-        served.await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn byte_order_marks_are_ignored_before_every_line() {
-        let (ours, served) = serve(&mcp_server(), Duration::ZERO);
-        let (reader, mut writer) = tokio::io::split(ours);
-        let ping = |id: u8| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-        let text = format!(
-            "\u{feff}{}\u{feff}\n\u{feff} \r\n\u{feff}\u{feff}{}\r\n \u{feff}{}\n",
-            hello(),
-            ping(1),
-            ping(2)
-        );
-        writer.write_all(text.as_bytes()).await.unwrap();
-        let mut messages = BufReader::new(reader).lines();
-        for id in 0..3 {
-            let message = messages.next_line().await.unwrap().unwrap();
-            let message: serde_json::Value = serde_json::from_str(&message).unwrap();
-            assert_eq!(message["id"], id, "{message}");
-            assert!(message.get("result").is_some(), "{message}");
-        }
-        drop((writer, messages));
-        served.await.unwrap().unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn requests_of_a_client_that_reads_no_responses_are_not_read() {
-        const PINGS: usize = 20_000;
-        let (ours, served) = serve(&mcp_server(), Duration::from_secs(30));
-        let (reader, mut writer) = tokio::io::split(ours);
-        let writing = tokio::spawn(async move {
-            writer.write_all(hello().as_bytes()).await?;
-            for id in 1..=PINGS {
-                let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-                writer.write_all(format!("{ping}\n").as_bytes()).await?;
-            }
-            writer.shutdown().await
-        });
-        // The paused clock advances only when all tasks are idle.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!writing.is_finished(), "all messages are in memory");
-        let mut answers = BufReader::new(reader).lines();
-        for _ in 0..=PINGS {
-            assert!(answers.next_line().await.unwrap().is_some());
-        }
-        writing.await.unwrap().unwrap();
-        served.await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_values_of_the_requests_of_a_client_are_limited() {
-        let (ours, served) = serve(&mcp_server(), Duration::ZERO);
-        let (reader, mut writer) = tokio::io::split(ours);
-        let many = vec![0; 200_000];
-        let writing = tokio::spawn(async move {
-            for id in 0..4 {
-                let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
-                    "params": {"many": many, "_meta": {
-                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                        "io.modelcontextprotocol/clientCapabilities": {}}}});
-                writer.write_all(format!("{listen}\n").as_bytes()).await?;
-            }
-            std::io::Result::Ok(writer)
-        });
-        let mut messages = BufReader::new(reader).lines();
-        let mut rejected = 0;
-        for _ in 0..4 {
-            let message = messages.next_line().await.unwrap().unwrap();
-            rejected += usize::from(message.contains("65536 KiB, the maximum"));
-        }
-        // Two of them have 57 MB.
-        assert_eq!(rejected, 2);
-        drop((writing.await.unwrap().unwrap(), messages));
-        served.await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn the_subscriptions_of_a_client_are_limited() {
-        let (ours, served) = serve(&mcp_server(), Duration::ZERO);
-        let (reader, mut writer) = tokio::io::split(ours);
-        let writing = tokio::spawn(async move {
-            for id in 0..=MAX_STREAMS {
-                let listen = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen",
-                    "params": {"_meta": {
-                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                        "io.modelcontextprotocol/clientCapabilities": {}}}});
-                writer.write_all(format!("{listen}\n").as_bytes()).await?;
-            }
-            std::io::Result::Ok(writer)
-        });
-        let mut messages = BufReader::new(reader).lines();
-        let mut rejected = Vec::new();
-        for _ in 0..=MAX_STREAMS {
-            let message = messages.next_line().await.unwrap().unwrap();
-            let message: serde_json::Value = serde_json::from_str(&message).unwrap();
-            if message.get("error").is_some() {
-                rejected.push(message["id"].clone());
-            }
-        }
-        assert_eq!(rejected, [json!(MAX_STREAMS)]);
-        drop((messages, writing.await.unwrap().unwrap()));
-        served.await.unwrap().unwrap();
-    }
-}
+mod tests;

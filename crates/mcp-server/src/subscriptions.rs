@@ -9,7 +9,6 @@ use super::Caller;
 use super::catalog::rpc_error;
 use super::local;
 use super::resource_not_found::resource_not_found;
-use crate::McpServer;
 use pillion_gateway::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
 use pillion_gateway::calling_client::message::{
     INVALID_PARAMS, check_identifier, error_with, invalid_params,
@@ -46,7 +45,6 @@ pub(super) fn accounts() -> PrincipalAccounts {
 /// Subscribes to a resource. `notify` receives the method and parameters of each notification until
 /// the subscription is dropped.
 pub(super) async fn subscribe(
-    mcp: &McpServer,
     caller: &Caller,
     uri: &str,
     notify: impl Fn(&str, &RawValue) + Clone + Send + 'static,
@@ -54,17 +52,17 @@ pub(super) async fn subscribe(
     check_identifier("uri", uri)?;
     let usage = Usage::one(u64::try_from(uri.len()).unwrap_or(u64::MAX));
     let principal = caller.context.principal.as_deref();
-    let charged = mcp.state.subscriptions.charge(principal, usage);
+    let charged = caller.mcp.state.subscriptions.charge(principal, usage);
     let charge = charged.ok_or_else(|| {
         invalid_params("The caller has too many resource subscriptions over all its sessions")
     })?;
-    if let Some(subscribed) = local::subscribe(mcp, caller, uri, notify.clone()) {
+    if let Some(subscribed) = local::subscribe(caller, uri, notify.clone()) {
         return subscribed.map(|task| Subscribed {
             _task: task,
             _charge: charge,
         });
     }
-    let owner = mcp.state.catalog.owner(mcp, caller, uri).await;
+    let owner = caller.mcp.state.catalog.owner(caller, uri).await;
     let server = owner.ok_or_else(|| resource_not_found(uri))?;
     if server.uses_user_credentials() {
         let reason =

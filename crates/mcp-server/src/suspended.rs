@@ -343,14 +343,14 @@ mod tests {
         tokio::task::yield_now().await;
         let ended: Vec<_> = eves.iter().map(AbortHandle::is_finished).collect();
         assert_eq!(ended, [true, false, false]);
-        // A request that never fits costs nobody a request.
+        // A request that never fits costs no user a request.
         assert!(suspended(ann, 100_000).is_err());
         // A large request may cost several.
         let large = suspended(ann, 20_000).unwrap();
         tokio::task::yield_now().await;
         assert!(!others.is_finished() && !large.is_finished());
         assert!(accounts.total().bytes <= 2 * limit.bytes);
-        // Requests that nobody resumes are removed, and no longer count.
+        // Requests that no client resumes are removed, and no longer count.
         expire_later(&state);
         expire_later(&state);
         tokio::time::sleep(RESPONSE_TIMEOUT + Duration::from_secs(1)).await;
@@ -368,12 +368,11 @@ mod tests {
         let begin = Instant::now();
         let id = Uuid::from_u128;
         let all = |callers: &[&'static str]| {
-            let all = callers.iter().zip(0..);
-            let all = all.map(|(caller, place)| {
-                let since = begin + Duration::from_secs(place);
-                (id(place.into()), *caller, since)
+            let requests = callers.iter().zip(0..).map(|(caller, index)| {
+                let since = begin + Duration::from_secs(index);
+                (id(index.into()), *caller, since)
             });
-            all.collect::<Vec<_>>()
+            requests.collect::<Vec<_>>()
         };
         let given_up = |callers: &[&'static str], newcomer| {
             oldest_of_heaviest_caller(all(callers).into_iter(), newcomer)

@@ -14,12 +14,11 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{Caller, results};
-use crate::McpServer;
 use crate::catalog::compute_account;
 use pillion_gateway::calling_client::link::ClientLink;
 use pillion_gateway::calling_client::message::{self, INTERNAL_ERROR, Request, invalid_params};
 use pillion_gateway::upstream::{Own, UpstreamTool};
-use pillion_gateway::{MissingTool, NameScope};
+use pillion_gateway::{Gateway, MissingTool, NameScope};
 
 /// Maximum number of tools whose list is written on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
@@ -35,15 +34,15 @@ struct ExposedTool {
 /// Returns all tools with the names that clients see, in the registry's order. A tool of a server
 /// without a configured prefix has the server's name for the tool if no other tool has the name or
 /// could have it; all other tools have their registered names.
-fn exposed(mcp: &McpServer, own: &Own) -> Vec<ExposedTool> {
-    let upstreams = mcp.gateway.upstreams();
+fn exposed(gateway: &Gateway, own: &Own) -> Vec<ExposedTool> {
+    let upstreams = gateway.upstreams();
     let mut server_tools = upstreams.tools();
     server_tools.extend(
         own.listed
             .iter()
             .map(|(name, tool)| (name.clone(), Arc::clone(tool))),
     );
-    let mut registered = mcp.gateway.registry().tools(None);
+    let mut registered = gateway.registry().tools(None);
     upstreams.sort_by_config(&mut registered);
     registered.extend(own.tools.values().cloned());
     let preferred_names: Vec<_> = registered
@@ -81,37 +80,36 @@ fn exposed(mcp: &McpServer, own: &Own) -> Vec<ExposedTool> {
 /// Returns the `ListToolsResult`. Tools of unreachable servers are missing, and are requested again
 /// later.
 pub(super) async fn list(
-    mcp: &McpServer,
     caller: &Caller,
     version: ProtocolVersion,
 ) -> Result<Box<RawValue>, RpcError> {
-    let limit = mcp.gateway.upstreams().list_timeout();
-    let (_, own) = mcp.gateway.list_servers(limit, &caller.context).await;
-    let count = mcp.gateway.registry().len() + own.tools.len();
+    let gateway = &caller.mcp.gateway;
+    let limit = gateway.upstreams().list_timeout();
+    let (_, own) = gateway.list_servers(limit, &caller.context).await;
+    let count = gateway.registry().len() + own.tools.len();
     let user_tool_bytes = own.listed.values().map(|tool| tool.listed_bytes());
-    let bytes = mcp.gateway.upstreams().listed_bytes() + user_tool_bytes.sum::<usize>();
+    let bytes = gateway.upstreams().listed_bytes() + user_tool_bytes.sum::<usize>();
     if count <= MAX_INLINE_TOOLS && bytes <= compute::MAX_INLINE_BYTES {
-        return written_list(mcp, caller, version, &own);
+        return written_list(caller, version, &own);
     }
-    let (mcp, thread_caller) = (mcp.clone(), caller.clone());
-    let write = move || written_list(&mcp, &thread_caller, version, &own);
+    let thread_caller = caller.clone();
+    let write = move || written_list(&thread_caller, version, &own);
     compute::run(&compute_account(caller), usize::MAX, write).await
 }
 
 fn written_list(
-    mcp: &McpServer,
     caller: &Caller,
     version: ProtocolVersion,
     own: &Own,
 ) -> Result<Box<RawValue>, RpcError> {
     let mut tools = Vec::new();
-    for ExposedTool { name, tool, listed } in exposed(mcp, own) {
+    for ExposedTool { name, tool, listed } in exposed(&caller.mcp.gateway, own) {
         if !caller.visibility.admits(&tool, &name) {
             continue;
         }
         let entry = match listed {
             Some(listed) => listed.listed_as(&name, version),
-            None => match mcp.gateway.workers().listed(tool.name()) {
+            None => match caller.mcp.gateway.workers().listed(tool.name()) {
                 Some(worker) => worker.listed_for(version),
                 None => match native(&name, &tool) {
                     Some(entry) => Ok(entry),
@@ -171,7 +169,6 @@ fn missing_result(missing: &MissingTool, name: &str) -> Result<Box<RawValue>, Rp
 
 /// Returns the `CallToolResult`: a server's result unchanged, any other result translated.
 pub(super) async fn call(
-    mcp: &McpServer,
     caller: &Caller,
     request: &Request,
     link: &Arc<ClientLink>,
@@ -187,8 +184,8 @@ pub(super) async fn call(
     };
     let (context, visibility) = (&caller.context, &caller.visibility);
     let names = [name.as_str()];
-    let mut resolution = mcp
-        .gateway
+    let gateway = &caller.mcp.gateway;
+    let mut resolution = gateway
         .resolve(context, visibility, NameScope::ListedToClients, &names)
         .await;
     let tool = match resolution.take_only() {
@@ -210,7 +207,7 @@ pub(super) async fn call(
         ..caller.context.clone()
     };
     let id = uuid::Uuid::now_v7().to_string();
-    let executor = resolution.executor(&mcp.gateway);
+    let executor = resolution.executor(gateway);
     let waited = resolution.took;
     drop(resolution);
     let CompletedCall {

@@ -142,9 +142,7 @@ impl McpTool {
         }
         Ok(tools)
     }
-}
 
-impl McpTool {
     /// Sets the approval policy from the configuration of the server.
     #[must_use]
     pub fn with_approval_policy(mut self, policy: Option<ApprovalPolicy>) -> Self {

@@ -200,7 +200,8 @@ impl SseDecoder {
             line = line.strip_prefix('\u{feff}').unwrap_or(line);
         }
         if line.is_empty() {
-            self.dispatch();
+            self.last_event_id.clone_from(&self.id);
+            self.finish_event();
             return Ok(());
         }
         let (field, value) = match memchr::memchr(b':', line.as_bytes()) {
@@ -226,11 +227,6 @@ impl SseDecoder {
             _ => {}
         }
         Ok(())
-    }
-
-    fn dispatch(&mut self) {
-        self.last_event_id.clone_from(&self.id);
-        self.finish_event();
     }
 
     fn finish_event(&mut self) {

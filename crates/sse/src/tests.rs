@@ -12,7 +12,11 @@ fn decode_in_chunks(bytes: &[u8], size: usize) -> Result<Vec<SseEvent>, SseError
         decoder.feed(chunk)?;
     }
     decoder.finish()?;
-    Ok(std::iter::from_fn(|| decoder.next_event()).collect())
+    Ok(ready(&mut decoder))
+}
+
+fn ready(decoder: &mut SseDecoder) -> Vec<SseEvent> {
+    std::iter::from_fn(|| decoder.next_event()).collect()
 }
 
 fn data(bytes: &[u8]) -> Vec<String> {
@@ -102,11 +106,9 @@ fn a_truncated_event_is_returned_but_not_confirmed() {
     decoder.feed(b"id: 1\ndata: a\n\nid: 2\ndata: b").unwrap();
     decoder.finish().unwrap();
     assert_eq!(decoder.last_event_id(), Some("1"));
-    let ids = std::iter::from_fn(|| decoder.next_event()).map(|event| event.id);
-    assert_eq!(
-        ids.collect::<Vec<_>>(),
-        [Some("1".into()), Some("2".into())]
-    );
+    let events = ready(&mut decoder);
+    let ids: Vec<_> = events.iter().map(|event| event.id.as_deref()).collect();
+    assert_eq!(ids, [Some("1"), Some("2")]);
 }
 
 #[test]
@@ -136,8 +138,8 @@ fn the_retry_field_is_digits_only() {
         "", " ", "-1", "+1", "1.5", "1e3", "0x10", "5 ", "ten", "\u{0665}",
     ] {
         assert_eq!(retry(format!("retry: {bad}\n").as_bytes()), None, "{bad:?}");
-        let kept = format!("retry: 7\nretry: {bad}\n");
-        assert_eq!(retry(kept.as_bytes()), ms(7), "{bad:?}");
+        let repeated = format!("retry: 7\nretry: {bad}\n");
+        assert_eq!(retry(repeated.as_bytes()), ms(7), "{bad:?}");
     }
     assert_eq!(retry(b"retry: 99999999999999999999999\n"), ms(u64::MAX));
 }
@@ -148,14 +150,11 @@ fn many_events_share_one_long_id() {
     let id = "x".repeat(4000);
     decoder.feed(format!("id: {id}\n").as_bytes()).unwrap();
     decoder.feed("data\n\n".repeat(100).as_bytes()).unwrap();
-    let events: Vec<_> = std::iter::from_fn(|| decoder.next_event()).collect();
+    let events = ready(&mut decoder);
     assert_eq!(events.len(), 100);
     let first = events[0].id.as_ref().unwrap();
-    assert!(
-        events
-            .iter()
-            .all(|event| Arc::ptr_eq(event.id.as_ref().unwrap(), first))
-    );
+    let is_shared = |event: &SseEvent| Arc::ptr_eq(event.id.as_ref().unwrap(), first);
+    assert!(events.iter().all(is_shared));
 }
 
 proptest! {
@@ -201,7 +200,7 @@ proptest! {
             if ends {
                 decoder.finish().unwrap();
             }
-            let events: Vec<_> = std::iter::from_fn(|| decoder.next_event()).collect();
+            let events = ready(&mut decoder);
             (events, decoder.last_event_id().map(str::to_owned), decoder.retry())
         };
         let whole = read(&[]);

@@ -3,7 +3,7 @@
 mod protocol;
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
+use std::net::{SocketAddr, TcpListener as StdListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -15,6 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
+
+use crate::fault_server::{http_response, read_request};
 
 /// When a [`ClosingServer`] closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,8 +152,7 @@ impl ClosingServer {
     /// # Panics
     /// If the port is in use.
     pub fn start_again(&mut self) {
-        let address = (Ipv4Addr::LOCALHOST, self.address.port());
-        let listener = StdListener::bind(address).unwrap();
+        let listener = StdListener::bind(self.address).unwrap();
         listener.set_nonblocking(true).unwrap();
         self.running = Some(run(listener, Arc::clone(&self.state)));
     }
@@ -211,7 +212,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         // The idle time counts from the last response.
         if let CloseTime::AfterIdle(idle) = rules.time
             && turn > 0
-            && state.meets_next(turn)
+            && state.meets(state.requests.load(Ordering::SeqCst), turn)
             && tokio::time::timeout(idle, stream.readable()).await.is_err()
         {
             return close(stream, rules.kind).await;
@@ -220,11 +221,11 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             return;
         }
         if rules.redirects && !state.has_redirected.swap(true, Ordering::SeqCst) {
-            if protocol::read_request(&mut stream, &mut unread)
-                .await
-                .is_some()
-            {
-                let _ = stream.write_all(protocol::REDIRECT).await;
+            if read_request(&mut stream, &mut unread).await.is_some() {
+                // Within the origin, for a POST.
+                let headers = [("Location", "/mcp?b"), ("Connection", "close")];
+                let redirect = http_response("307 Temporary Redirect", &headers, b"");
+                let _ = stream.write_all(&redirect).await;
             }
             return;
         }
@@ -238,11 +239,11 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
             }
             _ => {}
         }
-        let Some(request) = protocol::read_request(&mut stream, &mut unread).await else {
+        let Some(request) = read_request(&mut stream, &mut unread).await else {
             return;
         };
-        state.count(&request.body);
-        if request.body["method"] == "tools/call" {
+        state.count(&request.json());
+        if request.rpc_method() == "tools/call" {
             tokio::time::sleep(rules.work).await;
         }
         if rules.time == CloseTime::InsteadOfResponse && meets {
@@ -271,10 +272,6 @@ impl State {
             Some(only) => only == number,
             None => turn > 0,
         }
-    }
-
-    fn meets_next(&self, turn: usize) -> bool {
-        self.meets(self.requests.load(Ordering::SeqCst), turn)
     }
 
     fn count(&self, message: &Value) {

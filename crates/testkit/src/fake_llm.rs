@@ -15,7 +15,8 @@ use serde_json::Value;
 use crate::{Fault, FaultServer, Recorded, Recorder};
 use chat_request::ChatRequest;
 
-pub use response::{LlmCall, LlmFault, LlmResponse};
+use response::LlmCall;
+pub use response::{LlmFault, LlmResponse};
 
 /// The API of a fake language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +109,11 @@ impl FakeLlm {
             response_steps(dialect, request, &response)
         })
         .await;
-        Self::new(server)
+        Self {
+            base_url: server.url.replace("/sse", "/v1"),
+            requests: server.requests.clone(),
+            server,
+        }
     }
 
     /// Starts a model that follows the user's last message. Lines with a tool's name and JSON
@@ -122,15 +127,6 @@ impl FakeLlm {
             obedient::respond(&ChatRequest::from_body(dialect, &request.json()))
         })
         .await
-    }
-
-    fn new(server: FaultServer) -> Self {
-        let base_url = server.url.replace("/sse", "/v1");
-        Self {
-            base_url,
-            requests: server.requests.clone(),
-            server,
-        }
     }
 
     /// Returns the number of requests in progress; see [`FaultServer::in_progress`].

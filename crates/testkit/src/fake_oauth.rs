@@ -172,17 +172,9 @@ impl State {
     }
 
     fn metadata(&self, origin: &str) -> Value {
-        let mut metadata = json!({
-            "issuer": origin,
-            "authorization_endpoint": format!("{origin}/authorize"),
-            "token_endpoint": format!("{origin}/token"),
-            "registration_endpoint": format!("{origin}/register"),
-            "code_challenge_methods_supported": ["S256"],
-            "authorization_response_iss_parameter_supported": true,
-        });
-        for (name, value) in self.rules.metadata.as_object().into_iter().flatten() {
-            metadata[name] = value.clone();
-        }
+        let mut metadata = metadata(origin, origin);
+        metadata["authorization_response_iss_parameter_supported"] = true.into();
+        replace_members(&mut metadata, &self.rules.metadata);
         metadata
             .as_object_mut()
             .unwrap()
@@ -227,12 +219,9 @@ impl State {
             _ => None,
         };
         let Some(scope) = scope else {
-            let rejection = json!({"error": "invalid_grant"}).to_string();
-            return vec![Fault::response(
-                "400 Bad Request",
-                "application/json",
-                rejection,
-            )];
+            let rejection = r#"{"error":"invalid_grant"}"#;
+            let json = "application/json";
+            return vec![Fault::response("400 Bad Request", json, rejection)];
         };
         self.issued += 1;
         let access = format!("hush-access-{}", self.issued);
@@ -278,24 +267,43 @@ impl State {
                 let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scopes}\"");
                 rejected("403 Forbidden", &challenge)
             }
-            _ => {
-                let result = Reply::raw_result(match request.rpc_method().as_str() {
-                    "tools/list" => r#"{"tools":[{"name":"roll","inputSchema":{}}]}"#,
-                    _ => r#"{"content":[{"type":"text","text":"15"}]}"#,
-                });
-                let response = result.response(&request.rpc_id());
-                let event = format!("data: {response}\n\n");
-                vec![Fault::response("200 OK", "text/event-stream", event)]
-            }
+            _ => roll(request),
         }
     }
 }
 
-fn ok(body: &Value) -> Vec<Fault> {
+/// Returns the response of an MCP server with the tool `roll` to an authorized request.
+pub(crate) fn roll(request: &Recorded) -> Vec<Fault> {
+    let result = Reply::raw_result(match request.rpc_method().as_str() {
+        "tools/list" => r#"{"tools":[{"name":"roll","inputSchema":{}}]}"#,
+        _ => r#"{"content":[{"type":"text","text":"15"}]}"#,
+    });
+    let event = format!("data: {}\n\n", result.response(&request.rpc_id()));
+    vec![Fault::response("200 OK", "text/event-stream", event)]
+}
+
+/// Returns the metadata of an authorization server.
+pub(crate) fn metadata(issuer: &str, origin: &str) -> Value {
+    json!({
+        "issuer": issuer,
+        "authorization_endpoint": format!("{origin}/authorize"),
+        "token_endpoint": format!("{origin}/token"),
+        "registration_endpoint": format!("{origin}/register"),
+        "code_challenge_methods_supported": ["S256"],
+    })
+}
+
+pub(crate) fn replace_members(object: &mut Value, changes: &Value) {
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        object[name] = value.clone();
+    }
+}
+
+pub(crate) fn ok(body: &Value) -> Vec<Fault> {
     vec![Fault::json(body.to_string())]
 }
 
-fn rejected(status: &str, challenge: &str) -> Vec<Fault> {
+pub(crate) fn rejected(status: &str, challenge: &str) -> Vec<Fault> {
     let headers = [("WWW-Authenticate", challenge)];
     vec![Fault::response_with(status, &headers, "")]
 }

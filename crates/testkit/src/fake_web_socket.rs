@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::{Recorded, Recorder};
+use crate::{Recorded, Recorder, Reply};
 
 /// A fake MCP server over WebSocket. Calls of some tools cause unusual behavior.
 ///
@@ -186,48 +186,46 @@ impl Connection {
 fn handshake_response(message: &Value, revision: Option<&str>) -> Option<String> {
     let revision = revision?;
     let is_stateless = revision >= "2026-07-28";
-    let result = match (message["method"].as_str()?, is_stateless) {
-        ("server/discover", true) => json!({"supportedVersions": [revision], "capabilities": {}}),
-        ("initialize", false) => json!({
-            "protocolVersion": revision,
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "fake", "version": "1"},
-        }),
+    let reply = match (message["method"].as_str()?, is_stateless) {
+        ("server/discover", true) => {
+            Reply::result(&json!({"supportedVersions": [revision], "capabilities": {}}))
+        }
+        ("initialize", false) => Reply::result(&initialized(&json!(revision))),
         ("server/discover" | "initialize", _) => {
             let data = json!({"supported": [revision]});
-            let error = json!({"code": -32022, "message": "Unsupported", "data": data});
-            let text = json!({"jsonrpc": "2.0", "id": message["id"], "error": error});
-            return Some(text.to_string());
+            Reply::raw_error(&json!({"code": -32022, "message": "Unsupported", "data": data}))
         }
         _ => return None,
     };
-    let text = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
-    Some(text.to_string())
+    Some(reply.response(&message["id"].to_string()))
+}
+
+fn initialized(revision: &Value) -> Value {
+    json!({
+        "protocolVersion": revision,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "fake", "version": "1"},
+    })
 }
 
 /// Answers one message; `None` if the connection is closed.
 async fn respond(socket: &mut Socket, message: &Value, session: &mut Session) -> Option<()> {
-    let Some(id) = message.get("id").cloned() else {
+    let Some(id) = message.get("id").map(Value::to_string) else {
         return Some(());
     };
     let tool = message["params"]["name"].as_str();
     session.lost += usize::from(tool == Some("lost"));
     if session.is_forgotten || tool == Some("lost") {
-        let error = json!({"code": -32001, "message": "Session not found"});
-        let text = json!({"jsonrpc": "2.0", "id": id, "error": error});
-        return socket.send(Message::text(text.to_string())).await.ok();
+        let text = Reply::error(-32001, "Session not found").response(&id);
+        return socket.send(Message::text(text)).await.ok();
     }
     let result = match message["method"].as_str() {
-        Some("initialize") => json!({
-            "protocolVersion": message["params"]["protocolVersion"],
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "fake", "version": "1"},
-        }),
+        Some("initialize") => initialized(&message["params"]["protocolVersion"]),
         Some("tools/list") => json!({"tools": [{"name": "roll", "inputSchema": {}}]}),
         Some("ping") => json!({}),
         Some("tools/call") => {
             let arguments = &message["params"]["arguments"];
-            match message["params"]["name"].as_str() {
+            match tool {
                 Some("echo") => arguments.clone(),
                 Some("forget") => {
                     session.is_forgotten = true;
@@ -260,21 +258,19 @@ async fn respond(socket: &mut Socket, message: &Value, session: &mut Session) ->
                     json!({"total": 15, "rolls": [15]})
                 }
                 Some("binary") => {
-                    let text = json!({"jsonrpc": "2.0", "id": id, "result": "binary"});
-                    socket.send(Message::binary(text.to_string())).await.ok()?;
-                    return Some(());
+                    let text = Reply::raw_result("\"binary\"").response(&id);
+                    return socket.send(Message::binary(text)).await.ok();
                 }
                 _ => json!({"total": 15, "rolls": [15]}),
             }
         }
         _ => {
-            let error = json!({"code": -32601, "message": "Method not found"});
-            let text = json!({"jsonrpc": "2.0", "id": id, "error": error});
-            return socket.send(Message::text(text.to_string())).await.ok();
+            let text = Reply::error(-32601, "Method not found").response(&id);
+            return socket.send(Message::text(text)).await.ok();
         }
     };
-    let text = json!({"jsonrpc": "2.0", "id": id, "result": result});
-    socket.send(Message::text(text.to_string())).await.ok()
+    let text = Reply::result(&result).response(&id);
+    socket.send(Message::text(text)).await.ok()
 }
 
 /// Sends a request and returns the next message.

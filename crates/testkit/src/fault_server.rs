@@ -43,15 +43,7 @@ impl Fault {
     /// A complete HTTP response with these headers.
     #[must_use]
     pub fn response_with(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
-        let body = body.as_ref();
-        let mut bytes = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
-        for (name, value) in headers {
-            bytes.push_str(&format!("{name}: {value}\r\n"));
-        }
-        bytes.push_str("\r\n");
-        let mut bytes = bytes.into_bytes();
-        bytes.extend_from_slice(body);
-        Self::Send(bytes)
+        Self::Send(http_response(status, headers, body.as_ref()))
     }
 
     /// A complete HTTP response with this status and a body in plain text.
@@ -91,6 +83,16 @@ impl Fault {
             format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nConnection: close\r\n\r\n");
         Self::Send(head.into_bytes())
     }
+}
+
+/// Returns a complete HTTP response with these headers.
+pub(crate) fn http_response(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut response = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n", body.len());
+    for (name, value) in headers {
+        response.push_str(&format!("{name}: {value}\r\n"));
+    }
+    response.push_str("\r\n");
+    [response.as_bytes(), body].concat()
 }
 
 type Script = dyn Fn(&Recorded) -> Vec<Fault> + Send + Sync;
@@ -234,7 +236,7 @@ async fn wait_for_disconnect(stream: &TcpStream) {
 }
 
 /// Reads one request with a `Content-Length` body; `None` at the end of the connection.
-async fn read_request(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<Recorded> {
+pub(crate) async fn read_request(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Option<Recorded> {
     let head_end = loop {
         if let Some(at) = unread.windows(4).position(|four| four == b"\r\n\r\n") {
             break at;

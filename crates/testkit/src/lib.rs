@@ -34,7 +34,7 @@ mod wasm;
 
 pub use checkout::checkout;
 pub use closing_server::{CloseKind, CloseTime, ClosingRules, ClosingServer};
-pub use fake_llm::{FakeLlm, LlmCall, LlmDialect, LlmFault, LlmResponse};
+pub use fake_llm::{FakeLlm, LlmDialect, LlmFault, LlmResponse};
 pub use fake_mcp::{Dialect, Endpoint, FakeMcp, FakeMcpBuilder};
 pub use fake_oauth::{FakeOAuth, OAuthRules};
 pub use fake_stdio::fake_stdio;

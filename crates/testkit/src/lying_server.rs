@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use url::form_urlencoded;
 
-use crate::{FakeOAuth, Fault, FaultServer, OAuthRules, Recorded, Reply};
+use crate::fake_oauth::{metadata, ok, rejected, replace_members, roll};
+use crate::{FakeOAuth, Fault, FaultServer, OAuthRules, Recorded};
 
 /// Parameters of OAuth requests that only the issuer may see.
 const SECRET_PARAMETERS: [&str; 8] = [
@@ -237,7 +238,7 @@ impl State {
         match (request.method.as_str(), path) {
             ("POST", "/sse") => self.respond_as_mcp(request),
             ("GET", "/sse") => vec![Fault::text("405 Method Not Allowed", "")],
-            _ if is_resource && !self.lie.named.is_empty() => json_response(&self.resource()),
+            _ if is_resource && !self.lie.named.is_empty() => ok(&self.resource()),
             (method, _) if is_resource || method == "GET" && publishes_nothing => {
                 vec![Fault::text("404 Not Found", "")]
             }
@@ -250,7 +251,7 @@ impl State {
 
     fn respond_as_hostile(&mut self, request: &Recorded) -> Vec<Fault> {
         if request.path.contains("resource") {
-            return json_response(&self.resource());
+            return ok(&self.resource());
         }
         let origin = self.hostile.clone();
         self.respond_as_issuer(&origin, request)
@@ -271,11 +272,11 @@ impl State {
         if request.path.contains("register") {
             let redirect_uris = &request.json()["redirect_uris"];
             let client = json!({"client_id": "registered", "redirect_uris": redirect_uris});
-            return json_response(&client);
+            return ok(&client);
         }
         if request.method != "GET" {
             let token = json!({"access_token": "stolen", "token_type": "Bearer"});
-            return json_response(&token);
+            return ok(&token);
         }
         let claimed = &self.lie.claimed;
         let issuer = match claimed.len() {
@@ -283,20 +284,11 @@ impl State {
             count => self.text(&claimed[self.documents % count]),
         };
         self.documents += 1;
-        let mut document = json!({
-            "issuer": issuer,
-            "authorization_endpoint": format!("{origin}/authorize"),
-            "token_endpoint": format!("{origin}/token"),
-            "registration_endpoint": format!("{origin}/register"),
-            "code_challenge_methods_supported": ["S256"],
-            "client_id_metadata_document_supported": true,
-        });
+        let mut document = metadata(&issuer, origin);
+        document["client_id_metadata_document_supported"] = true.into();
         let changes = self.text(&self.lie.hostile_metadata.to_string());
-        let changes: Value = serde_json::from_str(&changes).unwrap();
-        for (name, value) in changes.as_object().into_iter().flatten() {
-            document[name] = value.clone();
-        }
-        json_response(&document)
+        replace_members(&mut document, &serde_json::from_str(&changes).unwrap());
+        ok(&document)
     }
 
     fn respond_as_mcp(&self, request: &Recorded) -> Vec<Fault> {
@@ -309,7 +301,7 @@ impl State {
             format!("resource_metadata=\"{}\"", self.text(url))
         });
         if number <= self.revoked {
-            return rejection("401 Unauthorized", &format!("Bearer {advertised}"));
+            return rejected("401 Unauthorized", &format!("Bearer {advertised}"));
         }
         if number <= self.narrow {
             let challenge = "Bearer error=\"insufficient_scope\", scope=\"write\"";
@@ -317,25 +309,8 @@ impl State {
                 "" => challenge.to_owned(),
                 advertised => format!("{challenge}, {advertised}"),
             };
-            return rejection("403 Forbidden", &challenge);
+            return rejected("403 Forbidden", &challenge);
         }
-        let result = Reply::raw_result(match request.rpc_method().as_str() {
-            "tools/list" => r#"{"tools":[{"name":"roll","inputSchema":{}}]}"#,
-            _ => r#"{"content":[{"type":"text","text":"15"}]}"#,
-        });
-        let event = format!("data: {}\n\n", result.response(&request.rpc_id()));
-        vec![Fault::response("200 OK", "text/event-stream", event)]
+        roll(request)
     }
-}
-
-fn json_response(body: &Value) -> Vec<Fault> {
-    vec![Fault::json(body.to_string())]
-}
-
-fn rejection(status: &str, challenge: &str) -> Vec<Fault> {
-    vec![Fault::response_with(
-        status,
-        &[("WWW-Authenticate", challenge)],
-        "",
-    )]
 }

@@ -26,12 +26,7 @@ impl Reply {
     /// Creates a reply with a result as JSON text, which is sent unchanged.
     #[must_use]
     pub fn raw_result(result: &str) -> Self {
-        Self {
-            payload: format!("\"result\":{result}"),
-            delay: Duration::ZERO,
-            before: Vec::new(),
-            is_last: false,
-        }
+        Self::new(format!("\"result\":{result}"))
     }
 
     /// Creates a reply with an error.
@@ -43,8 +38,12 @@ impl Reply {
     /// Creates a reply with an error object of any form.
     #[must_use]
     pub fn raw_error(error: &Value) -> Self {
+        Self::new(format!("\"error\":{error}"))
+    }
+
+    fn new(payload: String) -> Self {
         Self {
-            payload: format!("\"error\":{error}"),
+            payload,
             delay: Duration::ZERO,
             before: Vec::new(),
             is_last: false,

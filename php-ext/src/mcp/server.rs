@@ -234,7 +234,7 @@ impl Server {
             // Approvals and limits are kept per label, so two servers must not share a label.
             config.label = config.display_url();
         }
-        config.wording = (class == ClientClass::SseClient).then_some(MessageStyle::Sse);
+        config.message_style = (class == ClientClass::SseClient).then_some(MessageStyle::Sse);
         Ok(Self {
             config,
             key: key.to_owned(),

@@ -7,7 +7,7 @@ use super::*;
 /// Returns a client whose errors have messages of this style.
 fn styled(url: &str, transport: TransportKind, style: MessageStyle) -> McpClient {
     let mut config = config(url, transport);
-    config.wording = Some(style);
+    config.message_style = Some(style);
     McpClient::new(config)
 }
 

@@ -115,7 +115,7 @@ async fn l1_no_secret_in_the_error_of_a_connection_that_fails() {
     ] {
         for style in [MessageStyle::Http, MessageStyle::Sse] {
             let mut config = secretive(url, TransportKind::Auto).config().clone();
-            config.wording = Some(style);
+            config.message_style = Some(style);
             let error = roll(&McpClient::new(config)).await.unwrap_err();
             let text = texts(&error);
             assert!(!text.contains("hush"), "{url}: {text}");

@@ -22,7 +22,7 @@ fn fake_config(flags: &[&str]) -> ServerConfig {
     let (program, args) = fake_stdio(flags);
     let mut command = StdioCommand::new(program);
     command.args = args;
-    let mut config = ServerConfig::of_command("fake", command);
+    let mut config = ServerConfig::for_command("fake", command);
     config.timeout = Duration::from_secs(30);
     config
 }

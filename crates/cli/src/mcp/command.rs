@@ -14,7 +14,7 @@ pub(super) fn server(program: String, arguments: Vec<String>) -> ServerConfig {
     let mut command = StdioCommand::new(program);
     command.args = arguments;
     command.inherit_env = INHERITED_VARIABLES.map(str::to_owned).to_vec();
-    ServerConfig::of_command("server", command)
+    ServerConfig::for_command("server", command)
 }
 
 /// Applies `--env` and `--cwd`.

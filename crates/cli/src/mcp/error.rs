@@ -153,7 +153,7 @@ fn hint(error: &McpError, names: &[String]) -> String {
             --header-env, or --oauth to authorize in a browser"
                 .to_owned()
         }
-        McpErrorKind::Authorization(error) if matches!(**error, OAuthError::NobodyToAsk) => {
+        McpErrorKind::Authorization(error) if matches!(**error, OAuthError::NoPrompt) => {
             "; pass --oauth to authorize in a browser".to_owned()
         }
         _ => String::new(),

@@ -77,7 +77,7 @@ impl PositionalArguments {
         if let Some(timeout) = options.timeout {
             server.timeout = timeout;
         }
-        server.wording = Some(MessageStyle::Http);
+        server.message_style = Some(MessageStyle::Http);
         server.validate()?;
         Ok(ResolvedArguments { server, words })
     }

@@ -257,15 +257,12 @@ impl ClientLink {
     /// Returns the options for forwarding the request to an upstream server.
     pub fn options(&self) -> RequestOptions {
         let mut options = RequestOptions::default();
-        let capabilities = (*self.requester.capabilities).clone();
-        options = options.capabilities(capabilities);
-        if self.requester.version.supports(Feature::RequestMetadata) {
-            options = options.return_input_requests();
-        }
+        options.capabilities = Some((*self.requester.capabilities).clone());
+        options.return_input_requests = self.requester.version.supports(Feature::RequestMetadata);
         if let Some(level) = &self.request_level
             && let Ok(level) = serde_json::from_str(level.get())
         {
-            options = options.meta(LOG_LEVEL, level);
+            options.meta.insert(LOG_LEVEL.to_owned(), level);
         }
         if let (Some(token), true) = (self.progress_token.clone(), self.requester.can_stream) {
             let messages = self.messages.clone();

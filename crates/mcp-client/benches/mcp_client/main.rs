@@ -44,23 +44,25 @@ fn main() -> Result<(), BenchError> {
     let server = ServerProcess::start()?;
     memory::report(&server)?;
     println!("\nOne tools/call after the other; medians of time and of client / raw");
-    println!(
-        "{:<34} {:>10} {:>10} {:>7}",
-        "", "client us", "raw us", "ratio"
-    );
-    for runtime in runtimes()? {
-        for way in ways() {
-            runtime.measured(way, &server, one_by_one)?;
-        }
-    }
+    report("us", &server, one_by_one)?;
     println!("\n{CALLERS} callers on one session; medians of throughput and of client / raw");
-    println!(
-        "{:<34} {:>10} {:>10} {:>7}",
-        "", "client /s", "raw /s", "ratio"
-    );
+    report("/s", &server, all_at_once)
+}
+
+/// Prints a table with a row for each runtime, revision and form.
+fn report<F>(
+    unit: &str,
+    server: &ServerProcess,
+    measure: fn(McpClient, RawPeer) -> F,
+) -> Result<(), BenchError>
+where
+    F: Future<Output = Result<Rounds, BenchError>> + Send + 'static,
+{
+    let (client, raw) = (format!("client {unit}"), format!("raw {unit}"));
+    println!("{:<34} {client:>10} {raw:>10} {:>7}", "", "ratio");
     for runtime in runtimes()? {
         for way in ways() {
-            runtime.measured(way, &server, all_at_once)?;
+            runtime.measured(way, server, measure)?;
         }
     }
     Ok(())

@@ -82,13 +82,12 @@ pub(super) fn serve() -> Result<(), BenchError> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let listener = Twin::listen().await?;
-        let listener = listener.tap_io(|connection| {
+        let listener = Twin::listen().await?.tap_io(|connection| {
             let _ = connection.set_nodelay(true);
         });
         let of_form = |form| {
             let state = Arc::new(Endpoint::new(form));
-            post(answer).get(last_call).with_state(state)
+            post(handle).get(last_call).with_state(state)
         };
         let router = Router::new()
             .route("/json", of_form(Form::Json))
@@ -163,7 +162,7 @@ impl Endpoint {
     }
 }
 
-async fn answer(
+async fn handle(
     State(endpoint): State<Arc<Endpoint>>,
     headers: HeaderMap,
     body: Bytes,

@@ -15,6 +15,11 @@ fn becomes(written: &str, version: ProtocolVersion, expected: &Value) {
     assert_eq!(made, *expected, "{written}");
 }
 
+/// Content with one text.
+fn text(text: &str) -> Value {
+    json!([{"type": "text", "text": text}])
+}
+
 #[test]
 fn a_valid_call_tool_result_is_unchanged() {
     for written in [
@@ -39,6 +44,7 @@ fn a_valid_call_tool_result_is_unchanged() {
 
 #[test]
 fn any_other_result_becomes_text_and_objects_become_structured_content_too() {
+    let failed = r#"{"isError":true,"message":"no"}"#;
     for version in [OLD, NEW] {
         let bare = r#"{"total": 15, "n": 1.50}"#;
         assert_eq!(
@@ -46,49 +52,41 @@ fn any_other_result_becomes_text_and_objects_become_structured_content_too() {
             r#"{"content":[{"type":"text","text":"{\"total\": 15, \"n\": 1.50}"}],"structuredContent":{"total": 15, "n": 1.50}}"#
         );
         for written in [r#""a \"b\"""#, "15", "[1,2]", "true"] {
-            becomes(
-                written,
-                version,
-                &json!({"content": [{"type": "text", "text": written}]}),
-            );
+            becomes(written, version, &json!({"content": text(written)}));
         }
-        let failed = r#"{"isError":true,"message":"no"}"#;
-        becomes(
-            failed,
-            version,
-            &json!({"content": [{"type": "text", "text": failed}], "isError": true,
-                "structuredContent": {"isError": true, "message": "no"}}),
-        );
-        let text = r#"{"content":"hello"}"#;
-        becomes(
-            text,
-            version,
-            &json!({"content": [{"type": "text", "text": text}],
-                "structuredContent": {"content": "hello"}}),
-        );
+        let structured = json!({"isError": true, "message": "no"});
+        let result =
+            json!({"content": text(failed), "isError": true, "structuredContent": structured});
+        becomes(failed, version, &result);
+        let odd = r#"{"content":"hello"}"#;
+        let result = json!({"content": text(odd), "structuredContent": {"content": "hello"}});
+        becomes(odd, version, &result);
     }
 }
 
 #[test]
 fn structured_content_without_text_is_returned_as_text_too() {
-    becomes(
-        r#"{"structuredContent":{"a":1},"isError":null}"#,
-        OLD,
-        &json!({"structuredContent": {"a": 1}, "content": [{"type": "text", "text": "{\"a\":1}"}]}),
-    );
     let list = r#"{"structuredContent":[1]}"#;
-    let text = json!([{"type": "text", "text": "[1]"}]);
-    becomes(
-        list,
-        NEW,
-        &json!({"structuredContent": [1], "content": text}),
-    );
-    becomes(list, OLD, &json!({"content": text}));
-    becomes(
-        r#"{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}"#,
-        OLD,
-        &json!({"content": [{"type": "text", "text": "one"}]}),
-    );
+    for (written, version, expected) in [
+        (
+            r#"{"structuredContent":{"a":1},"isError":null}"#,
+            OLD,
+            json!({"structuredContent": {"a": 1}, "content": text(r#"{"a":1}"#)}),
+        ),
+        (
+            list,
+            NEW,
+            json!({"structuredContent": [1], "content": text("[1]")}),
+        ),
+        (list, OLD, json!({"content": text("[1]")})),
+        (
+            r#"{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}"#,
+            OLD,
+            json!({"content": text("one")}),
+        ),
+    ] {
+        becomes(written, version, &expected);
+    }
 }
 
 #[test]

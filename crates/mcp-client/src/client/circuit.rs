@@ -13,7 +13,7 @@ const MAX_BACKOFF_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Maximum backoff while connections are refused: a refused attempt costs the server and its
 /// callers hardly any time, and callers find a restarted server within this time.
-const MAX_REFUSED_BACKOFF_INTERVAL: Duration = Duration::from_secs(2);
+const MAX_CONNECT_BACKOFF_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A circuit breaker: after several failed attempts to connect, calls fail at once until a backoff
 /// has passed. The next calls then share one attempt to connect; if it fails, the next backoff is
@@ -82,7 +82,7 @@ impl Circuit {
             // Half to all of the backoff, so that workers do not reconnect at the same time.
             let jitter = rand::rng().random_range(0.5..=1.0);
             let max_pause = match error {
-                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_REFUSED_BACKOFF_INTERVAL,
+                McpErrorKind::Connect(error) if !error.is_timeout() => MAX_CONNECT_BACKOFF_INTERVAL,
                 _ => MAX_BACKOFF_INTERVAL,
             };
             state.not_before = Some(Instant::now() + pause.min(max_pause).mul_f64(jitter));

@@ -29,30 +29,29 @@ pub use info::{ConnectionInfo, OpenConnection};
 /// The connection of a client: at most one, opened on demand.
 pub(super) struct ClientConnection {
     config: Arc<ServerConfig>,
-    secrets: Arc<Secrets>,
+    /// The credentials of the client.
+    pub(super) secrets: Arc<Secrets>,
     peer: Arc<Peer>,
     opener: OnceLock<Arc<ConnectionOpener>>,
     circuit: Circuit,
-    false_alarms: FalseAlarms,
-    settings: SessionSettings,
+    /// Outcomes that do not mean a changed server.
+    pub(super) false_alarms: FalseAlarms,
+    pub(super) settings: SessionSettings,
     /// Set by `disconnect`: operations fail until the client is reopened.
-    closed: CloseSignal,
+    pub(super) closed: CloseSignal,
     /// The current connection. Written only with the lock of `opening` held, but read without it,
     /// so that requests on an open connection do not wait.
     open: RwLock<Option<Arc<OpenSession>>>,
-    opening: Mutex<ConnectionAttempt>,
+    opening: Mutex<RunningAttempt>,
     /// Number of connections opened so far.
     opened: AtomicU64,
     /// Steps of the last connection attempt.
     tried: parking_lot::Mutex<Steps>,
 }
 
-#[derive(Default)]
-struct ConnectionAttempt {
-    /// The current connection attempt. If a waiting caller gives up, the next caller waits for the
-    /// same attempt.
-    attempt: Option<AbortOnDropHandle<Result<OpenedSession, McpErrorKind>>>,
-}
+/// The current connection attempt. If a waiting caller gives up, the next caller waits for the same
+/// attempt.
+type RunningAttempt = Option<AbortOnDropHandle<Result<OpenedSession, McpErrorKind>>>;
 
 struct OpenSession {
     session: Arc<Session>,
@@ -75,7 +74,7 @@ impl OpenSession {
 
 impl ClientConnection {
     pub(super) fn new(config: Arc<ServerConfig>, peer: Arc<Peer>) -> Self {
-        let secrets = Arc::new(Secrets::of(&config));
+        let secrets = Arc::new(Secrets::for_config(&config));
         Self {
             config,
             secrets,
@@ -129,12 +128,7 @@ impl ClientConnection {
             return Ok(connected);
         }
         // Boxed, because it is rare and every exchange would be larger otherwise.
-        Box::pin(async { self.closed().run_until_closed(self.connect()).await? }).await
-    }
-
-    /// Returns the signal that `disconnect` sets.
-    pub(super) fn closed(&self) -> &CloseSignal {
-        &self.closed
+        Box::pin(async { self.closed.run_until_closed(self.connect()).await? }).await
     }
 
     async fn connect(&self) -> Result<Arc<OpenSession>, McpErrorKind> {
@@ -178,19 +172,16 @@ impl ClientConnection {
 
     /// Waits for the current connection attempt, or starts one. A caller that joined the attempt of
     /// another caller starts its own if that could not reach the server.
-    async fn open(&self, opening: &mut ConnectionAttempt) -> Result<OpenedSession, McpErrorKind> {
-        let joined = opening.attempt.is_some();
+    async fn open(&self, opening: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
+        let joined = opening.is_some();
         match self.attempt(opening).await {
             Err(error) if joined && is_unreachable(&error) => self.attempt(opening).await,
             outcome => outcome,
         }
     }
 
-    async fn attempt(
-        &self,
-        opening: &mut ConnectionAttempt,
-    ) -> Result<OpenedSession, McpErrorKind> {
-        let attempt = match &mut opening.attempt {
+    async fn attempt(&self, opening: &mut RunningAttempt) -> Result<OpenedSession, McpErrorKind> {
+        let attempt = match opening {
             Some(attempt) => attempt,
             None => {
                 let opener = self.opener()?;
@@ -198,11 +189,11 @@ impl ClientConnection {
                 let steps = Steps::default();
                 *self.tried.lock() = steps.clone();
                 let attempt = tokio::spawn(async move { opener.open(steps, after).await });
-                opening.attempt.insert(AbortOnDropHandle::new(attempt))
+                opening.insert(AbortOnDropHandle::new(attempt))
             }
         };
         let joined = attempt.await;
-        opening.attempt = None;
+        *opening = None;
         // The task was aborted or panicked: either way, there is no connection.
         let outcome = joined.unwrap_or(Err(McpErrorKind::StreamClosed));
         match &outcome {
@@ -210,11 +201,6 @@ impl ClientConnection {
             _ => self.circuit.succeeded(),
         }
         outcome
-    }
-
-    /// Returns the credentials of the client.
-    pub(super) fn secrets(&self) -> &Arc<Secrets> {
-        &self.secrets
     }
 
     fn opener(&self) -> Result<Arc<ConnectionOpener>, McpErrorKind> {
@@ -261,10 +247,6 @@ impl ClientConnection {
         }));
     }
 
-    pub(super) fn settings(&self) -> &SessionSettings {
-        &self.settings
-    }
-
     /// Updates the circuit breaker with the outcome of a request.
     pub(super) fn learn<T>(&self, outcome: &Result<T, McpErrorKind>) {
         match outcome {
@@ -288,11 +270,6 @@ impl ClientConnection {
             opener.forget_dialect();
         }
         self.forget(session).await;
-    }
-
-    /// Returns the cache of outcomes that do not mean a changed server.
-    pub(super) fn false_alarms(&self) -> &FalseAlarms {
-        &self.false_alarms
     }
 
     /// Returns whether transport or revision were detected, and can therefore be detected again.
@@ -335,7 +312,7 @@ impl ClientConnection {
     pub(super) async fn close(&self) {
         self.closed.set();
         let mut opening = self.opening.lock().await;
-        opening.attempt = None;
+        *opening = None;
         let open = self.open.write().take();
         drop(opening);
         if let Some(connected) = open {

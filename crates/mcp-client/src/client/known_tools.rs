@@ -106,7 +106,7 @@ impl KnownToolList {
         let Ok(listed) = serde_json::from_str::<ListedToolMembers>(entry.get()) else {
             return Ok(());
         };
-        let headers = param_headers::of_schema(&listed.input_schema)?;
+        let headers = param_headers::from_schema(&listed.input_schema)?;
         let harmless_twice = listed.hints("readOnlyHint") || listed.hints("idempotentHint");
         let output = listed
             .output_schema
@@ -129,7 +129,7 @@ impl KnownTool {
             return MirroredHeaders::new();
         }
         let values: Value = serde_json::from_str(arguments.get()).unwrap_or_default();
-        param_headers::of_arguments(&self.headers, &values)
+        param_headers::mirrored_headers(&self.headers, &values)
     }
 }
 

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pillion_schema::compute;
 use pillion_schema::json_values::{MAX_VALUES, count};
-use serde::de::DeserializeSeed;
+use serde::Deserializer;
 use serde_json::value::RawValue;
 
 use self::entries::PageEntries;
@@ -184,8 +184,8 @@ impl ListReader {
         let mut findings = PageFindings::default();
         let entries = page.entries.filter(|entries| entries.get() != "null");
         if let Some(entries) = entries {
-            let mut entries = serde_json::Deserializer::from_str(entries.get());
-            findings = PageEntries { list: self }.deserialize(&mut entries)?;
+            let mut reader = serde_json::Deserializer::from_str(entries.get());
+            findings = reader.deserialize_any(PageEntries { list: self })?;
         }
         let is_object = entries.is_some_and(|entries| entries.get().starts_with('{'));
         findings.has_odd_form = page.is_misplaced || is_object;

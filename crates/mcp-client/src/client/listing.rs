@@ -61,8 +61,8 @@ async fn learn(
     let learned = compute::run(&account, bytes, move || {
         tools.retain(|tool| match known.learn(tool) {
             Err(error) if has_headers => {
-                let name = serde_json::from_str::<Value>(tool.get()).ok();
-                let name = name.as_ref().and_then(|tool| tool.get("name")?.as_str());
+                let parsed = serde_json::from_str::<Value>(tool.get()).ok();
+                let name = parsed.as_ref().and_then(|tool| tool.get("name")?.as_str());
                 tracing::warn!(
                     mcp.server = %server, tool = name, %error,
                     "Skipped a tool of an MCP server"
@@ -78,18 +78,9 @@ async fn learn(
     tools
 }
 
-/// Returns the entries of a list of all pages.
-pub(super) async fn list(
-    sender: &RequestSender,
-    kind: ListKind,
-) -> Result<Vec<Box<RawValue>>, McpErrorKind> {
-    let (items, _) = all(sender, kind).await?;
-    Ok(items)
-}
-
-/// Returns the items of all pages, and the session of the last page, which may have ended.
+/// Returns the entries of all pages, and the session of the last page, which may have ended.
 /// Empty if the server does not know the method.
-async fn all(
+pub(super) async fn all(
     sender: &RequestSender,
     kind: ListKind,
 ) -> Result<(Vec<Box<RawValue>>, Option<Arc<Session>>), McpErrorKind> {

@@ -50,27 +50,6 @@ impl RequestOptions {
         self.on_progress = Some(Arc::new(callback));
         self
     }
-
-    /// Adds an entry to [`meta`](Self::meta).
-    #[must_use]
-    pub fn meta(mut self, key: impl Into<String>, value: Value) -> Self {
-        self.meta.insert(key.into(), value);
-        self
-    }
-
-    /// Sets [`capabilities`](Self::capabilities).
-    #[must_use]
-    pub fn capabilities(mut self, capabilities: Map<String, Value>) -> Self {
-        self.capabilities = Some(capabilities);
-        self
-    }
-
-    /// Sets [`return_input_requests`](Self::return_input_requests).
-    #[must_use]
-    pub fn return_input_requests(mut self) -> Self {
-        self.return_input_requests = true;
-        self
-    }
 }
 
 impl fmt::Debug for RequestOptions {

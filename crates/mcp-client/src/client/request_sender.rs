@@ -35,7 +35,7 @@ enum RetryReason {
     /// The connection broke, and repeating the request is harmless.
     ConnectionBroken,
     /// The server rejected the revision, although it lists that revision as supported.
-    RevisionRefused,
+    RevisionRejected,
     /// The headers that mirror parameters were not those that the tool requires by now.
     HeadersChanged,
 }
@@ -74,14 +74,14 @@ impl RequestSender {
         meta: &Map<String, Value>,
         delivery: &Delivery,
     ) -> Result<(RpcOutcome, Arc<Session>), McpErrorKind> {
-        let may_be_kept = McpResultCache::covers(method);
-        if may_be_kept {
+        let is_cacheable = McpResultCache::covers(method);
+        if is_cacheable {
             let session = self.connections.session().await?;
             if let Some(result) = self.results.get(method, params) {
                 return Ok((Ok(result), session));
             }
         }
-        let sent = may_be_kept.then(|| self.results.generation(method));
+        let sent = is_cacheable.then(|| self.results.generation(method));
         let (outcome, session) = self.exchange(method, params, meta, delivery).await?;
         if let Ok(result) = &outcome
             && let Some(sent) = sent
@@ -129,18 +129,18 @@ impl RequestSender {
                 RetryReason::SessionExpired | RetryReason::ConnectionBroken => {
                     self.connections.forget(&session).await;
                 }
-                RetryReason::RevisionRefused => {}
+                RetryReason::RevisionRejected => {}
                 RetryReason::DialectChanged => {
                     let before = session.version();
                     self.connections.forget_dialect(&session).await;
-                    let now = self.connections.session().await;
-                    let now = now.map(|now| now.version());
+                    let reopened = self.connections.session().await;
+                    let now = reopened.map(|session| session.version());
                     if now.as_ref().is_ok_and(|now| *now == before) {
-                        self.connections.false_alarms().note(&outcome);
+                        self.connections.false_alarms.note(&outcome);
                     }
                     let is_other = now.is_ok_and(|now| now != before);
                     let may_have_run =
-                        !is_other || was_answered && !is_refused_revision(&session, &outcome);
+                        !is_other || was_answered && !is_rejected_revision(&session, &outcome);
                     if may_have_run && !Repeat::for_method(method).is_harmless() {
                         // The error may come from the tool, so the request must not be repeated.
                         return Ok((outcome?, session));
@@ -160,12 +160,12 @@ impl RequestSender {
     /// program, or a WebSocket, ends before a byte of the request has been sent.
     fn can_repeat(&self, reason: &RetryReason, tried: &[RetryReason]) -> bool {
         let before = tried.iter().filter(|other| *other == reason).count();
-        let most = match reason {
+        let max = match reason {
             RetryReason::SessionExpired if self.connections.is_channel() => MAX_CHANNELS,
             RetryReason::ConnectionBroken => MAX_REPEATS as usize,
             _ => 1,
         };
-        before < most
+        before < max
     }
 
     fn extras(
@@ -186,7 +186,7 @@ impl RequestSender {
                 .retain(|key, _| !key.starts_with(RESERVED_PREFIX));
             return extras;
         }
-        if let Some(level) = self.connections.settings().log_level() {
+        if let Some(level) = self.connections.settings.log_level() {
             let key = "io.modelcontextprotocol/logLevel".to_owned();
             extras.meta.insert(key, json!(level));
         }
@@ -252,9 +252,9 @@ impl RequestSender {
                 let named = newest_common_revision(error);
                 if named.is_some() && named == session.version() {
                     // Before that revision, this is an error code of the tool, which may have run.
-                    let is_refusal = session.has(Feature::RequestMetadata)
+                    let is_rejection = session.has(Feature::RequestMetadata)
                         || Repeat::for_method(method).is_harmless();
-                    return is_refusal.then_some(RetryReason::RevisionRefused);
+                    return is_rejection.then_some(RetryReason::RevisionRejected);
                 }
                 self.may_have_changed(outcome)
                     .then_some(RetryReason::DialectChanged)
@@ -271,13 +271,13 @@ impl RequestSender {
     /// Returns whether an outcome may mean a changed server, which a check can tell.
     fn may_have_changed(&self, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
         let connections = &self.connections;
-        connections.detects_dialect() && !connections.false_alarms().covers(outcome)
+        connections.detects_dialect() && !connections.false_alarms.covers(outcome)
     }
 }
 
 /// Returns whether the server rejected the revision of the request, which MCP 2026-07-28 requires
 /// before a tool runs.
-fn is_refused_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
+fn is_rejected_revision(session: &Session, outcome: &Result<RpcOutcome, McpErrorKind>) -> bool {
     session.has(Feature::RequestMetadata)
         && matches!(outcome, Ok(Err(error)) if error.code == UNSUPPORTED_VERSION)
 }

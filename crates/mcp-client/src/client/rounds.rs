@@ -15,7 +15,7 @@ use super::request_sender::RequestSender;
 use super::result_type::result_type;
 use super::tasks::follow_task;
 use crate::metadata::{CLIENT_CAPABILITIES, with_tasks};
-use crate::peer::ProgressGuard;
+use crate::on_drop::OnDrop;
 use crate::{Feature, McpErrorKind};
 
 /// Maximum number of rounds in which a server may request input for one request.
@@ -40,11 +40,10 @@ struct InputRequired<'a> {
 #[derive(Deserialize)]
 pub(super) struct Question {
     method: String,
-    #[serde(default)]
     params: Option<Box<RawValue>>,
 }
 
-pub(super) type Answers = IndexMap<String, Value>;
+pub(super) type InputResponses = IndexMap<String, Value>;
 
 /// Sends a request and follows it to its final result, through input requests and tasks. The
 /// caller enforces the deadline.
@@ -74,7 +73,7 @@ pub(super) async fn run(
             "complete" => return Ok(result),
             "input_required" if options.return_input_requests => return Ok(result),
             "input_required" => {
-                let more = Box::pin(answer_questions(sender, &result)).await?;
+                let more = Box::pin(requested_input(sender, &result)).await?;
                 sent = Cow::Owned(with_entries(params, more)?);
             }
             "task" if method == "tools/call" => {
@@ -94,47 +93,47 @@ pub(super) async fn run(
 fn meta(
     sender: &RequestSender,
     options: &RequestOptions,
-) -> (Map<String, Value>, Option<ProgressGuard>) {
+) -> (Map<String, Value>, Option<OnDrop<impl FnOnce() + use<>>>) {
     let mut meta = options.meta.clone();
     if let Some(capabilities) = &options.capabilities {
         let capabilities = with_tasks(capabilities.clone());
         meta.insert(CLIENT_CAPABILITIES.to_owned(), capabilities.into());
     }
-    let callback = options.on_progress.clone();
-    let following = callback.map(|callback| sender.peer.follow(callback));
-    if let Some(following) = &following {
-        meta.insert("progressToken".to_owned(), json!(following.token));
-    }
-    (meta, following)
+    let guard = options.on_progress.clone().map(|callback| {
+        let (token, guard) = sender.peer.follow(callback);
+        meta.insert("progressToken".to_owned(), json!(token));
+        guard
+    });
+    (meta, guard)
 }
 
 /// Returns the entries to add to the repeated request: the responses to the server's input
 /// requests, and the server's state, unchanged.
-async fn answer_questions(
+async fn requested_input(
     sender: &RequestSender,
     result: &RawValue,
 ) -> Result<Vec<(&'static str, Box<RawValue>)>, McpErrorKind> {
-    let asked: InputRequired<'_> = serde_json::from_str(result.get()).map_err(unexpected)?;
+    let required: InputRequired<'_> = serde_json::from_str(result.get()).map_err(unexpected)?;
     let mut more = Vec::new();
-    if asked.requests.is_none() && asked.state.is_none() {
+    if required.requests.is_none() && required.state.is_none() {
         let reason = "neither `inputRequests` nor `requestState`";
         return Err(unexpected(serde::de::Error::custom(reason)));
     }
-    if let Some(questions) = asked.requests {
-        let answers = answers(sender, questions).await?;
-        more.push(("inputResponses", raw(&answers)?));
+    if let Some(questions) = required.requests {
+        let responses = input_responses(sender, questions).await?;
+        more.push(("inputResponses", raw(&responses)?));
     }
-    if let Some(state) = asked.state {
+    if let Some(state) = required.state {
         more.push(("requestState", state.to_owned()));
     }
     Ok(more)
 }
 
 /// Returns the responses to the input requests of one round.
-pub(super) async fn answers(
+pub(super) async fn input_responses(
     sender: &RequestSender,
     questions: IndexMap<String, Question>,
-) -> Result<Answers, McpErrorKind> {
+) -> Result<InputResponses, McpErrorKind> {
     if questions.len() > MAX_QUESTIONS {
         return Err(McpErrorKind::TooManyRounds { limit: MAX_ROUNDS });
     }
@@ -142,11 +141,10 @@ pub(super) async fn answers(
         let reason = "a key of `inputRequests` is too long";
         return Err(unexpected(serde::de::Error::custom(reason)));
     }
-    let answers = questions.into_iter().map(async |(key, question)| {
+    let pending = questions.into_iter().map(async |(key, question)| {
         let Question { method, params } = question;
-        let answer = sender.peer.callbacks().answer(&method, params).await;
-        match answer {
-            Ok(answer) => Ok((key, answer)),
+        match sender.peer.callbacks().respond(&method, params).await {
+            Ok(response) => Ok((key, response)),
             Err(error) => Err(McpErrorKind::InputRequired {
                 method,
                 reason: error.message,
@@ -154,9 +152,9 @@ pub(super) async fn answers(
         }
     });
     // A user may take a while, and the client may be disconnected meanwhile.
-    let closed = sender.connections.closed();
-    let answers = closed.run_until_closed(try_join_all(answers)).await??;
-    Ok(answers.into_iter().collect())
+    let closed = &sender.connections.closed;
+    let responses = closed.run_until_closed(try_join_all(pending)).await??;
+    Ok(responses.into_iter().collect())
 }
 
 /// Returns `params` with additional entries.

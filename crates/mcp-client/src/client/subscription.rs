@@ -3,13 +3,15 @@ use std::time::Duration;
 
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use serde_json::{Map, json};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::delivery::Delivery;
 use super::request_sender::RequestSender;
+use super::rounds::raw;
+use crate::on_drop::run_in_background;
 use crate::session::RequestExtras;
 use crate::{Feature, McpErrorKind, Notification};
 
@@ -97,10 +99,9 @@ async fn open_stream(
 ) -> Result<Subscription, McpErrorKind> {
     let (routed, mut incoming) = mpsc::channel(MAX_WAITING);
     let (notify, notices) = mpsc::channel(MAX_WAITING);
-    let (ended, mut refusal) = mpsc::channel(1);
+    let (ended, mut rejection) = mpsc::channel(1);
     let sender = Arc::clone(sender);
-    let params = json!({ "notifications": filter });
-    let params = to_raw_value(&params).map_err(McpErrorKind::Encode)?;
+    let params = raw(&json!({ "notifications": filter }))?;
     let stream = tokio::spawn(async move {
         let error = run_subscription(&sender, &params, &routed).await;
         let _ = ended.send(error).await;
@@ -109,7 +110,7 @@ async fn open_stream(
     let first = tokio::select! {
         // A rejection also ends the stream, so it has to be checked first.
         biased;
-        Some(Err(error)) = refusal.recv() => return Err(error),
+        Some(Err(error)) = rejection.recv() => return Err(error),
         first = incoming.recv() => first,
     };
     let task = tokio::spawn(async move {
@@ -167,7 +168,7 @@ async fn run_subscription(
                 );
             }
         }
-        let closed = sender.connections.closed();
+        let closed = &sender.connections.closed;
         closed.run_until_closed(tokio::time::sleep(pause)).await?;
         pause = (pause * 2).min(MAX_BACKOFF_INTERVAL);
     }
@@ -231,7 +232,7 @@ async fn subscribe_resource(
         sender: Arc::clone(sender),
         uri: uri.to_owned(),
     };
-    sender.connections.settings().add(uri);
+    sender.connections.settings.add(uri);
     send_resource_request(sender, "resources/subscribe", uri).await?;
     Ok(subscription)
 }
@@ -245,23 +246,22 @@ struct ResourceSubscription {
 impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
-        let was_last = self.sender.connections.settings().remove(&self.uri);
-        if let (true, Ok(runtime)) = (was_last, tokio::runtime::Handle::try_current()) {
-            let sender = Arc::clone(&self.sender);
-            let uri = std::mem::take(&mut self.uri);
-            runtime.spawn(tokio::time::timeout(UNSUBSCRIBE_TIMEOUT, async move {
-                if sender.connections.settings().has(&uri) {
-                    return; // There is a new subscriber.
-                }
-                let outcome = send_resource_request(&sender, "resources/unsubscribe", &uri).await;
-                if let Err(error) = outcome {
-                    tracing::debug!(
-                        %error,
-                        "The server did not confirm the end of a resource subscription"
-                    );
-                }
-            }));
+        if !self.sender.connections.settings.remove(&self.uri) {
+            return;
         }
+        let (sender, uri) = (Arc::clone(&self.sender), std::mem::take(&mut self.uri));
+        run_in_background(UNSUBSCRIBE_TIMEOUT, async move {
+            if sender.connections.settings.has(&uri) {
+                return; // There is a new subscriber.
+            }
+            let outcome = send_resource_request(&sender, "resources/unsubscribe", &uri).await;
+            if let Err(error) = outcome {
+                tracing::debug!(
+                    %error,
+                    "The server did not confirm the end of a resource subscription"
+                );
+            }
+        });
     }
 }
 
@@ -270,7 +270,7 @@ async fn send_resource_request(
     method: &str,
     uri: &str,
 ) -> Result<(), McpErrorKind> {
-    let params = to_raw_value(&json!({ "uri": uri })).map_err(McpErrorKind::Encode)?;
+    let params = raw(&json!({ "uri": uri }))?;
     let (outcome, _) = sender
         .exchange(method, &params, &Map::new(), &Delivery::default())
         .await?;

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 use super::RequestOptions;
 use super::delivery::Delivery;
 use super::request_sender::RequestSender;
-use super::rounds::{self, Answers, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
+use super::rounds::{self, InputResponses, MAX_QUESTIONS, MAX_ROUNDS, Question, raw, unexpected};
 use crate::callbacks::ProgressNotification;
+use crate::on_drop::{OnDrop, run_in_background};
 use crate::{McpErrorKind, RpcError};
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -41,11 +42,8 @@ struct Task {
     status_message: Option<String>,
     #[serde(default, deserialize_with = "if_valid")]
     poll_interval_ms: Option<f64>,
-    #[serde(default)]
     result: Option<Box<RawValue>>,
-    #[serde(default)]
     error: Option<RpcError>,
-    #[serde(default)]
     input_requests: Option<IndexMap<String, Question>>,
 }
 
@@ -69,8 +67,8 @@ impl Task {
             }
             "failed" => {
                 let message = self.status_message.take().unwrap_or_default();
-                let error = self.error.take();
-                let error = error.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
+                let reported = self.error.take();
+                let error = reported.unwrap_or_else(|| RpcError::new(INTERNAL_ERROR, message));
                 Some(Err(McpErrorKind::Rpc(error)))
             }
             "cancelled" => {
@@ -88,9 +86,9 @@ struct TaskPoller<'a> {
     /// Keys of the input requests that are or were being answered.
     answered: IndexSet<String>,
     /// Responses that may not have reached the server.
-    unsent: Answers,
+    unsent: InputResponses,
     failures: u32,
-    refusals: u32,
+    state_errors: u32,
     /// The server's `Retry-After`.
     retry_after: Duration,
 }
@@ -106,13 +104,13 @@ pub(super) async fn follow_task(
     delivery.note_start();
     let mut task: Task = serde_json::from_str(created.get()).map_err(unexpected)?;
     let id = task.task_id.clone();
-    let guard = CancelTask::new(sender, &id);
-    let mut follower = TaskPoller {
+    let guard = OnDrop::new(|| cancel_task(sender, &id));
+    let mut poller = TaskPoller {
         sender,
         answered: IndexSet::new(),
-        unsent: Answers::new(),
+        unsent: InputResponses::new(),
         failures: 0,
-        refusals: 0,
+        state_errors: 0,
         retry_after: Duration::ZERO,
     };
     let mut polls = 0.0;
@@ -128,13 +126,13 @@ pub(super) async fn follow_task(
             callback(ProgressNotification::message(polls, message));
         }
         let questions = task.input_requests.take().unwrap_or_default();
-        follower.answer(&id, questions).await?;
+        poller.respond(&id, questions).await?;
         let poll = task.poll();
         task = loop {
-            let pause = tokio::time::sleep(poll.max(follower.pause()));
-            let closed = sender.connections.closed();
+            let pause = tokio::time::sleep(poll.max(poller.pause()));
+            let closed = &sender.connections.closed;
             closed.run_until_closed(pause).await?;
-            if let Some(task) = follower.ask(&id).await? {
+            if let Some(task) = poller.ask(&id).await? {
                 break task;
             }
         };
@@ -156,13 +154,13 @@ async fn send_task_request(
 
 impl TaskPoller<'_> {
     /// Answers new input requests, and repeats responses that may be lost.
-    async fn answer(
+    async fn respond(
         &mut self,
         id: &str,
         mut questions: IndexMap<String, Question>,
     ) -> Result<(), McpErrorKind> {
-        let mut answers = std::mem::take(&mut self.unsent);
-        answers.retain(|key, _| questions.contains_key(key));
+        let mut responses = std::mem::take(&mut self.unsent);
+        responses.retain(|key, _| questions.contains_key(key));
         questions.retain(|key, _| !self.answered.contains(key));
         let limit = MAX_ROUNDS;
         if self.answered.len() + questions.len() > MAX_QUESTIONS * limit as usize {
@@ -170,17 +168,17 @@ impl TaskPoller<'_> {
         }
         if !questions.is_empty() {
             let keys: Vec<String> = questions.keys().cloned().collect();
-            answers.extend(rounds::answers(self.sender, questions).await?);
+            responses.extend(rounds::input_responses(self.sender, questions).await?);
             self.answered.extend(keys);
         }
-        if answers.is_empty() {
+        if responses.is_empty() {
             return Ok(());
         }
-        let params = json!({"taskId": id, "inputResponses": answers});
+        let params = json!({"taskId": id, "inputResponses": responses});
         match self.about("tasks/update", &params).await {
             Ok(_) => Ok(()),
             Err(error) if self.tolerates(&error) => {
-                self.unsent = answers;
+                self.unsent = responses;
                 Ok(())
             }
             Err(error) => Err(error),
@@ -191,7 +189,7 @@ impl TaskPoller<'_> {
     async fn ask(&mut self, id: &str) -> Result<Option<Task>, McpErrorKind> {
         match self.about("tasks/get", &json!({"taskId": id})).await {
             Ok(state) => {
-                (self.failures, self.refusals) = (0, 0);
+                (self.failures, self.state_errors) = (0, 0);
                 self.retry_after = Duration::ZERO;
                 let task = serde_json::from_str(state.get()).map_err(unexpected)?;
                 Ok(Some(task))
@@ -210,10 +208,11 @@ impl TaskPoller<'_> {
 
     /// Returns whether an error says nothing about the task.
     fn tolerates(&mut self, error: &McpErrorKind) -> bool {
-        let is_refusal =
+        let is_state_error =
             matches!(error, McpErrorKind::Rpc(error) if is_the_servers_own(error.code));
-        self.refusals += u32::from(is_refusal);
-        let tolerated = is_transient(error) || (is_refusal && self.refusals < MAX_STATE_ERRORS);
+        self.state_errors += u32::from(is_state_error);
+        let tolerated =
+            is_transient(error) || (is_state_error && self.state_errors < MAX_STATE_ERRORS);
         if tolerated {
             tracing::debug!(%error, "Cannot get the status of a task");
             self.failures = self.failures.saturating_add(1);
@@ -232,9 +231,11 @@ impl TaskPoller<'_> {
         let Some(more) = self.failures.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let pause = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
-        let pause = pause.min(MAX_BACKOFF_INTERVAL).max(self.retry_after);
-        pause.min(MAX_POLL_INTERVAL)
+        let backoff = MIN_BACKOFF_INTERVAL * 2_u32.saturating_pow(more.min(10));
+        backoff
+            .min(MAX_BACKOFF_INTERVAL)
+            .max(self.retry_after)
+            .min(MAX_POLL_INTERVAL)
     }
 }
 
@@ -270,39 +271,15 @@ where
     Ok(written.and_then(|written| serde_json::from_str(written.get()).ok()))
 }
 
-/// Cancels a task on the server when the caller gives up.
-struct CancelTask {
-    sender: Arc<RequestSender>,
-    id: Option<String>,
-}
-
-impl CancelTask {
-    fn new(sender: &Arc<RequestSender>, id: &str) -> Self {
-        Self {
-            sender: Arc::clone(sender),
-            id: Some(id.to_owned()),
+/// Cancels a task on the server, because the caller has given up.
+fn cancel_task(sender: &Arc<RequestSender>, id: &str) {
+    const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+    let (sender, params) = (Arc::clone(sender), json!({"taskId": id}));
+    run_in_background(CANCEL_TIMEOUT, async move {
+        if let Err(error) = send_task_request(&sender, "tasks/cancel", &params).await {
+            tracing::debug!(%error, "The server did not cancel the task");
         }
-    }
-
-    fn disarm(mut self) {
-        self.id = None;
-    }
-}
-
-impl Drop for CancelTask {
-    fn drop(&mut self) {
-        const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-        if let (Some(id), Ok(runtime)) = (self.id.take(), tokio::runtime::Handle::try_current()) {
-            let sender = Arc::clone(&self.sender);
-            runtime.spawn(tokio::time::timeout(CANCEL_TIMEOUT, async move {
-                let cancelled =
-                    send_task_request(&sender, "tasks/cancel", &json!({"taskId": id})).await;
-                if let Err(error) = cancelled {
-                    tracing::debug!(%error, "The server did not cancel the task");
-                }
-            }));
-        }
-    }
+    });
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub enum Authentication {
 #[non_exhaustive]
 pub struct AuthorizationServices {
     /// Asks a user for an authorization. If `None`, connecting to a server that requires that fails
-    /// with [`OAuthError::NobodyToAsk`](crate::OAuthError::NobodyToAsk).
+    /// with [`OAuthError::NoPrompt`](crate::OAuthError::NoPrompt).
     pub prompt: Option<Arc<dyn AuthorizationPrompt>>,
     /// Stores tokens. If `None`, each client stores its tokens in memory.
     pub token_store: Option<Arc<dyn TokenStore>>,

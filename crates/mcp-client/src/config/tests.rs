@@ -1,51 +1,53 @@
 use super::*;
 use serde_json::json;
 
-fn config(value: serde_json::Value) -> Result<ServerConfig, serde_json::Error> {
-    serde_json::from_value(value)
+/// Reads the configuration of a server `x` with these settings.
+fn config(mut settings: serde_json::Value) -> Result<ServerConfig, serde_json::Error> {
+    settings["label"] = "x".into();
+    serde_json::from_value(settings)
+}
+
+/// Reads the configuration of a server `x` at `https://x.example/` with these settings.
+fn remote(mut settings: serde_json::Value) -> Result<ServerConfig, serde_json::Error> {
+    settings["url"] = "https://x.example/".into();
+    config(settings)
 }
 
 #[test]
 fn e8_every_credential_becomes_its_header_and_wins_over_custom_ones() {
-    let header = |authentication: serde_json::Value, name: &str| {
-        let server = config(json!({
-            "label": "x", "url": "https://x.example/mcp", "authentication": authentication,
+    for (authentication, name, expected) in [
+        (json!({"type": "none"}), "authorization", "custom"),
+        (
+            json!({"type": "bearer", "token": "t"}),
+            "authorization",
+            "Bearer t",
+        ),
+        (json!({"type": "api-key", "key": "k"}), "x-api-key", "k"),
+        (
+            json!({"type": "api-key", "key": "k", "header": "X-K"}),
+            "x-k",
+            "k",
+        ),
+        (
+            json!({"type": "basic", "username": "user", "password": "pass"}),
+            "authorization",
+            "Basic dXNlcjpwYXNz",
+        ),
+    ] {
+        let server = remote(json!({
+            "authentication": authentication,
             "headers": {"Authorization": "custom", "X-Tenant": "t1"},
-        }))
-        .unwrap();
-        let headers = server.header_map().unwrap();
+        }));
+        let headers = server.unwrap().header_map().unwrap();
         assert_eq!(headers["x-tenant"], "t1");
         assert!(headers.values().all(HeaderValue::is_sensitive));
-        headers[name].to_str().unwrap().to_owned()
-    };
-    assert_eq!(header(json!({"type": "none"}), "authorization"), "custom");
-    assert_eq!(
-        header(json!({"type": "bearer", "token": "t"}), "authorization"),
-        "Bearer t"
-    );
-    assert_eq!(
-        header(json!({"type": "api-key", "key": "k"}), "x-api-key"),
-        "k"
-    );
-    assert_eq!(
-        header(
-            json!({"type": "api-key", "key": "k", "header": "X-K"}),
-            "x-k"
-        ),
-        "k"
-    );
-    let basic = json!({"type": "basic", "username": "user", "password": "pass"});
-    assert_eq!(header(basic, "authorization"), "Basic dXNlcjpwYXNz");
+        assert_eq!(headers[name], expected);
+    }
 }
 
 #[test]
 fn e8_headers_that_frame_a_message_cannot_be_set() {
-    let server = |name: &str| {
-        config(json!({
-            "label": "x", "url": "https://x.example/mcp", "headers": {name: "5"},
-        }))
-        .unwrap()
-    };
+    let server = |name: &str| remote(json!({"headers": {name: "5"}})).unwrap();
     for name in ["Content-Length", "transfer-encoding", "Connection", "TE"] {
         let error = server(name).validate().unwrap_err();
         let text = format!("Header '{name}' is set by the client and cannot be configured");
@@ -54,8 +56,7 @@ fn e8_headers_that_frame_a_message_cannot_be_set() {
     for name in ["Host", "X-Content-Length", "Accept-Encoding"] {
         server(name).validate().unwrap();
     }
-    let keyed = config(json!({
-        "label": "x", "url": "https://x.example/mcp",
+    let keyed = remote(json!({
         "authentication": {"type": "api-key", "key": "k", "header": "Content-Length"},
     }));
     let error = keyed.unwrap().validate().unwrap_err();
@@ -65,25 +66,23 @@ fn e8_headers_that_frame_a_message_cannot_be_set() {
 #[test]
 fn l1_debug_and_errors_show_no_secret() {
     let server = config(json!({
-        "label": "x", "url": "https://x.example/mcp?token=hush1",
+        "url": "https://x.example/mcp?token=hush1",
         "authentication": {"type": "basic", "username": "u", "password": "hush2"},
         "headers": {"X-Secret": "hush3"},
     }))
     .unwrap();
     assert!(!format!("{server:?}").contains("hush"));
-    let bad = config(json!({
-        "label": "x", "url": "https://x.example", "headers": {"X-Bad": "hush\n"},
-    }));
+    let bad = remote(json!({"headers": {"X-Bad": "hush\n"}}));
     let error = bad.unwrap().validate().unwrap_err();
     assert_eq!(error.to_string(), "Invalid header 'X-Bad'");
-    let error = config(json!({"label": "x", "url": "https://u:hush@x.example/"})).unwrap_err();
+    let error = config(json!({"url": "https://u:hush@x.example/"})).unwrap_err();
     assert!(!error.to_string().contains("hush"));
 }
 
 #[test]
 fn e7_a_command_is_read_and_its_secrets_are_not_shown() {
     let server = config(json!({
-        "label": "x", "command": "/opt/tools/server", "args": ["--key", "hush1"],
+        "command": "/opt/tools/server", "args": ["--key", "hush1"],
         "env": {"API_KEY": "hush2"}, "inherit_env": ["HOME"], "cwd": "/srv",
     }))
     .unwrap();
@@ -104,9 +103,7 @@ fn e7_a_command_is_read_and_its_secrets_are_not_shown() {
 
 #[test]
 fn e7_an_unknown_transport_is_named() {
-    let with = |transport: &str| {
-        config(json!({"label": "x", "url": "https://x.example/", "transport": transport}))
-    };
+    let with = |transport: &str| remote(json!({"transport": transport}));
     for transport in TransportKind::ALL {
         assert_eq!(json!(transport), json!(transport.name()));
         assert_eq!(with(transport.name()).unwrap().transport, transport);
@@ -132,7 +129,7 @@ fn e7_invalid_command_settings_are_rejected() {
         ("inherit_env", json!(["A=B"])),
         ("cwd", json!("")),
     ] {
-        let mut entry = json!({"label": "x", "command": "server"});
+        let mut entry = json!({"command": "server"});
         entry[key] = value;
         let error = config(entry).unwrap().validate().unwrap_err();
         assert_eq!(error, ServerConfigError::Command, "{key}");
@@ -140,47 +137,31 @@ fn e7_invalid_command_settings_are_rejected() {
 }
 
 #[test]
-fn bad_values_are_refused_by_name() {
-    for (value, part) in [
+fn bad_values_are_rejected_by_name() {
+    for (settings, part) in [
+        (json!({"url": "not-a-url"}), "Invalid server URL"),
+        (json!({}), "either a 'url' or a 'command'"),
         (
-            json!({"label": "x", "url": "not-a-url"}),
-            "Invalid server URL",
-        ),
-        (json!({"label": "x"}), "either a 'url' or a 'command'"),
-        (
-            json!({"label": "x", "url": "http://x.example", "command": "server"}),
-            "either a 'url' or a 'command'",
-        ),
-        (
-            json!({"label": "x", "url": "http://x.example", "env": {}}),
-            "'env' is only allowed with a 'command'",
-        ),
-        (
-            json!({"label": "x", "command": "server", "env": {"A": 1}}),
+            json!({"command": "server", "env": {"A": 1}}),
             "expected a string",
         ),
-        (
-            json!({"label": "x", "url": "ftp://x.example"}),
-            "Invalid server URL",
-        ),
-        (
-            json!({"label": "x", "url": "http://x.example", "timeout_ms": 0}),
-            "at least 1 ms",
-        ),
-        (
-            json!({"label": "x", "url": "http://x.example", "transport": "pigeon"}),
-            "pigeon",
-        ),
-        (
-            json!({"label": "x", "url": "http://x.example", "colour": 1}),
-            "colour",
-        ),
-        (
-            json!({"label": "x", "url": "http://x.example", "authentication": {"type": "bearer"}}),
-            "token",
-        ),
+        (json!({"url": "ftp://x.example"}), "Invalid server URL"),
     ] {
-        let error = config(value).unwrap_err().to_string();
+        let error = config(settings).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    for (settings, part) in [
+        (
+            json!({"command": "server"}),
+            "either a 'url' or a 'command'",
+        ),
+        (json!({"env": {}}), "'env' is only allowed with a 'command'"),
+        (json!({"timeout_ms": 0}), "at least 1 ms"),
+        (json!({"transport": "pigeon"}), "pigeon"),
+        (json!({"color": 1}), "color"),
+        (json!({"authentication": {"type": "bearer"}}), "token"),
+    ] {
+        let error = remote(settings).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }

@@ -13,7 +13,7 @@ use crate::peer::Peer;
 use crate::probe::Steps;
 use crate::session::{IdStyle, Session};
 use crate::transport::{StdioLink, StdioTransport, Transport, WebSocketTransport};
-use crate::{Feature, Handshake, McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
+use crate::{McpErrorKind, ProtocolVersion, ServerConfig, TransportKind};
 
 /// How long to wait for the response to `server/discover`. Some servers never respond, and a
 /// program that takes longer to start responds to the next request.
@@ -98,7 +98,7 @@ impl ChannelConnector {
 
     /// Opens a session with the configured or cached revision, or else detects it.
     async fn open(&self, mut steps: Steps) -> Result<OpenedSession, McpErrorKind> {
-        if let Some(opening) = self.pinned() {
+        if let Some(opening) = Opening::configured(&self.config) {
             let session = self.start().await?;
             return self.open_as(opening, session, steps).await;
         }
@@ -137,18 +137,6 @@ impl ChannelConnector {
         *self.known.lock() = None;
     }
 
-    /// Returns the configured way to open a session, if nothing is left to detect.
-    fn pinned(&self) -> Option<Opening> {
-        match (self.config.handshake, self.config.protocol_version) {
-            (Handshake::Never, _) => Some(Opening::None),
-            (Handshake::Auto, Some(version)) if !version.supports(Feature::Handshake) => {
-                Some(Opening::Stateless(version))
-            }
-            (Handshake::Auto, Some(version)) => Some(Opening::Handshake(version)),
-            (Handshake::Auto, None) => None,
-        }
-    }
-
     /// Detects the revision:
     ///
     /// 1. Send `server/discover`. If it returns a result, or an error that exists only since
@@ -175,17 +163,8 @@ impl ChannelConnector {
         session.clear_version();
         let initialized = session.initialize(offered).await;
         let tried = format!("{} initialize ({offered})", self.name());
-        let spoken = || {
-            session
-                .version()
-                .map_or_else(String::new, |version| version.to_string())
-        };
-        steps.note(
-            tried,
-            initialized
-                .as_ref()
-                .map(|()| format!("revision {}", spoken())),
-        );
+        let negotiated = initialized.as_ref().map(|()| session.describe_version());
+        steps.note(tried, negotiated);
         let Err(error) = initialized else {
             return Ok((session, Opening::Handshake(offered)));
         };
@@ -230,11 +209,11 @@ impl ChannelConnector {
         steps: &mut Steps,
     ) -> Result<Discovered, McpErrorKind> {
         session.set_version(version);
-        let patience = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
+        let timeout = DISCOVER_TIMEOUT.min(self.config.timeout / 4);
         let params = empty_object();
         let timed =
-            pillion_deadline::timeout(patience, session.ask("server/discover", &params)).await;
-        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(patience)));
+            pillion_deadline::timeout(timeout, session.ask("server/discover", &params)).await;
+        let outcome = timed.unwrap_or(Err(McpErrorKind::timeout(timeout)));
         let found = discovered(outcome, session);
         let tried = format!("{} server/discover ({version})", self.name());
         steps.note(tried, found.as_ref().map(Discovered::describe));
@@ -260,10 +239,7 @@ impl ChannelConnector {
             Opening::Handshake(version) => format!("initialize ({version})"),
             Opening::None => "requests without handshake".to_owned(),
         };
-        let outcome = opened.as_ref().map(|()| match session.version() {
-            Some(version) => format!("revision {version}"),
-            None => "no handshake".to_owned(),
-        });
+        let outcome = opened.as_ref().map(|()| session.describe_version());
         steps.note(format!("{} {tried}", self.name()), outcome);
         opened?;
         Ok(self.opened(session, opening, steps))

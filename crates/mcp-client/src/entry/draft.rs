@@ -139,10 +139,30 @@ impl Draft {
             .ok_or_else(|| self.unexpected(member, "a list"))
     }
 
-    pub(super) fn set_list(&mut self, member: &str, items: &[Box<RawValue>]) {
-        if let Ok(items) = to_raw_value(items) {
+    /// Checks each item of a list member. `check` gets the item and its path, and returns `None` for
+    /// an item that is removed.
+    pub(super) fn check_items(
+        &mut self,
+        member: &str,
+        items: Vec<Box<RawValue>>,
+        check: impl Fn(&mut Self, &RawValue, &str) -> Result<Option<Self>, EntryError>,
+    ) -> Result<(), EntryError> {
+        let mut checked = Vec::with_capacity(items.len());
+        let mut is_changed = false;
+        for (index, item) in items.into_iter().enumerate() {
+            let Some(mut draft) = check(self, &item, &format!("{member}[{index}]"))? else {
+                is_changed = true;
+                continue;
+            };
+            let changed = draft.changed();
+            is_changed |= changed.is_some();
+            self.repairs.append(&mut draft.repairs);
+            checked.push(changed.unwrap_or(item));
+        }
+        if is_changed && let Ok(items) = to_raw_value(&checked) {
             self.set(member, items, None);
         }
+        Ok(())
     }
 
     /// Returns the names of the members.

@@ -29,9 +29,11 @@ pub(super) fn check(tool: &mut Draft) -> Result<(), EntryError> {
         return Ok(());
     }
     repair_member(tool, MEMBER);
-    let schema = tool.raw(MEMBER).map(ToOwned::to_owned);
-    let schema = schema.and_then(|schema| tool.item(&schema, MEMBER));
-    let mut schema = schema.ok_or_else(|| unexpected.clone())?;
+    let mut schema = tool
+        .raw(MEMBER)
+        .map(ToOwned::to_owned)
+        .and_then(|schema| tool.item(&schema, MEMBER))
+        .ok_or_else(|| unexpected.clone())?;
     match schema.value("type") {
         None if schema.has("type") => return Err(unexpected),
         None => set_type(&mut schema),

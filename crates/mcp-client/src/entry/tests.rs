@@ -4,10 +4,19 @@ use serde_json::value::to_raw_value;
 use super::*;
 
 fn check(kind: EntryKind, entry: &Value) -> Result<(Value, Vec<String>), String> {
-    let checked = kind.check(&to_raw_value(entry).unwrap());
-    let checked = checked.map_err(|error| error.to_string())?;
+    let checked = kind
+        .check(&to_raw_value(entry).unwrap())
+        .map_err(|error| error.to_string())?;
     let entry = serde_json::from_str(checked.entry.get()).unwrap();
     Ok((entry, checked.repairs))
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "values are written where they are used"
+)]
+fn tool(input_schema: Value) -> Value {
+    json!({"name": "a", "inputSchema": input_schema})
 }
 
 /// Asserts the repaired entry, and the members that the repairs name.
@@ -133,13 +142,9 @@ fn an_input_schema_becomes_an_object_schema_if_possible() {
             0,
         ),
     ] {
-        let (tool, told) = check(
-            EntryKind::Tool,
-            &json!({"name": "a", "inputSchema": schema}),
-        )
-        .unwrap();
+        let (tool, reported) = check(EntryKind::Tool, &tool(schema)).unwrap();
         assert_eq!(tool["inputSchema"], expected);
-        assert_eq!(told.len(), repairs, "{told:?}");
+        assert_eq!(reported.len(), repairs, "{reported:?}");
     }
     let (tool, _) = check(EntryKind::Tool, &json!({"name": "a"})).unwrap();
     assert_eq!(tool["inputSchema"]["type"], "object");
@@ -166,17 +171,13 @@ fn a_schema_is_repaired_at_every_depth() {
         &[],
     );
     let gaps = json!({"type": "object", "required": {"0": "a", "2": "b"}});
-    becomes(
-        EntryKind::Tool,
-        json!({"name": "a", "inputSchema": gaps}),
-        json!({"name": "a", "inputSchema": {"type": "object", "required": ["a", "b"]}}),
-        &[],
-    );
+    let expected = json!({"type": "object", "required": ["a", "b"]});
+    becomes(EntryKind::Tool, tool(gaps), tool(expected), &[]);
 }
 
 #[test]
 fn an_invalid_output_schema_is_removed() {
-    for (schema, is_kept, is_object) in [
+    for (schema, is_listed, is_object) in [
         (json!({"type": "object"}), true, true),
         (json!({"type": "array", "items": {}}), true, false),
         (json!({"anyOf": []}), true, false),
@@ -190,7 +191,7 @@ fn an_invalid_output_schema_is_removed() {
             .check(&to_raw_value(&listed).unwrap())
             .unwrap();
         let tool: Value = serde_json::from_str(checked.entry.get()).unwrap();
-        assert_eq!(tool.get("outputSchema").is_some(), is_kept, "{schema}");
+        assert_eq!(tool.get("outputSchema").is_some(), is_listed, "{schema}");
         assert_eq!(has_object_output(&checked.entry), is_object, "{schema}");
     }
 }
@@ -205,22 +206,22 @@ fn an_ambiguous_entry_is_rejected() {
         (Tool, json!({"name": 7}), "`name` is not a string"),
         (
             Tool,
-            json!({"name": "a", "inputSchema": "x"}),
+            tool(json!("x")),
             "`inputSchema` is not a JSON Schema of type object",
         ),
         (
             Tool,
-            json!({"name": "a", "inputSchema": {"type": "string"}}),
+            tool(json!({"type": "string"})),
             "`inputSchema` is not a JSON Schema of type object",
         ),
         (
             Tool,
-            json!({"name": "a", "inputSchema": {"required": true}}),
+            tool(json!({"required": true})),
             "`inputSchema.required` is not a list of strings",
         ),
         (
             Tool,
-            json!({"name": "a", "inputSchema": {"properties": {"b": 5}}}),
+            tool(json!({"properties": {"b": 5}})),
             "`inputSchema.properties.b` is not a JSON Schema",
         ),
         (Resource, json!({"name": "a"}), "`uri` is missing"),

@@ -27,7 +27,7 @@ pub enum McpErrorKind {
     #[error("the parameters cannot be encoded as JSON: {0}")]
     Encode(#[source] serde_json::Error),
     /// No connection was established: refused, unknown host, or TLS error.
-    #[error("{}{}", root_cause(.0), place(.0))]
+    #[error("{}{}", root_cause(.0), origin(.0))]
     Connect(#[source] reqwest::Error),
     /// The connection broke, or the response is not valid HTTP.
     #[error("the connection broke: {}", root_cause(&**.0))]
@@ -249,18 +249,7 @@ impl McpErrorKind {
             _ => {}
         }
     }
-}
 
-impl From<KnownDown> for McpErrorKind {
-    fn from(KnownDown { retry_after }: KnownDown) -> Self {
-        Self::KnownDown {
-            retry_after,
-            cause: None,
-        }
-    }
-}
-
-impl McpErrorKind {
     /// Converts an error that occurred after the server had accepted the request. Such an error must
     /// not look like the rejection of the request, which would allow to send the request again, so
     /// only errors of the response itself remain what they are.
@@ -302,8 +291,17 @@ impl McpErrorKind {
     }
 }
 
+impl From<KnownDown> for McpErrorKind {
+    fn from(KnownDown { retry_after }: KnownDown) -> Self {
+        Self::KnownDown {
+            retry_after,
+            cause: None,
+        }
+    }
+}
+
 /// Returns the origin of a failed connection, such as ` (http://127.0.0.1:9)`.
-fn place(error: &reqwest::Error) -> String {
+fn origin(error: &reqwest::Error) -> String {
     error.url().map_or_else(String::new, |url| {
         format!(" ({})", url.origin().ascii_serialization())
     })

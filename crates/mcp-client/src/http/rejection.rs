@@ -58,8 +58,8 @@ impl Rejection {
             _ => body.error(),
         };
         let topic = match &rpc {
-            Some(error) => ResponseTopic::of(&error.message),
-            None => ResponseTopic::of(&String::from_utf8_lossy(&body.bytes)),
+            Some(error) => ResponseTopic::from_text(&error.message),
+            None => ResponseTopic::from_text(&String::from_utf8_lossy(&body.bytes)),
         };
         let error = McpErrorKind::HttpStatus {
             status,
@@ -90,7 +90,7 @@ impl Rejection {
             (RejectionResponse::Response(Ok(_)) | RejectionResponse::Unknown, _) => {
                 return SessionLoss::None;
             }
-            (RejectionResponse::Response(Err(_)), _) => ResponseForm::Answer,
+            (RejectionResponse::Response(Err(_)), _) => ResponseForm::RpcResponse,
             (RejectionResponse::Missing, Some(error)) => ResponseForm::Error(error.code),
             (RejectionResponse::Missing, None) => ResponseForm::Other,
         };
@@ -169,11 +169,11 @@ impl RejectionBody {
     /// Returns the first JSON-RPC error in the body, whatever its id.
     fn error(&self) -> Option<RpcError> {
         if !self.is_stream() {
-            return RpcError::of_error_body(&self.bytes);
+            return RpcError::from_error_body(&self.bytes);
         }
         self.events()
             .into_iter()
-            .find_map(|event| RpcError::of_error_body(event.data.as_bytes()))
+            .find_map(|event| RpcError::from_error_body(event.data.as_bytes()))
     }
 
     /// Returns what the body says about the request with this id.
@@ -192,7 +192,7 @@ impl RejectionBody {
                 return RejectionResponse::Response(outcome);
             }
         }
-        let has_id = || MessageId::of(&self.bytes).is_some_and(|id| id == *request);
+        let has_id = || MessageId::find(&self.bytes).is_some_and(|id| id == *request);
         if !self.is_complete || is_damaged && has_id() {
             return RejectionResponse::Unknown;
         }

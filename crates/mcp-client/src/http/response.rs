@@ -1,5 +1,4 @@
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -377,15 +376,12 @@ impl ResponseReader {
 }
 
 /// Returns the messages in an event; none if the event is not JSON-RPC.
-pub(crate) fn parse_event(event: &SseEvent) -> VecDeque<Incoming> {
+pub(crate) fn parse_event(event: &SseEvent) -> Vec<Incoming> {
     if event.data.is_empty() {
-        return VecDeque::new();
+        return Vec::new();
     }
-    match Incoming::parse(&event.data) {
-        Ok(messages) => messages.into(),
-        Err(error) => {
-            tracing::debug!(%error, "Skipped an event that is not a JSON-RPC message");
-            VecDeque::new()
-        }
-    }
+    Incoming::parse(&event.data).unwrap_or_else(|error| {
+        tracing::debug!(%error, "Skipped an event that is not a JSON-RPC message");
+        Vec::new()
+    })
 }

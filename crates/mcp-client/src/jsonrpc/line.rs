@@ -43,9 +43,10 @@ impl MessageLine {
             Err(_) => McpErrorKind::InvalidUtf8,
         };
         let messages = find_messages(line);
-        let unreadable = match messages.is_empty() {
-            true => MessageId::of_json_rpc(line).map(|id| (id, error)),
-            false => None,
+        let unreadable = if messages.is_empty() {
+            MessageId::find_json_rpc(line).map(|id| (id, error))
+        } else {
+            None
         };
         Self {
             messages,

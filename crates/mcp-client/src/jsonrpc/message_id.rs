@@ -32,14 +32,14 @@ enum StringState {
 
 impl MessageId {
     /// Returns the id in a complete message.
-    pub(crate) fn of(message: &[u8]) -> Option<RpcRequestId> {
+    pub(crate) fn find(message: &[u8]) -> Option<RpcRequestId> {
         let mut scan = Self::default();
         scan.read(message);
         scan.finish()
     }
 
     /// Returns the id in a message that says that it is JSON-RPC, which may follow other text.
-    pub(crate) fn of_json_rpc(line: &[u8]) -> Option<RpcRequestId> {
+    pub(crate) fn find_json_rpc(line: &[u8]) -> Option<RpcRequestId> {
         let start = memchr::memchr(b'{', line)?;
         let mut scan = Self::default();
         scan.read(&line[start..]);
@@ -142,14 +142,14 @@ mod tests {
             r#"{"id":7,"result":"cut o"#.to_owned(),
         ] {
             assert_eq!(
-                MessageId::of(text.as_bytes()),
+                MessageId::find(text.as_bytes()),
                 Some(RpcRequestId::Number(7)),
                 "{text}"
             );
         }
         let text = br#"{"result":1,"id":"mcp_7"}"#;
         assert_eq!(
-            MessageId::of(text),
+            MessageId::find(text),
             Some(RpcRequestId::Text("mcp_7".into()))
         );
     }
@@ -167,7 +167,7 @@ mod tests {
             "}}}}{{:,:",
             "",
         ] {
-            assert_eq!(MessageId::of(text.as_bytes()), None, "{text}");
+            assert_eq!(MessageId::find(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -178,7 +178,7 @@ mod tests {
             let (first, second) = bytes.split_at(cut.index(bytes.len() + 1));
             pieces.read(first);
             pieces.read(second);
-            prop_assert_eq!(pieces.finish(), MessageId::of(&bytes));
+            prop_assert_eq!(pieces.finish(), MessageId::find(&bytes));
         }
     }
 }

@@ -6,38 +6,22 @@ fn only(text: &str) -> Incoming {
     messages.remove(0)
 }
 
-#[test]
-fn e10_a_result_is_unchanged() {
-    let text =
-        r#"{"jsonrpc":"2.0","id":"mcp_1","result":{"b":1.50, "a":18446744073709551617,"z":null}}"#;
-    let Incoming::Response { id, outcome } = only(text) else {
-        panic!()
-    };
-    assert_eq!(id, RpcRequestId::Text("mcp_1".into()));
-    assert_eq!(
-        outcome.unwrap().get(),
-        r#"{"b":1.50, "a":18446744073709551617,"z":null}"#
-    );
-    let Incoming::Response { outcome, .. } = only(r#"{"id":1,"result":null}"#) else {
-        panic!()
-    };
-    assert_eq!(outcome.unwrap().get(), "null");
+/// Returns the id and the outcome of a response.
+fn read_response(text: &str) -> (RpcRequestId, RpcOutcome) {
+    match only(text) {
+        Incoming::Response { id, outcome } => (id, outcome),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
-fn e3_absent_error_fields_have_defaults() {
-    let Incoming::Response { outcome, .. } = only(r#"{"id":1,"error":{}}"#) else {
-        panic!()
-    };
-    let error = outcome.unwrap_err();
-    assert_eq!(
-        (error.code, error.message.as_str()),
-        (-1, "Unknown MCP error")
-    );
-    let Incoming::Response { outcome, .. } = only(r#"{"id":1,"error":"odd"}"#) else {
-        panic!()
-    };
-    assert_eq!(outcome.unwrap_err().code, -1);
+fn e10_a_result_is_unchanged() {
+    for result in [r#"{"b":1.50, "a":18446744073709551617,"z":null}"#, "null"] {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":"mcp_1","result":{result}}}"#);
+        let (id, outcome) = read_response(&text);
+        assert_eq!(id, RpcRequestId::Text("mcp_1".into()));
+        assert_eq!(outcome.unwrap().get(), result);
+    }
 }
 
 #[test]
@@ -71,19 +55,13 @@ fn e3_an_error_in_another_form_keeps_its_code_and_message() {
         ),
         (r#"{"reason": "no disk"}"#, -1, r#"{"reason":"no disk"}"#),
         (r#"{"code": 5}"#, 5, "Unknown MCP error"),
+        ("{}", -1, "Unknown MCP error"),
         ("[]", -1, "Unknown MCP error"),
         ("false", -1, "false"),
     ] {
-        let Incoming::Response { outcome, .. } = only(&format!(r#"{{"id":1,"error":{error}}}"#))
-        else {
-            panic!("{error}")
-        };
+        let (_, outcome) = read_response(&format!(r#"{{"id":1,"error":{error}}}"#));
         let read = outcome.unwrap_err();
-        assert_eq!(
-            (read.code, read.message.as_str()),
-            (code, message),
-            "{error}"
-        );
+        assert_eq!((read.code, &*read.message), (code, message), "{error}");
     }
 }
 
@@ -96,25 +74,20 @@ fn an_id_in_another_form_is_the_same_id() {
         (r#""3""#, RpcRequestId::Number(3)),
         (r#""mcp_3""#, RpcRequestId::Text("mcp_3".into())),
     ] {
-        let Incoming::Response { id: read, .. } = only(&format!(r#"{{"id":{id},"result":{{}}}}"#))
-        else {
-            panic!("{id}")
-        };
+        let (read, _) = read_response(&format!(r#"{{"id":{id},"result":{{}}}}"#));
         assert_eq!(read, expected, "{id}");
     }
     for id in ["{}", "[3]", "true", "3.5", "1e300"] {
-        let error = Incoming::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#)).unwrap_err();
-        let error = error.to_string();
-        assert!(
-            error.contains("expected an id: a whole number or a string"),
-            "{error}"
-        );
+        let parsed = Incoming::parse(&format!(r#"{{"id":{id},"result":{{}}}}"#));
+        let error = parsed.unwrap_err().to_string();
+        let expected = "expected an id: a whole number or a string";
+        assert!(error.contains(expected), "{error}");
     }
 }
 
 #[test]
 fn only_a_whole_json_rpc_error_is_the_error_of_an_http_error() {
-    let read = |body: &str| RpcError::of_error_body(body.as_bytes());
+    let read = |body: &str| RpcError::from_error_body(body.as_bytes());
     let whole =
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No session","data":[1]}}"#;
     for body in [
@@ -189,11 +162,11 @@ fn encoded_messages_are_json_rpc() {
     );
     let id = RawValue::from_string("\"s1\"".into()).unwrap();
     assert_eq!(
-        answer(&id, Ok(serde_json::json!({}))),
+        response(&id, Ok(serde_json::json!({}))),
         r#"{"jsonrpc":"2.0","id":"s1","result":{}}"#
     );
     assert_eq!(
-        answer(&id, Err(RpcError::new(-32601, "Method not found"))),
+        response(&id, Err(RpcError::new(-32601, "Method not found"))),
         r#"{"jsonrpc":"2.0","id":"s1","error":{"code":-32601,"message":"Method not found"}}"#
     );
     assert_eq!(
@@ -215,10 +188,7 @@ fn parameters_and_errors_with_too_many_values_are_not_kept() {
     }
     // The request of a response gets an error.
     let text = format!(r#"{{"id":1,"error":{{"code":1,"message":"no","data":{many}}}}}"#);
-    let Incoming::Response { outcome, .. } = only(&text) else {
-        panic!()
-    };
-    let error = outcome.unwrap_err();
+    let error = read_response(&text).1.unwrap_err();
     assert_eq!(
         error.message,
         "the server's error has more than 1000000 JSON values"
@@ -231,9 +201,7 @@ fn half_of_a_surrogate_pair_does_not_lose_the_message() {
     let text =
         r#"{"id":1,"result":{"content":[{"type":"text","text":"cut \ud83d"}],"a":"\ud83d\ude00"}}"#;
     for text in [text.to_owned(), format!("[{text}]")] {
-        let Incoming::Response { outcome, .. } = only(&text) else {
-            panic!()
-        };
+        let (_, outcome) = read_response(&text);
         let result: Value = serde_json::from_str(outcome.unwrap().get()).unwrap();
         assert_eq!(result["content"][0]["text"], "cut \u{fffd}");
         assert_eq!(result["a"], "\u{1f600}");
@@ -242,10 +210,8 @@ fn half_of_a_surrogate_pair_does_not_lose_the_message() {
 
 #[test]
 fn only_an_error_without_an_id_answers_the_open_request() {
-    let Incoming::Response { id, .. } = only(r#"{"id":null,"error":{}}"#) else {
-        panic!()
-    };
-    assert!(id.answers(&RpcRequestId::Number(7)));
+    let (id, _) = read_response(r#"{"id":null,"error":{}}"#);
+    assert!(id.matches(&RpcRequestId::Number(7)));
     for text in [r#"{"id":null,"result":{}}"#, r#"{"result":{}}"#] {
         assert!(Incoming::parse(text).is_err(), "{text}");
     }

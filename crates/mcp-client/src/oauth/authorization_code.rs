@@ -1,67 +1,14 @@
-use rmcp::transport::auth::OAuthClientConfig;
-use secrecy::{ExposeSecret, SecretString};
-use url::Url;
+use secrecy::ExposeSecret;
 
 use super::client::{Form, OAuthClient};
 use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
 use super::error::short;
-use super::tokens::TokenAnswer;
+use super::tokens::TokenResponse;
 use super::web::Web;
-use super::{
-    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, OAuthError,
-    PendingAuthorization,
-};
+use super::{AuthorizationResponse, OAuthError, PendingAuthorization};
 
-/// Prompts the user, and exchanges the authorization code (OAuth 2.1 section 4.1).
-pub(super) struct AuthorizationCode<'a> {
-    pub(super) web: &'a Web,
-    pub(super) prompt: &'a dyn AuthorizationPrompt,
-    pub(super) client: &'a OAuthClient,
-    /// The client secret from dynamic registration, if any.
-    pub(super) registered_secret: Option<SecretString>,
-    pub(super) redirect_uri: &'a str,
-    pub(super) scopes: &'a [String],
-    pub(super) dpop: Option<&'a Dpop>,
-    /// The URL of the MCP server.
-    pub(super) server: &'a Url,
-}
-
-impl AuthorizationCode<'_> {
-    pub(super) async fn obtain(
-        &self,
-        server: &AuthorizationServer,
-    ) -> Result<TokenAnswer, OAuthError> {
-        let request = OAuthClientConfig::new(self.client.id.clone(), self.redirect_uri);
-        let (url, verifier) = server
-            .authorization_request(self.web, request, self.scopes)
-            .await?;
-        let state = url.query_pairs().find(|(name, _)| name == "state");
-        let state = state.map(|(_, state)| state.into_owned());
-        let pending = PendingAuthorization {
-            state: state.unwrap_or_default(),
-            issuer: server.token.issuer.clone(),
-            redirect_uri: self.redirect_uri.to_owned(),
-            scopes: self.scopes.to_vec(),
-            client_id: self.client.id.clone(),
-            client_secret: self.registered_secret.clone(),
-            verifier,
-            resource: server.token.resource.clone(),
-            dpop: self.dpop.is_some(),
-        };
-        let response = self.prompt.authorize(AuthorizationRequest {
-            url: url.clone(),
-            redirect_uri: self.redirect_uri.to_owned(),
-            server: self.server.clone(),
-            scopes: self.scopes.to_vec(),
-            pending: pending.clone(),
-        });
-        let response = response.await?;
-        exchange(server, self.web, self.client, self.dpop, &pending, response).await
-    }
-}
-
-/// Exchanges the authorization code for tokens.
+/// Exchanges the authorization code for tokens (OAuth 2.1 section 4.1).
 pub(super) async fn exchange(
     server: &AuthorizationServer,
     web: &Web,
@@ -69,7 +16,7 @@ pub(super) async fn exchange(
     dpop: Option<&Dpop>,
     pending: &PendingAuthorization,
     response: AuthorizationResponse,
-) -> Result<TokenAnswer, OAuthError> {
+) -> Result<TokenResponse, OAuthError> {
     let code = code(server, &pending.state, response)?;
     let form: Form = vec![
         ("grant_type", "authorization_code".to_owned()),
@@ -88,7 +35,7 @@ fn code(
     state: &str,
     response: AuthorizationResponse,
 ) -> Result<String, OAuthError> {
-    if state.is_empty() || !response.has_state(state) {
+    if state.is_empty() || response.state() != Some(state) {
         return Err(OAuthError::WrongState);
     }
     if !server.is_issuer_of(response.issuer.as_deref()) {
@@ -99,7 +46,7 @@ fn code(
             Some(description) => format!("{} ({})", short(&error), short(&description)),
             None => short(&error),
         };
-        return Err(OAuthError::Refused { error });
+        return Err(OAuthError::Denied { error });
     }
     let code = response.code.ok_or(OAuthError::NoCode)?;
     Ok(code.expose_secret().to_owned())

@@ -36,7 +36,7 @@ const MAX_SENDS: usize = 5;
 pub(crate) struct OAuthAuthorizer {
     shared: Arc<Shared>,
     loaded: OnceCell<()>,
-    errand: Mutex<Option<Running>>,
+    acquisition: Mutex<Option<Running>>,
 }
 
 /// Maximum number of step-up authorizations for one request.
@@ -84,7 +84,7 @@ impl OAuthAuthorizer {
         Ok(Self {
             shared: Arc::new(shared),
             loaded: OnceCell::new(),
-            errand: Mutex::new(None),
+            acquisition: Mutex::new(None),
         })
     }
 
@@ -145,18 +145,16 @@ impl OAuthAuthorizer {
     /// Waits for a running token acquisition. Returns `false` if there is none.
     pub(crate) async fn ended(&self) -> bool {
         let outcome = {
-            let running = self.errand.lock();
-            let running = running.as_ref().filter(|running| running.is_under_way());
+            let acquisition = self.acquisition.lock();
+            let running = acquisition.as_ref().filter(|it| it.is_under_way());
             running.map(|running| running.outcome.clone())
         };
-        match outcome {
-            Some(outcome) => {
-                // Calls that need the token get the outcome themselves.
-                let _ = outcome.await;
-                true
-            }
-            None => false,
-        }
+        let Some(outcome) = outcome else {
+            return false;
+        };
+        // Calls that need the token get the outcome themselves.
+        let _ = outcome.await;
+        true
     }
 
     /// Adds the token, refreshed if it is about to expire.
@@ -213,7 +211,7 @@ impl OAuthAuthorizer {
                 );
                 Ok((generation, Some(live)))
             }
-            Err(error) if !error.is_refusal() => Err(McpErrorKind::Authorization(error)),
+            Err(error) if !error.is_rejection() => Err(McpErrorKind::Authorization(error)),
             _ => Ok(self.current()),
         }
     }
@@ -242,7 +240,7 @@ impl OAuthAuthorizer {
                 return Ok(false);
             }
         };
-        let challenge = Challenge::of(headers);
+        let challenge = Challenge::from_headers(headers);
         if step_up && !challenge.is_insufficient_scope() {
             return Ok(false);
         }
@@ -256,8 +254,9 @@ impl OAuthAuthorizer {
         if let Some(live) = &sent.tokens {
             let is_useless = if step_up {
                 live.accept();
-                let asked = &live.tokens.scopes;
-                challenge.scopes.iter().all(|scope| asked.contains(scope))
+                let requested = &live.tokens.scopes;
+                let mut scopes = challenge.scopes.iter();
+                scopes.all(|scope| requested.contains(scope))
             } else {
                 live.origin == TokenOrigin::Granted && !live.is_accepted()
             };
@@ -266,8 +265,8 @@ impl OAuthAuthorizer {
                 return Ok(false);
             }
         }
-        let errand = TokenReason::Refusal { challenge, step_up };
-        let outcome = self.run(sent.generation, errand).await;
+        let reason = TokenReason::Rejection { challenge, step_up };
+        let outcome = self.run(sent.generation, reason).await;
         outcome.map_err(McpErrorKind::Authorization)?;
         Ok(true)
     }
@@ -278,21 +277,23 @@ impl OAuthAuthorizer {
     }
 
     /// Obtains tokens newer than `generation`, or waits for a running acquisition.
-    async fn run(&self, generation: u64, errand: TokenReason) -> AcquisitionResult {
+    async fn run(&self, generation: u64, reason: TokenReason) -> AcquisitionResult {
         let outcome = {
-            let mut running = self.errand.lock();
+            let mut running = self.acquisition.lock();
             match &*running {
                 Some(running) if running.is_under_way() => running.outcome.clone(),
                 _ if self.current().0 != generation => return Ok(()),
                 _ => {
-                    let errand = Arc::clone(&self.shared).run(errand);
+                    let acquisition = Arc::clone(&self.shared).run(reason);
                     // The prompt and the store belong to the application and may panic.
-                    let errand = AssertUnwindSafe(errand).catch_unwind();
-                    let outcome = errand.map(|outcome| {
-                        let outcome = outcome.unwrap_or(Err(OAuthError::Panicked));
-                        outcome.map_err(Arc::new)
-                    });
-                    let outcome = outcome.boxed().shared();
+                    let outcome = AssertUnwindSafe(acquisition)
+                        .catch_unwind()
+                        .map(|outcome| {
+                            let outcome = outcome.unwrap_or(Err(OAuthError::Panicked));
+                            outcome.map_err(Arc::new)
+                        })
+                        .boxed()
+                        .shared();
                     *running = Some(Running {
                         outcome: outcome.clone(),
                         _task: AbortOnDropHandle::new(tokio::spawn(outcome.clone())),

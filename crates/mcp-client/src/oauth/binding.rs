@@ -29,8 +29,9 @@ impl Binding {
             return Ok(Self::Any);
         };
         let mut registrations = credentials.registrations.iter();
-        let registered = registrations.find(|(_, known)| known.client_id == *client_id);
-        let registered = registered.map(|(issuer, _)| issuer);
+        let registered = registrations
+            .find(|(_, known)| known.client_id == *client_id)
+            .map(|(issuer, _)| issuer);
         let tokens = credentials.tokens.as_ref();
         match registered.or(tokens.map(|tokens| &tokens.issuer)) {
             Some(issuer) => Ok(Self::FirstUse(Issuer::parse(issuer)?)),
@@ -53,13 +54,13 @@ impl Binding {
     /// [`OAuthError::ForeignIssuer`], [`OAuthError::ForeignClient`].
     pub(super) fn check(&self, issuer: &str) -> Result<(), OAuthError> {
         match self.issuer() {
-            Some(bound) if bound.as_str() != issuer => Err(self.refusal(issuer)),
+            Some(bound) if bound.as_str() != issuer => Err(self.rejection(issuer)),
             _ => Ok(()),
         }
     }
 
     /// Returns the error for a server that names another authorization server.
-    pub(super) fn refusal(&self, found: &str) -> OAuthError {
+    pub(super) fn rejection(&self, found: &str) -> OAuthError {
         let found = short(found);
         match self {
             Self::Configured(issuer) => OAuthError::ForeignIssuer {

@@ -26,7 +26,7 @@ pub struct AuthorizationChallenge {
 }
 
 impl AuthorizationChallenge {
-    pub(crate) fn of(header: &str) -> Self {
+    pub(crate) fn from_header(header: &str) -> Self {
         /// Maximum length of a parameter, in characters.
         const MAX_PARAMETER_CHARS: usize = 1000;
         const SHOWN_PARAMETERS: [&str; 7] = [
@@ -39,14 +39,16 @@ impl AuthorizationChallenge {
             "charset",
         ];
         let schemes = schemes(header);
-        let scopes = schemes.iter().flat_map(|scheme| &scheme.parameters);
-        let scopes = scopes.filter(|(name, _)| name == "scope");
-        let scopes = scopes.flat_map(|(_, value)| value.split_whitespace());
+        let scopes = schemes
+            .iter()
+            .flat_map(|scheme| &scheme.parameters)
+            .filter(|(name, _)| name == "scope")
+            .flat_map(|(_, value)| value.split_whitespace());
         let shown = schemes.iter().map(|scheme| {
-            let parameters = scheme.parameters.iter();
-            let parameters =
-                parameters.filter(|(name, _)| SHOWN_PARAMETERS.contains(&name.as_str()));
-            let parameters: Vec<String> = parameters
+            let parameters: Vec<String> = scheme
+                .parameters
+                .iter()
+                .filter(|(name, _)| SHOWN_PARAMETERS.contains(&name.as_str()))
                 .map(|(name, value)| {
                     let value: String = without_query(value)
                         .chars()
@@ -88,9 +90,9 @@ struct Scheme {
 }
 
 impl Challenge {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
-        let values = headers.get_all(WWW_AUTHENTICATE).iter();
-        let values = values.filter_map(|value| value.to_str().ok());
+    pub(super) fn from_headers(headers: &HeaderMap) -> Self {
+        let header_values = headers.get_all(WWW_AUTHENTICATE).iter();
+        let values = header_values.filter_map(|value| value.to_str().ok());
         let schemes: Vec<Scheme> = values.flat_map(schemes).collect();
         let mut challenge = Self {
             dpop: schemes.iter().any(|scheme| scheme.name == "dpop"),
@@ -203,13 +205,13 @@ mod tests {
     #[test]
     fn l1_debug_output_of_a_challenge_shows_no_secret() {
         let header = r#"Bearer realm="x", error="invalid_token", error_description="token abc is bad", resource_metadata="https://x.example/meta?token=abc", scope="a b", DPoP algs="ES256", nonce="abc", Negotiate YWJj"#;
-        let challenge = AuthorizationChallenge::of(header);
+        let challenge = AuthorizationChallenge::from_header(header);
         assert_eq!(
             challenge.header,
             r#"Bearer realm="x", error="invalid_token", resource_metadata="https://x.example/meta", scope="a b", DPoP algs="ES256", negotiate"#
         );
         assert_eq!(challenge.scopes, ["a", "b"]);
-        assert_eq!(AuthorizationChallenge::of("").header, "");
+        assert_eq!(AuthorizationChallenge::from_header("").header, "");
     }
 
     use proptest::prelude::*;
@@ -219,7 +221,7 @@ mod tests {
         for value in values {
             headers.append(WWW_AUTHENTICATE, value.parse().unwrap());
         }
-        Challenge::of(&headers)
+        Challenge::from_headers(&headers)
     }
 
     #[test]

@@ -156,9 +156,8 @@ impl OAuthConfig {
                 }
             }
             OAuthGrant::Enterprise => {
-                let endpoint = self.idp_token_endpoint.as_deref();
-                let endpoint = endpoint.ok_or(needs("idp_token_endpoint"))?;
-                let endpoint = Url::parse(endpoint);
+                let written = self.idp_token_endpoint.as_deref();
+                let endpoint = Url::parse(written.ok_or(needs("idp_token_endpoint"))?);
                 let client_id = self.idp_client_id.clone();
                 GrantSettings::Enterprise {
                     client: self.client()?.ok_or(needs("client_id"))?,
@@ -191,8 +190,8 @@ impl OAuthConfig {
                 self.client_secret.clone(),
             )));
         };
-        let key = SigningKey::from_pem(pem, self.signing_algorithm, self.key_id.clone());
-        let key = key.map_err(|_| ServerConfigError::OAuth { key: "private_key" })?;
+        let key = SigningKey::from_pem(pem, self.signing_algorithm, self.key_id.clone())
+            .map_err(|_| ServerConfigError::OAuth { key: "private_key" })?;
         Ok(Some(OAuthClient::with_key(id, key)))
     }
 

@@ -85,7 +85,7 @@ impl AuthorizationServer {
             Some(bound) if named.iter().any(|named| named == bound.as_str()) => {
                 vec![Ok(bound.clone())]
             }
-            Some(_) => return Err(binding.refusal(&named[0])),
+            Some(_) => return Err(binding.rejection(&named[0])),
             None => {
                 let first = named.iter().take(MAX_CANDIDATES);
                 first.map(|named| Issuer::parse(named)).collect()
@@ -105,7 +105,7 @@ impl AuthorizationServer {
             };
             failure.get_or_insert(error);
         }
-        Err(failure.unwrap_or_else(|| binding.refusal(&named[0])))
+        Err(failure.unwrap_or_else(|| binding.rejection(&named[0])))
     }
 
     /// Returns the authorization server at the MCP server's own origin. With and without a slash,
@@ -115,7 +115,7 @@ impl AuthorizationServer {
         let slashed = format!("{}/", origin.as_str());
         let metadata = match binding.issuer() {
             Some(bound) if !bound.is_origin_of(server) => {
-                return Err(binding.refusal(origin.as_str()));
+                return Err(binding.rejection(origin.as_str()));
             }
             Some(bound) => ServerMetadata::fetch(web, bound, &[bound.as_str()]).await?,
             None => ServerMetadata::fetch(web, &origin, &[origin.as_str(), &slashed]).await?,
@@ -189,9 +189,8 @@ impl AuthorizationServer {
         sdk.set_state_store(VerifierStore(Arc::clone(&verifier)));
         sdk.configure_client(client).map_err(failed)?;
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-        let url = sdk.get_authorization_url(&scopes).await;
-        let url = url.map_err(failed)?;
-        let mut url = Url::parse(&url).map_err(|error| failed(AuthError::UrlError(error)))?;
+        let address = sdk.get_authorization_url(&scopes).await.map_err(failed)?;
+        let mut url = Url::parse(&address).map_err(|error| failed(AuthError::UrlError(error)))?;
         self.set_resource(&mut url);
         let verifier = verifier.lock().take();
         Ok((url, verifier.ok_or(OAuthError::NoCode)?))

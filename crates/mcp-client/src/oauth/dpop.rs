@@ -79,8 +79,8 @@ impl Dpop {
         header.insert("typ".to_owned(), "dpop+jwt".into());
         let public = self.key.p256_public_key().ok_or(OAuthError::Signing)?;
         header.insert("jwk".to_owned(), public);
-        let proof = self.key.sign(header, &claims)?;
-        let mut proof = HeaderValue::try_from(proof).map_err(|_| OAuthError::Signing)?;
+        let token = self.key.sign(header, &claims)?;
+        let mut proof = HeaderValue::try_from(token).map_err(|_| OAuthError::Signing)?;
         proof.set_sensitive(true);
         Ok(proof)
     }
@@ -121,10 +121,10 @@ mod tests {
         headers.insert(DPOP_NONCE, "n1".parse().unwrap());
         assert!(dpop.note(&url, &headers));
         assert!(!dpop.note(&url, &headers));
-        let proof = dpop
+        let value = dpop
             .proof(&Method::POST, &url, Some(&"token".into()))
             .unwrap();
-        let proof = proof.to_str().unwrap();
+        let proof = value.to_str().unwrap();
         let header: Value = serde_json::from_slice(&part(proof, 0)).unwrap();
         let claims: Value = serde_json::from_slice(&part(proof, 1)).unwrap();
         assert_eq!(header["typ"], "dpop+jwt");

@@ -44,9 +44,9 @@ pub(super) async fn identity_assertion(
     }
     let client =
         OAuthClient::with_secret(provider.client_id.clone(), provider.client_secret.clone());
-    let answer = endpoint.request(web, Some(&client), None, &form).await?;
-    if answer.issued_token_type.as_deref() != Some(ID_JAG) {
+    let response = endpoint.request(web, Some(&client), None, &form).await?;
+    if response.issued_token_type.as_deref() != Some(ID_JAG) {
         return Err(OAuthError::NoIdentityAssertion);
     }
-    Ok(answer.access_token)
+    Ok(response.access_token)
 }

@@ -12,7 +12,7 @@ use pillion_egress::EgressError;
 pub enum OAuthError {
     /// The user's consent is required, but the client has no prompt.
     #[error("the server requires authorization, and no user can be asked for it here")]
-    NobodyToAsk,
+    NoPrompt,
     /// The metadata of the server is the metadata of another resource (RFC 9728 section 3.3).
     #[error(
         "the server's protected resource metadata has the resource '{found}', which is not the \
@@ -127,7 +127,7 @@ pub enum OAuthError {
     WrongIssuer,
     /// The authorization was denied.
     #[error("the authorization server denied the authorization: {error}")]
-    Refused {
+    Denied {
         /// The error code, such as `access_denied`.
         error: String,
     },
@@ -148,7 +148,7 @@ pub enum OAuthError {
         "the authorization server rejected the token request: {error}{}",
         described(.description.as_ref())
     )]
-    TokenRefused {
+    TokenRejected {
         /// The error code, such as `invalid_grant`.
         error: String,
         /// The server's description of the error.
@@ -162,7 +162,7 @@ pub enum OAuthError {
     },
     /// The token response cannot be parsed.
     #[error("the token response is invalid at line {}, column {}", .0.line(), .0.column())]
-    TokenAnswer(serde_json::Error),
+    TokenResponse(serde_json::Error),
     /// The token type is not supported.
     #[error("the token response has an unsupported token type")]
     TokenType,
@@ -197,7 +197,7 @@ impl OAuthError {
     /// Returns whether the authorization server rejected the request, as opposed to being
     /// unreachable.
     #[must_use]
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_rejection(&self) -> bool {
         self.class() == ErrorClass::Denied
     }
 
@@ -207,7 +207,7 @@ impl OAuthError {
         match self {
             Self::Prompt(PromptError::Deferred) => false,
             Self::Prompt(_) => true,
-            Self::TokenRefused { error, .. } | Self::Refused { error } => {
+            Self::TokenRejected { error, .. } | Self::Denied { error } => {
                 error.starts_with("invalid_client") || error.starts_with("unauthorized_client")
             }
             _ => false,

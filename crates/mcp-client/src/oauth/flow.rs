@@ -2,10 +2,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rmcp::transport::auth::OAuthClientConfig;
 use secrecy::ExposeSecret;
 use url::Url;
 
-use super::authorization_code::{self, AuthorizationCode};
+use super::authorization_code;
 use super::binding::Binding;
 use super::challenge::Challenge;
 use super::client::{Form, OAuthClient};
@@ -14,11 +15,11 @@ use super::discovery::AuthorizationServer;
 use super::dpop::Dpop;
 use super::registration;
 use super::token_request::TokenEndpoint;
-use super::tokens::{LiveTokens, TokenAnswer, TokenOrigin};
+use super::tokens::{LiveTokens, TokenOrigin, TokenResponse};
 use super::web::Web;
 use super::{
-    AuthorizationPrompt, AuthorizationResponse, ClientRegistration, OAuthConfig, OAuthCredentials,
-    OAuthError, PendingAuthorization, TokenKey, TokenStore,
+    AuthorizationPrompt, AuthorizationRequest, AuthorizationResponse, ClientRegistration,
+    OAuthConfig, OAuthCredentials, OAuthError, PendingAuthorization, TokenKey, TokenStore,
 };
 use crate::secrets::Secrets;
 
@@ -62,20 +63,20 @@ pub(super) enum TokenReason {
     Renewal,
     /// The server rejected a request: without a token, with an invalid one (401), or with
     /// insufficient scopes (403).
-    Refusal { challenge: Challenge, step_up: bool },
+    Rejection { challenge: Challenge, step_up: bool },
 }
 
 impl Shared {
-    pub(super) async fn run(self: Arc<Self>, errand: TokenReason) -> Result<(), OAuthError> {
-        let errand = async {
-            match errand {
+    pub(super) async fn run(self: Arc<Self>, reason: TokenReason) -> Result<(), OAuthError> {
+        let acquisition = async {
+            match reason {
                 TokenReason::Renewal => self.renew().await,
-                TokenReason::Refusal { challenge, step_up } => {
+                TokenReason::Rejection { challenge, step_up } => {
                     self.authorize(&challenge, step_up).await
                 }
             }
         };
-        let timed = pillion_deadline::timeout(ACQUISITION_TIMEOUT, errand).await;
+        let timed = pillion_deadline::timeout(ACQUISITION_TIMEOUT, acquisition).await;
         timed.unwrap_or(Err(OAuthError::TimedOut))
     }
 
@@ -90,7 +91,7 @@ impl Shared {
             let tokens = current.tokens.clone();
             (current.endpoint.clone(), current.scopes.clone(), tokens)
         };
-        let live = tokens.ok_or(OAuthError::NobodyToAsk)?;
+        let live = tokens.ok_or(OAuthError::NoPrompt)?;
         let endpoint = match known {
             Some(endpoint) if endpoint.issuer == live.tokens.issuer => endpoint,
             _ => {
@@ -104,7 +105,7 @@ impl Shared {
             self.obtain_without_user(&endpoint, &scopes, live.dpop.as_ref())
                 .await
         };
-        if renewed.as_ref().is_err_and(OAuthError::is_refusal) {
+        if renewed.as_ref().is_err_and(OAuthError::is_rejection) {
             // Without tokens, the server's challenge states what it requires.
             self.forget().await;
         }
@@ -121,7 +122,7 @@ impl Shared {
         });
         if may_refresh {
             match self.refresh(&server.token).await {
-                Err(error) if error.is_refusal() => {
+                Err(error) if error.is_rejection() => {
                     tracing::info!(%error, "The authorization server rejected the refresh token");
                     if error.may_be_unknown_client() {
                         self.forget_client(&server.token.issuer);
@@ -143,9 +144,9 @@ impl Shared {
                 .obtain_without_user(&server.token, &scopes, dpop.as_ref())
                 .await;
         }
-        let answer = self.ask(&server, &scopes, dpop.as_deref()).await?;
+        let response = self.ask(&server, &scopes, dpop.as_deref()).await?;
         let endpoint = &server.token;
-        let live = LiveTokens::granted(answer, endpoint, scopes, dpop.as_ref(), None)?;
+        let live = LiveTokens::granted(response, endpoint, scopes, dpop.as_ref(), None)?;
         self.keep(live).await;
         Ok(())
     }
@@ -201,12 +202,13 @@ impl Shared {
         server: &AuthorizationServer,
         scopes: &[String],
         dpop: Option<&Dpop>,
-    ) -> Result<TokenAnswer, OAuthError> {
-        let prompt = self.prompt.as_deref().ok_or(OAuthError::NobodyToAsk)?;
+    ) -> Result<TokenResponse, OAuthError> {
+        let prompt = self.prompt.as_deref().ok_or(OAuthError::NoPrompt)?;
         server.check_for_authorization(&self.web, &self.binding()?)?;
-        let redirect_uri = prompt.redirect_uri();
-        let redirect_uri = redirect_uri.or_else(|| self.config.redirect_uri.clone());
-        let redirect_uri = redirect_uri.ok_or(OAuthError::NoRedirectUri)?;
+        let redirect_uri = prompt
+            .redirect_uri()
+            .or_else(|| self.config.redirect_uri.clone())
+            .ok_or(OAuthError::NoRedirectUri)?;
         let mut credentials = self.credentials.lock().clone();
         let client = registration::client_for(
             server,
@@ -220,17 +222,34 @@ impl Shared {
         let registered = credentials.registrations.get(&server.token.issuer);
         let registered_secret = registered.and_then(|known| known.client_secret.clone());
         *self.credentials.lock() = credentials;
-        let request = AuthorizationCode {
-            web: &self.web,
-            prompt,
-            client: &client,
-            registered_secret,
-            redirect_uri: &redirect_uri,
-            scopes,
-            dpop,
-            server: &self.server,
+        let obtain = async {
+            let config = OAuthClientConfig::new(client.id.clone(), redirect_uri.as_str());
+            let (url, verifier) = server
+                .authorization_request(&self.web, config, scopes)
+                .await?;
+            let state = url.query_pairs().find(|(name, _)| name == "state");
+            let pending = PendingAuthorization {
+                state: state.map_or_else(String::new, |(_, state)| state.into_owned()),
+                issuer: server.token.issuer.clone(),
+                redirect_uri: redirect_uri.clone(),
+                scopes: scopes.to_vec(),
+                client_id: client.id.clone(),
+                client_secret: registered_secret,
+                verifier,
+                resource: server.token.resource.clone(),
+                dpop: dpop.is_some(),
+            };
+            let authorization = prompt.authorize(AuthorizationRequest {
+                url,
+                redirect_uri: redirect_uri.clone(),
+                server: self.server.clone(),
+                scopes: scopes.to_vec(),
+                pending: pending.clone(),
+            });
+            let response = authorization.await?;
+            authorization_code::exchange(server, &self.web, &client, dpop, &pending, response).await
         };
-        let obtained = request.obtain(server).await;
+        let obtained = obtain.await;
         if obtained
             .as_ref()
             .is_err_and(OAuthError::may_be_unknown_client)
@@ -256,17 +275,14 @@ impl Shared {
         let configured = self.config.client()?;
         let client = configured
             .filter(|client| client.id == pending.client_id)
-            .unwrap_or_else(|| {
-                let secret = pending.client_secret.clone();
-                OAuthClient::with_secret(pending.client_id.clone(), secret)
-            });
+            .unwrap_or_else(|| registration.client());
         let dpop = pending.dpop.then(|| self.dpop_key(None)).transpose()?;
         let proofs = dpop.as_deref();
-        let answer =
+        let exchange =
             authorization_code::exchange(&server, &self.web, &client, proofs, &pending, response);
-        let answer = answer.await?;
+        let tokens = exchange.await?;
         let scopes = pending.scopes;
-        let live = LiveTokens::granted(answer, &server.token, scopes, dpop.as_ref(), None)?;
+        let live = LiveTokens::granted(tokens, &server.token, scopes, dpop.as_ref(), None)?;
         self.credentials
             .lock()
             .registrations
@@ -277,11 +293,12 @@ impl Shared {
 
     /// Uses the refresh token (OAuth 2.1 section 4.3), only with the issuer that issued it.
     async fn refresh(&self, endpoint: &TokenEndpoint) -> Result<(), OAuthError> {
-        let live = self.current.lock().tokens.clone();
-        let live = live.filter(|live| live.tokens.issuer == endpoint.issuer);
-        let live = live.ok_or(OAuthError::NobodyToAsk)?;
-        let token = live.tokens.refresh_token.as_ref();
-        let token = token.ok_or(OAuthError::NobodyToAsk)?;
+        let current = self.current.lock().tokens.clone();
+        let live = current
+            .filter(|live| live.tokens.issuer == endpoint.issuer)
+            .ok_or(OAuthError::NoPrompt)?;
+        let refresh_token = live.tokens.refresh_token.as_ref();
+        let token = refresh_token.ok_or(OAuthError::NoPrompt)?;
         self.binding()?.check(&endpoint.issuer)?;
         let client = self.client_for_issuer(&endpoint.issuer)?;
         let form: Form = vec![
@@ -290,11 +307,11 @@ impl Shared {
         ];
         let dpop = live.dpop.as_ref();
         let proofs = dpop.map(Arc::as_ref);
-        let answer = endpoint
+        let response = endpoint
             .request(&self.web, client.as_ref(), proofs, &form)
             .await?;
         let scopes = live.tokens.scopes.clone();
-        let refreshed = LiveTokens::granted(answer, endpoint, scopes, dpop, Some(&live.tokens))?;
+        let refreshed = LiveTokens::granted(response, endpoint, scopes, dpop, Some(&live.tokens))?;
         self.keep(refreshed).await;
         Ok(())
     }
@@ -306,8 +323,7 @@ impl Shared {
         }
         let credentials = self.credentials.lock();
         if let Some(known) = credentials.registrations.get(issuer) {
-            let (id, secret) = (known.client_id.clone(), known.client_secret.clone());
-            return Ok(Some(OAuthClient::with_secret(id, secret)));
+            return Ok(Some(known.client()));
         }
         let url = self.config.client_metadata_url.clone();
         Ok(url.map(|url| OAuthClient::with_secret(url, None)))
@@ -320,14 +336,11 @@ impl Shared {
         if !self.grant.needs_user() && !self.config.scopes.is_empty() {
             return self.config.scopes.clone();
         }
-        let asked = self.current.lock().scopes.clone();
-        let base = match (asked.is_empty(), self.config.scopes.is_empty()) {
-            (false, _) => asked,
-            (true, false) => self.config.scopes.clone(),
-            (true, true) => first.to_vec(),
-        };
+        let requested = self.current.lock().scopes.clone();
+        let candidates = [requested, self.config.scopes.clone(), first.to_vec()];
+        let base = candidates.into_iter().find(|scopes| !scopes.is_empty());
         let mut scopes: Vec<String> = Vec::new();
-        for scope in base.iter().chain(&challenge.scopes) {
+        for scope in base.iter().flatten().chain(&challenge.scopes) {
             if scopes.len() < MAX_SCOPES && !scopes.contains(scope) {
                 scopes.push(scope.clone());
             }

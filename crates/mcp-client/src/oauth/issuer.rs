@@ -23,8 +23,9 @@ impl Issuer {
     /// # Errors
     /// [`OAuthError::InvalidIssuer`].
     pub(super) fn parse(identifier: &str) -> Result<Self, OAuthError> {
-        let url = Url::parse(identifier).ok();
-        let url = url.filter(|url| is_issuer_url(url) && is_normal_form(url, identifier));
+        let url = Url::parse(identifier)
+            .ok()
+            .filter(|url| is_issuer_url(url) && is_normal_form(url, identifier));
         Ok(Self {
             url: url.ok_or_else(|| OAuthError::InvalidIssuer {
                 issuer: short(identifier),
@@ -58,8 +59,8 @@ impl Issuer {
     /// server metadata discovery): RFC 8414 section 3.1, OpenID Connect with path insertion, and
     /// OpenID Connect Discovery section 4.
     pub(super) fn metadata_urls(&self) -> Vec<Url> {
-        let path = self.url.path();
-        let path = path.strip_suffix('/').unwrap_or(path);
+        let whole = self.url.path();
+        let path = whole.strip_suffix('/').unwrap_or(whole);
         let mut paths = vec![format!("{OAUTH}{path}"), format!("{OPENID}{path}")];
         if !path.is_empty() {
             paths.push(format!("{path}{OPENID}"));

@@ -7,26 +7,17 @@ use super::issuer::Issuer;
 use super::web::Web;
 
 /// The metadata of an authorization server (RFC 8414 section 2). Only these members are used.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct ServerMetadata {
-    #[serde(default)]
     pub(super) issuer: Option<String>,
     pub(super) token_endpoint: String,
-    #[serde(default)]
     pub(super) authorization_endpoint: Option<String>,
-    #[serde(default)]
     pub(super) registration_endpoint: Option<String>,
-    #[serde(default)]
     pub(super) scopes_supported: Option<Vec<String>>,
-    #[serde(default)]
     pub(super) code_challenge_methods_supported: Option<Vec<String>>,
-    #[serde(default)]
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
-    #[serde(default)]
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
-    #[serde(default)]
     pub(super) client_id_metadata_document_supported: Option<bool>,
-    #[serde(default)]
     pub(super) authorization_response_iss_parameter_supported: Option<bool>,
 }
 
@@ -71,12 +62,7 @@ impl ServerMetadata {
             token_endpoint: endpoint("/token"),
             authorization_endpoint: Some(endpoint("/authorize")),
             registration_endpoint: Some(endpoint("/register")),
-            scopes_supported: None,
-            code_challenge_methods_supported: None,
-            token_endpoint_auth_methods_supported: None,
-            dpop_signing_alg_values_supported: None,
-            client_id_metadata_document_supported: None,
-            authorization_response_iss_parameter_supported: None,
+            ..Self::default()
         }
     }
 
@@ -145,8 +131,8 @@ fn check_endpoint(
     Ok(url)
 }
 
-fn includes(values: Option<&Vec<String>>, wanted: &str) -> bool {
-    values.is_some_and(|values| values.iter().any(|value| value == wanted))
+fn includes(values: Option<&Vec<String>>, expected: &str) -> bool {
+    values.is_some_and(|values| values.iter().any(|value| value == expected))
 }
 
 #[cfg(test)]

@@ -94,7 +94,6 @@ pub struct PendingAuthorization {
     #[serde(serialize_with = "exposed")]
     pub(super) verifier: SecretString,
     /// The resource identifier of the MCP server (RFC 8707).
-    #[serde(default)]
     pub(super) resource: Option<String>,
     /// Whether the server requires tokens that are bound to a key.
     #[serde(default)]
@@ -165,9 +164,9 @@ impl AuthorizationResponse {
     /// later.
     pub fn from_redirect(address: &str) -> Result<Self, InvalidRedirect> {
         let url = Url::parse(address).map_err(|_| InvalidRedirect)?;
-        let parameter = |wanted: &str| {
+        let parameter = |expected: &str| {
             let mut pairs = url.query_pairs();
-            pairs.find_map(|(name, value)| (name == wanted).then(|| value.into_owned()))
+            pairs.find_map(|(name, value)| (name == expected).then(|| value.into_owned()))
         };
         Ok(Self {
             code: parameter("code").map(SecretString::from),
@@ -182,11 +181,6 @@ impl AuthorizationResponse {
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.state.as_ref().map(ExposeSecret::expose_secret)
-    }
-
-    pub(super) fn has_state(&self, expected: &str) -> bool {
-        let state = self.state.as_ref();
-        state.is_some_and(|state| state.expose_secret() == expected)
     }
 }
 

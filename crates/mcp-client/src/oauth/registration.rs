@@ -24,7 +24,15 @@ pub(super) async fn client_for(
     credentials: &mut OAuthCredentials,
 ) -> Result<OAuthClient, OAuthError> {
     if let Some(client) = config.client()? {
-        bind(&server.token.issuer, &client, redirect_uri, credentials);
+        // `Binding` restricts the client to this authorization server.
+        let registration = ClientRegistration {
+            client_id: client.id.clone(),
+            // The secret stays in the configuration.
+            client_secret: None,
+            redirect_uri: redirect_uri.to_owned(),
+        };
+        let issuer = server.token.issuer.clone();
+        credentials.registrations.insert(issuer, registration);
         return Ok(client);
     }
     if let Some(url) = &config.client_metadata_url
@@ -33,39 +41,17 @@ pub(super) async fn client_for(
         return Ok(OAuthClient::with_secret(url.clone(), None));
     }
     let known = credentials.registrations.get(&server.token.issuer);
-    let known = known.filter(|known| known.redirect_uri == redirect_uri);
-    let registration = match known {
+    let registration = match known.filter(|known| known.redirect_uri == redirect_uri) {
         Some(known) => known.clone(),
         None => register(server, web, config, redirect_uri, scopes).await?,
     };
-    let client = OAuthClient::with_secret(
-        registration.client_id.clone(),
-        registration.client_secret.clone(),
-    );
+    let client = registration.client();
     let registrations = &mut credentials.registrations;
     registrations.insert(server.token.issuer.clone(), registration);
     while registrations.len() > MAX_REGISTRATIONS {
         registrations.pop_first();
     }
     Ok(client)
-}
-
-/// Records the authorization server of a configured client, to which `Binding` restricts it.
-fn bind(
-    issuer: &str,
-    client: &OAuthClient,
-    redirect_uri: &str,
-    credentials: &mut OAuthCredentials,
-) {
-    // The secret stays in the configuration.
-    let registration = ClientRegistration {
-        client_id: client.id.clone(),
-        client_secret: None,
-        redirect_uri: redirect_uri.to_owned(),
-    };
-    credentials
-        .registrations
-        .insert(issuer.to_owned(), registration);
 }
 
 /// Registers the client dynamically (RFC 7591) with the SDK: as a native application if the
@@ -88,14 +74,14 @@ async fn register(
     } else {
         "web"
     };
-    let placeholder = OAuthClientConfig::new("-", redirect_uri);
-    let placeholder = placeholder.with_application_type(application_type);
+    let placeholder =
+        OAuthClientConfig::new("-", redirect_uri).with_application_type(application_type);
     let mut sdk = server.sdk(web).await.map_err(failed)?;
     sdk.configure_client(placeholder).map_err(failed)?;
     let name = config.client_name.as_deref().unwrap_or(CLIENT_NAME);
     let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
-    let registered = sdk.register_client(name, redirect_uri, &scopes).await;
-    let registered = registered.map_err(failed)?;
+    let registration = sdk.register_client(name, redirect_uri, &scopes).await;
+    let registered = registration.map_err(failed)?;
     let secret = registered.client_secret.map(SecretString::from);
     Ok(ClientRegistration {
         client_id: registered.client_id,

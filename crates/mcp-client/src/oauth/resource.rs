@@ -20,14 +20,10 @@ pub(super) struct ProtectedResource {
 
 #[derive(Deserialize)]
 struct Document {
-    #[serde(default)]
     resource: Option<String>,
     /// The member of a draft of RFC 9728.
-    #[serde(default)]
     authorization_server: Option<String>,
-    #[serde(default)]
     authorization_servers: Option<Vec<String>>,
-    #[serde(default)]
     scopes_supported: Option<Vec<String>>,
 }
 
@@ -40,8 +36,8 @@ impl ProtectedResource {
         server: &Url,
         challenge: &Challenge,
     ) -> Result<Self, OAuthError> {
-        let advertised = challenge.resource_metadata.as_deref();
-        let advertised = advertised.and_then(|url| advertised_url(server, url));
+        let header_url = challenge.resource_metadata.as_deref();
+        let advertised = header_url.and_then(|url| advertised_url(server, url));
         for url in advertised.into_iter().chain(well_known_urls(server)) {
             let document: Option<Document> = web.get_json(&url).await?;
             let resource = document.map(|document| Self::from_document(server, document));
@@ -89,8 +85,8 @@ fn advertised_url(server: &Url, url: &str) -> Option<Url> {
 }
 
 fn well_known_urls(server: &Url) -> Vec<Url> {
-    let path = server.path();
-    let path = path.strip_suffix('/').unwrap_or(path);
+    let whole = server.path();
+    let path = whole.strip_suffix('/').unwrap_or(whole);
     let at = |path: &str| {
         let mut url = server.clone();
         url.set_path(&format!("{WELL_KNOWN}{path}"));

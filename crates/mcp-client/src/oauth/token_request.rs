@@ -6,8 +6,8 @@ use super::OAuthError;
 use super::client::{Form, OAuthClient};
 use super::dpop::{DPOP, Dpop};
 use super::error::short;
-use super::tokens::TokenAnswer;
-use super::web::{Web, WebAnswer};
+use super::tokens::TokenResponse;
+use super::web::{Web, WebResponse};
 
 /// A token endpoint and the parameters of its requests.
 #[derive(Debug, Clone)]
@@ -30,17 +30,16 @@ impl TokenEndpoint {
         client: Option<&OAuthClient>,
         dpop: Option<&Dpop>,
         form: &Form,
-    ) -> Result<TokenAnswer, OAuthError> {
-        let answer = self.send(web, client, dpop, form).await?;
-        let requires_nonce = refusal(&answer)
-            .is_some_and(|refusal| refusal.error.as_deref() == Some("use_dpop_nonce"));
-        let news = dpop.is_some_and(|dpop| dpop.note(&self.url, &answer.headers));
-        let answer = if requires_nonce && news {
-            self.send(web, client, dpop, form).await?
-        } else {
-            answer
-        };
-        read(&answer)
+    ) -> Result<TokenResponse, OAuthError> {
+        let mut response = self.send(web, client, dpop, form).await?;
+        let requires_nonce = response.status != StatusCode::OK
+            && ErrorResponse::parse(&response)
+                .is_some_and(|rejection| rejection.error == "use_dpop_nonce");
+        let is_new = dpop.is_some_and(|dpop| dpop.note(&self.url, &response.headers));
+        if requires_nonce && is_new {
+            response = self.send(web, client, dpop, form).await?;
+        }
+        read(&response)
     }
 
     async fn send(
@@ -49,7 +48,7 @@ impl TokenEndpoint {
         client: Option<&OAuthClient>,
         dpop: Option<&Dpop>,
         form: &Form,
-    ) -> Result<WebAnswer, OAuthError> {
+    ) -> Result<WebResponse, OAuthError> {
         let mut headers = HeaderMap::new();
         let mut form = form.clone();
         if let Some(resource) = &self.resource {
@@ -67,32 +66,30 @@ impl TokenEndpoint {
     }
 }
 
+/// An error response (RFC 6749 section 5.2).
 #[derive(Deserialize)]
-struct Refusal {
-    #[serde(default)]
-    error: Option<String>,
-    #[serde(default)]
+struct ErrorResponse {
+    error: String,
     error_description: Option<String>,
 }
 
-fn refusal(answer: &WebAnswer) -> Option<Refusal> {
-    let failed = answer.status != StatusCode::OK;
-    failed.then(|| serde_json::from_slice(&answer.body).ok())?
+impl ErrorResponse {
+    fn parse(response: &WebResponse) -> Option<Self> {
+        serde_json::from_slice(&response.body).ok()
+    }
 }
 
-fn read(answer: &WebAnswer) -> Result<TokenAnswer, OAuthError> {
+fn read(response: &WebResponse) -> Result<TokenResponse, OAuthError> {
     // Some servers return errors with status 200 or 201.
-    let refused: Option<Refusal> = serde_json::from_slice(&answer.body).ok();
-    if let Some(error) = refused.as_ref().and_then(|refusal| refusal.error.as_ref()) {
-        let description = refused.as_ref().and_then(|r| r.error_description.as_ref());
-        return Err(OAuthError::TokenRefused {
-            error: short(error),
-            description: description.map(|text| short(text)),
+    if let Some(rejection) = ErrorResponse::parse(response) {
+        return Err(OAuthError::TokenRejected {
+            error: short(&rejection.error),
+            description: rejection.error_description.as_deref().map(short),
         });
     }
-    if !answer.status.is_success() {
-        let status = answer.status.as_u16();
+    if !response.status.is_success() {
+        let status = response.status.as_u16();
         return Err(OAuthError::TokenStatus { status });
     }
-    serde_json::from_slice(&answer.body).map_err(OAuthError::TokenAnswer)
+    serde_json::from_slice(&response.body).map_err(OAuthError::TokenResponse)
 }

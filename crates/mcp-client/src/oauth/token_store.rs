@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::OAuthConfig;
+use super::client::OAuthClient;
 use super::secret_json::{exposed, exposed_option};
 pub use error::TokenStoreError;
 
@@ -55,16 +56,14 @@ impl TokenKey {
     /// Returns the key for a client of this server.
     #[must_use]
     pub fn new(server: &Url, oauth: &OAuthConfig) -> Self {
-        let client = oauth.client_id.as_ref();
-        let client = client.or(oauth.client_metadata_url.as_ref());
+        let client_id = oauth.client_id.as_ref();
+        let client = client_id.or(oauth.client_metadata_url.as_ref());
         Self {
             server: Self::server_of(server),
             client: client.cloned().unwrap_or_default(),
         }
     }
-}
 
-impl TokenKey {
     /// Returns the value of [`server`](Self::server) for the server at this URL.
     #[must_use]
     pub fn server_of(url: &Url) -> String {
@@ -85,7 +84,6 @@ pub struct OAuthCredentials {
     #[serde(default)]
     pub registrations: BTreeMap<String, ClientRegistration>,
     /// The tokens, if there are any.
-    #[serde(default)]
     pub tokens: Option<OAuthTokens>,
 }
 
@@ -102,6 +100,12 @@ pub struct ClientRegistration {
     pub redirect_uri: String,
 }
 
+impl ClientRegistration {
+    pub(super) fn client(&self) -> OAuthClient {
+        OAuthClient::with_secret(self.client_id.clone(), self.client_secret.clone())
+    }
+}
+
 /// Tokens and their properties.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -109,7 +113,6 @@ pub struct OAuthTokens {
     /// The issuer of the tokens.
     pub issuer: String,
     /// The resource for which the tokens were issued (RFC 8707).
-    #[serde(default)]
     pub resource: Option<String>,
     /// The access token.
     #[serde(serialize_with = "exposed")]
@@ -118,7 +121,6 @@ pub struct OAuthTokens {
     #[serde(default, serialize_with = "exposed_option")]
     pub refresh_token: Option<SecretString>,
     /// When the access token expires, in seconds since the Unix epoch; `None` if unknown.
-    #[serde(default)]
     pub expires_at: Option<u64>,
     /// The requested scopes.
     #[serde(default)]

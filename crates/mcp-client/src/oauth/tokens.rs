@@ -18,19 +18,17 @@ const REFRESH_MARGIN_SECONDS: u64 = 30;
 
 /// The response of a token endpoint (RFC 6749 section 5.1, RFC 8693 section 2.2.1).
 #[derive(Deserialize)]
-pub(super) struct TokenAnswer {
+pub(super) struct TokenResponse {
     pub(super) access_token: SecretString,
     token_type: String,
     /// A number; some servers send a string.
     #[serde(default)]
     expires_in: Value,
-    #[serde(default)]
     refresh_token: Option<SecretString>,
-    #[serde(default)]
     pub(super) issued_token_type: Option<String>,
 }
 
-impl TokenAnswer {
+impl TokenResponse {
     fn expires_at(&self) -> Option<u64> {
         let seconds = match &self.expires_in {
             Value::Number(number) => number.as_u64().or_else(|| {
@@ -70,20 +68,20 @@ impl LiveTokens {
     /// Creates tokens from a token response. If the response has no refresh token, the previous one
     /// is kept.
     pub(super) fn granted(
-        answer: TokenAnswer,
+        response: TokenResponse,
         endpoint: &TokenEndpoint,
         scopes: Vec<String>,
         dpop: Option<&Arc<Dpop>>,
         refreshed: Option<&OAuthTokens>,
     ) -> Result<Self, OAuthError> {
-        let bound = answer.token_type.eq_ignore_ascii_case("dpop");
-        if !bound && !answer.token_type.eq_ignore_ascii_case("bearer") {
+        let bound = response.token_type.eq_ignore_ascii_case("dpop");
+        if !bound && !response.token_type.eq_ignore_ascii_case("bearer") {
             return Err(OAuthError::TokenType);
         }
-        if bound && dpop.is_none() || !is_header_text(&answer.access_token) {
+        if bound && dpop.is_none() || !is_header_text(&response.access_token) {
             return Err(OAuthError::TokenType);
         }
-        let expires_at = answer.expires_at();
+        let expires_at = response.expires_at();
         let life = expires_at.map(|end| end.saturating_sub(unix_time()));
         let before = refreshed.and_then(|tokens| tokens.refresh_token.clone());
         let dpop = dpop.filter(|_| bound).map(Arc::clone);
@@ -91,8 +89,8 @@ impl LiveTokens {
             tokens: OAuthTokens {
                 issuer: endpoint.issuer.clone(),
                 resource: endpoint.resource.clone(),
-                access_token: answer.access_token,
-                refresh_token: answer.refresh_token.or(before),
+                access_token: response.access_token,
+                refresh_token: response.refresh_token.or(before),
                 expires_at,
                 scopes,
                 dpop_key: dpop.as_deref().map(Dpop::stored),

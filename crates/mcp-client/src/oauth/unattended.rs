@@ -26,7 +26,7 @@ impl Shared {
         let jwt_bearer = "urn:ietf:params:oauth:grant-type:jwt-bearer";
         let (mut form, client): (Form, Option<&OAuthClient>) = match &self.grant {
             // This grant requires a user.
-            GrantSettings::AuthorizationCode => return Err(OAuthError::NobodyToAsk),
+            GrantSettings::AuthorizationCode => return Err(OAuthError::NoPrompt),
             GrantSettings::ClientCredentials(client) => {
                 let form = vec![("grant_type", "client_credentials".to_owned())];
                 (form, Some(client))
@@ -44,8 +44,8 @@ impl Shared {
             form.push(("scope", scopes.join(" ")));
         }
         let proofs = dpop.map(Arc::as_ref);
-        let answer = endpoint.request(&self.web, client, proofs, &form).await?;
-        let live = LiveTokens::granted(answer, endpoint, scopes.to_vec(), dpop, None)?;
+        let response = endpoint.request(&self.web, client, proofs, &form).await?;
+        let live = LiveTokens::granted(response, endpoint, scopes.to_vec(), dpop, None)?;
         self.keep(live).await;
         Ok(())
     }

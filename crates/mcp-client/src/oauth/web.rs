@@ -43,7 +43,7 @@ pub(super) struct Web {
 }
 
 /// A completely read response.
-pub(super) struct WebAnswer {
+pub(super) struct WebResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
@@ -82,7 +82,7 @@ impl Web {
         url: &Url,
         mut headers: HeaderMap,
         form: &[(&str, &str)],
-    ) -> Result<WebAnswer, OAuthError> {
+    ) -> Result<WebResponse, OAuthError> {
         let secret = form
             .iter()
             .filter(|(key, _)| SECRET_PARAMETERS.contains(key));
@@ -107,27 +107,28 @@ impl Web {
     ) -> Result<Option<T>, OAuthError> {
         let mut address = url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self
+            let response = self
                 .send(Method::GET, &address, HeaderMap::new(), Bytes::new())
                 .await?;
-            if answer.status.is_server_error() {
-                let status = answer.status.as_u16();
+            if response.status.is_server_error() {
+                let status = response.status.as_u16();
                 return Err(OAuthError::MetadataStatus { status });
             }
-            let location = answer.headers.get(LOCATION);
-            let Some(location) = location.filter(|_| answer.status.is_redirection()) else {
-                if answer.status != StatusCode::OK {
+            let location = response.headers.get(LOCATION);
+            let Some(location) = location.filter(|_| response.status.is_redirection()) else {
+                if response.status != StatusCode::OK {
                     return Ok(None);
                 }
-                let document = serde_json::from_slice(&answer.body);
+                let document = serde_json::from_slice(&response.body);
                 return Ok(document
                     .inspect_err(|error| tracing::debug!(%error, "This is not OAuth metadata"))
                     .ok());
             };
             let target = location.to_str().ok();
-            let target = target.and_then(|target| address.join(target).ok());
-            let target = target.filter(|target| target.origin() == url.origin());
-            address = target.ok_or(OAuthError::MetadataRedirect)?;
+            address = target
+                .and_then(|target| address.join(target).ok())
+                .filter(|target| target.origin() == url.origin())
+                .ok_or(OAuthError::MetadataRedirect)?;
         }
         Err(OAuthError::MetadataRedirect)
     }
@@ -163,7 +164,7 @@ impl Web {
         url: &Url,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<WebAnswer, OAuthError> {
+    ) -> Result<WebResponse, OAuthError> {
         let json = http::HeaderValue::from_static("application/json");
         headers.insert(ACCEPT, json);
         self.secrets.note_headers(&headers);
@@ -184,7 +185,7 @@ impl Web {
             let text = String::from_utf8_lossy(&body);
             body = self.secrets.redacted(&text).into_owned().into_bytes();
         }
-        Ok(WebAnswer {
+        Ok(WebResponse {
             status: response.status(),
             headers: response.headers().clone(),
             body,
@@ -193,8 +194,8 @@ impl Web {
 }
 
 fn failed(error: reqwest::Error) -> OAuthError {
-    if let Some(refusal) = EgressError::cause_of(&error) {
-        OAuthError::Endpoint(refusal.clone())
+    if let Some(denied) = EgressError::cause_of(&error) {
+        OAuthError::Endpoint(denied.clone())
     } else {
         OAuthError::Request(error.without_url())
     }
@@ -206,11 +207,12 @@ impl OAuthHttpClient for Web {
         Box::pin(async move {
             let (head, body) = request.request.into_parts();
             let url = Url::parse(&head.uri.to_string())?;
-            let answer = self.send(head.method, &url, head.headers, body.into());
-            let answer = answer.await?;
-            let mut response = http::Response::new(answer.body);
-            *response.status_mut() = answer.status;
-            *response.headers_mut() = answer.headers;
+            let received = self
+                .send(head.method, &url, head.headers, body.into())
+                .await?;
+            let mut response = http::Response::new(received.body);
+            *response.status_mut() = received.status;
+            *response.headers_mut() = received.headers;
             Ok(response)
         })
     }

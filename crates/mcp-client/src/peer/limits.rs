@@ -8,14 +8,14 @@ use super::Notification;
 
 /// Maximum number of the server's requests that are processed concurrently; they may wait for a
 /// user.
-const MAX_ANSWERS: usize = 16;
+const MAX_REQUESTS: usize = 16;
 
 /// Maximum total size of their parameters, in KiB.
 const MAX_KIB: usize = 32 * 1024;
 
 /// Maximum number of immediate responses (errors, and responses to `ping`) that are being sent.
 /// Further requests of a server that does not read them get no response.
-const MAX_SHORT_ANSWERS: usize = 64;
+const MAX_IMMEDIATE_RESPONSES: usize = 64;
 
 /// Maximum size of an id in a response, in bytes.
 const MAX_ID_LEN: usize = 1024;
@@ -25,23 +25,21 @@ const MAX_NOTIFICATION_BYTES: usize = 64 * 1024;
 
 /// Limits the resources that one server's messages can take.
 pub(super) struct PeerLimits {
-    answers: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
     kib: Arc<Semaphore>,
-    short_answers: Arc<Semaphore>,
+    immediate_responses: Arc<Semaphore>,
     dropped: AtomicU64,
 }
 
 /// Reserved capacity, until the response is sent.
-pub(super) struct ReservedCapacity {
-    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
-}
+pub(super) type ReservedCapacity = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 impl PeerLimits {
     pub(super) fn new() -> Self {
         Self {
-            answers: Arc::new(Semaphore::new(MAX_ANSWERS)),
+            requests: Arc::new(Semaphore::new(MAX_REQUESTS)),
             kib: Arc::new(Semaphore::new(MAX_KIB)),
-            short_answers: Arc::new(Semaphore::new(MAX_SHORT_ANSWERS)),
+            immediate_responses: Arc::new(Semaphore::new(MAX_IMMEDIATE_RESPONSES)),
             dropped: AtomicU64::new(0),
         }
     }
@@ -50,11 +48,9 @@ impl PeerLimits {
     pub(super) fn reserve_request(&self, bytes: usize) -> Option<ReservedCapacity> {
         // The response limits may be configured above this limit: one such request is accepted.
         let kib = u32::try_from(bytes.div_ceil(1024).min(MAX_KIB)).ok()?;
-        let answer = Arc::clone(&self.answers).try_acquire_owned().ok()?;
-        let held = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
-        Some(ReservedCapacity {
-            _permits: (answer, Some(held)),
-        })
+        let permit = Arc::clone(&self.requests).try_acquire_owned().ok()?;
+        let size_permit = Arc::clone(&self.kib).try_acquire_many_owned(kib).ok()?;
+        Some((permit, Some(size_permit)))
     }
 
     /// Returns whether an id is short enough for a response.
@@ -63,11 +59,9 @@ impl PeerLimits {
     }
 
     /// Reserves capacity for an immediate response.
-    pub(super) fn reserve_short_answer(&self) -> Option<ReservedCapacity> {
-        let answer = Arc::clone(&self.short_answers).try_acquire_owned().ok()?;
-        Some(ReservedCapacity {
-            _permits: (answer, None),
-        })
+    pub(super) fn reserve_immediate_response(&self) -> Option<ReservedCapacity> {
+        let permit = Arc::clone(&self.immediate_responses).try_acquire_owned();
+        Some((permit.ok()?, None))
     }
 
     /// Returns whether a notification is small enough to wait for a listener.

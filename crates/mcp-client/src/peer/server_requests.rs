@@ -40,7 +40,7 @@ impl ServerRequests {
 
 impl PendingServerRequest {
     /// Returns the output of `work`, or `None` if the server cancels the request first.
-    pub(super) async fn answer<T>(mut self, work: impl Future<Output = T>) -> Option<T> {
+    pub(super) async fn run<T>(mut self, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             Ok(()) = &mut self.cancelled => None,

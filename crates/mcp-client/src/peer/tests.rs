@@ -7,45 +7,45 @@ fn peer(callbacks: Callbacks) -> Arc<Peer> {
     Arc::new(Peer::new(callbacks, Arc::new(McpResultCache::default())))
 }
 
-fn say(peer: &Peer, message: &Value) -> Option<Answer> {
+fn say(peer: &Peer, message: &Value) -> Option<PendingResponse> {
     let messages = Incoming::parse(&message.to_string()).unwrap();
     peer.handle_message(messages.into_iter().next().unwrap())
 }
 
-fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<Answer> {
+fn ask(peer: &Peer, id: &Value, method: &str, params: &Value) -> Option<PendingResponse> {
     say(peer, &json!({"id": id, "method": method, "params": params}))
 }
 
 /// Returns the immediate response, or null.
-fn answered(answer: &mut Answer) -> Value {
-    let message = answer.message.as_mut().now_or_never();
+fn answered(response: &mut PendingResponse) -> Value {
+    let message = response.message.as_mut().now_or_never();
     message.flatten().map_or(Value::Null, |message| {
         serde_json::from_slice(&message).unwrap()
     })
 }
 
 #[test]
-fn of_too_many_server_requests_some_are_answered_some_rejected_and_the_rest_dropped() {
+fn some_of_too_many_server_requests_are_answered_some_rejected_and_the_rest_dropped() {
     let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for id in 0..1000 {
-        answers.extend(ask(&peer, &json!(id), "sampling/createMessage", &json!({})));
+        responses.extend(ask(&peer, &json!(id), "sampling/createMessage", &json!({})));
     }
-    assert_eq!(answers.len(), 16 + 64);
+    assert_eq!(responses.len(), 16 + 64);
     assert_eq!(peer.limits.dropped(), 1000 - 16 - 64);
-    let said: Vec<Value> = answers.iter_mut().map(answered).collect();
-    assert!(said[..16].iter().all(Value::is_null));
-    assert_eq!(said[16]["id"], 16);
+    let sent: Vec<Value> = responses.iter_mut().map(answered).collect();
+    assert!(sent[..16].iter().all(Value::is_null));
+    assert_eq!(sent[16]["id"], 16);
     assert!(
-        said[16..]
+        sent[16..]
             .iter()
-            .all(|said| said["error"]["code"] == -32000)
+            .all(|sent| sent["error"]["code"] == -32000)
     );
     // Requests that wait for a user do not delay a `ping`.
-    answers.truncate(16);
+    responses.truncate(16);
     let mut ping = ask(&peer, &json!("p"), "ping", &json!({})).unwrap();
     assert_eq!(answered(&mut ping)["result"], json!({}));
-    drop(answers);
+    drop(responses);
     let mut next = ask(&peer, &json!(0), "sampling/createMessage", &json!({})).unwrap();
     assert!(answered(&mut next).is_null());
 }
@@ -54,12 +54,12 @@ fn of_too_many_server_requests_some_are_answered_some_rejected_and_the_rest_drop
 fn waiting_requests_have_a_total_size_and_long_ids_are_not_sent_back() {
     let peer = peer(Callbacks::new().on_sampling(|_| std::future::pending()));
     let large = json!({"text": "x".repeat(10 * 1024 * 1024)});
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for id in 0..5 {
-        answers.extend(ask(&peer, &json!(id), "sampling/createMessage", &large));
+        responses.extend(ask(&peer, &json!(id), "sampling/createMessage", &large));
     }
-    let refused = answers.iter_mut().map(answered);
-    assert_eq!(refused.filter(|said| !said.is_null()).count(), 2);
+    let sent = responses.iter_mut().map(answered);
+    assert_eq!(sent.filter(|sent| !sent.is_null()).count(), 2);
     let long = json!("i".repeat(2000));
     assert!(ask(&peer, &long, "ping", &json!({})).is_none());
     assert!(ask(&peer, &long, "sampling/createMessage", &json!({})).is_none());
@@ -69,7 +69,7 @@ fn waiting_requests_have_a_total_size_and_long_ids_are_not_sent_back() {
 #[tokio::test]
 async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
     let peer = peer(Callbacks::new());
-    let mut heard = peer.notices();
+    let mut received = peer.notices();
     let notice = |bytes: usize| {
         let params = json!({"text": "x".repeat(bytes)});
         json!({"method": "notifications/message", "params": params})
@@ -77,7 +77,7 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
     say(&peer, &notice(70_000));
     assert_eq!(peer.limits.dropped(), 1);
     say(&peer, &notice(60_000));
-    assert_eq!(heard.recv().await.unwrap().params.get().len(), 60_011);
+    assert_eq!(received.recv().await.unwrap().params.get().len(), 60_011);
 
     let (sender, mut subscribed) = mpsc::channel(2);
     let id = RpcRequestId::Number(7);
@@ -96,21 +96,20 @@ async fn notifications_that_are_too_large_or_for_slow_listeners_are_dropped() {
 #[test]
 fn progress_that_is_too_large_is_dropped() {
     let peer = peer(Callbacks::new());
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&heard);
-    let following = peer.follow(Arc::new(move |progress: ProgressNotification| {
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&received);
+    let (token, _guard) = peer.follow(Arc::new(move |progress: ProgressNotification| {
         notes.lock().push(progress.progress);
     }));
     for (progress, bytes) in [(1, 10), (2, 70_000), (3, 10)] {
         let message = "x".repeat(bytes);
-        let params =
-            json!({"progressToken": following.token, "progress": progress, "message": message});
+        let params = json!({"progressToken": token, "progress": progress, "message": message});
         say(
             &peer,
             &json!({"method": "notifications/progress", "params": params}),
         );
     }
-    assert_eq!(*heard.lock(), [1.0, 3.0]);
+    assert_eq!(*received.lock(), [1.0, 3.0]);
     assert_eq!(peer.limits.dropped(), 1);
 }
 

@@ -12,7 +12,7 @@ use super::SerializedRequest;
 use super::pending_requests::PendingRequests;
 use crate::McpErrorKind;
 use crate::jsonrpc::{Incoming, MessageLine, RpcOutcome, RpcRequestId};
-use crate::peer::{Answers, Peer};
+use crate::peer::{OutgoingResponses, Peer};
 
 /// Maximum number of messages that wait for a server that does not read; further callers wait, too.
 const MAX_QUEUED: usize = 64;
@@ -38,7 +38,7 @@ pub(super) struct DuplexInbox {
     outbox: mpsc::WeakSender<OutboundMessage>,
     peer: Arc<Peer>,
     /// Responses that are being sent to the server; dropped with the connection.
-    answers: Answers,
+    responses: OutgoingResponses,
     /// Whether any request has received its result.
     has_answered: bool,
     server: Arc<str>,
@@ -65,7 +65,7 @@ pub(super) fn duplex(peer: Arc<Peer>, server: &Arc<str>) -> (Duplex, DuplexOutbo
         pending: Arc::clone(&pending),
         outbox: outbox.downgrade(),
         peer,
-        answers: Answers::default(),
+        responses: OutgoingResponses::default(),
         has_answered: false,
         server: Arc::clone(server),
         has_warned: false,
@@ -286,12 +286,12 @@ impl DuplexInbox {
                 self.handle_client_method(&id, &method);
             }
             other => {
-                let (Some(answer), Some(outbox)) =
+                let (Some(response), Some(outbox)) =
                     (self.peer.handle_message(other), self.outbox.upgrade())
                 else {
                     return;
                 };
-                self.answers.send(answer, move |message| async move {
+                self.responses.send(response, move |message| async move {
                     let sent = outbox.send(OutboundMessage::notice(message)).await;
                     sent.map_err(|_| McpErrorKind::StreamClosed)
                 });

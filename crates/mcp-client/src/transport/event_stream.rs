@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
@@ -9,15 +10,16 @@ use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
 use super::pending_requests::PendingRequests;
-use super::{PING_TIMEOUT, SerializedRequest, Transport, TransportFuture, knows_session};
+use super::{PING_TIMEOUT, SerializedRequest, Transport, find_response, knows_session};
+use crate::McpErrorKind;
 use crate::http::{
     HttpLink, Rejection, RejectionResponse, ResponseBody, ResponseReader, check_status, parse_event,
 };
 use crate::jsonrpc::{self, Incoming, RpcOutcome, RpcRequestId};
-use crate::peer::{Answers, Peer};
+use crate::on_drop::OnDrop;
+use crate::peer::{OutgoingResponses, Peer};
 use crate::repeat::Repeat;
 use crate::session_loss::SessionLoss;
-use crate::{McpErrorKind, ProtocolVersion};
 
 /// Timeout for the HTTP response to a POST after the JSON-RPC response has arrived.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -100,14 +102,15 @@ fn endpoint_url(base: &Url, announced: &str) -> Result<Url, McpErrorKind> {
 
 async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader) {
     // However the task ends, waiting requests fail.
-    let _ending = CloseOnDrop(&state.pending_requests);
-    let mut answers = Answers::default();
+    let close = || state.pending_requests.close(|| McpErrorKind::StreamClosed);
+    let _guard = OnDrop::new(close);
+    let mut responses = OutgoingResponses::default();
     loop {
         match reader.next().await {
             Ok(Some(event)) if event.event == "endpoint" => {}
             Ok(Some(event)) => {
                 for message in parse_event(&event) {
-                    state.dispatch(message, &mut answers);
+                    state.dispatch(message, &mut responses);
                 }
             }
             Ok(None) => break,
@@ -119,29 +122,21 @@ async fn read_responses(state: Arc<EventStreamState>, mut reader: ResponseReader
     }
 }
 
-struct CloseOnDrop<'a>(&'a PendingRequests);
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.close(|| McpErrorKind::StreamClosed);
-    }
-}
-
 impl EventStreamState {
-    fn dispatch(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+    fn dispatch(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
         match message {
             Incoming::Response { id, outcome } => {
                 // An error without an id could belong to any request, so it must not end one.
                 self.pending_requests.reply(&id, Ok(outcome));
             }
-            other => self.handle_message(other, answers),
+            other => self.handle_message(other, responses),
         }
     }
 
-    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
-        if let Some(answer) = self.peer.handle_message(message) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
+        if let Some(response) = self.peer.handle_message(message) {
             let state = Arc::clone(self);
-            answers.send(answer, move |message| async move {
+            responses.send(response, move |message| async move {
                 // Harmless, because the server ignores a second response to its request.
                 state.post(message, Repeat::Harmless).await.map(drop)
             });
@@ -256,26 +251,18 @@ impl EventStreamState {
         response: reqwest::Response,
         id: &RpcRequestId,
     ) -> Result<Option<RpcOutcome>, McpErrorKind> {
-        let mut answers = Answers::default();
-        let mut find_response_in = |messages: &mut dyn Iterator<Item = Incoming>| {
-            let mut found = None;
-            for message in messages {
-                match message {
-                    Incoming::Response { id: other, outcome } if other.answers(id) => {
-                        found = Some(outcome);
-                    }
-                    other => self.handle_message(other, &mut answers),
-                }
-            }
-            found
+        let mut responses = OutgoingResponses::default();
+        let mut find = |messages| {
+            find_response(id, messages, |other| {
+                self.handle_message(other, &mut responses)
+            })
         };
         match self.read(response).await? {
             ResponseBody::Empty => Ok(None),
-            ResponseBody::Messages(messages) => Ok(find_response_in(&mut messages.into_iter())),
+            ResponseBody::Messages(messages) => Ok(find(messages)),
             ResponseBody::Stream(mut reader) => {
                 while let Some(event) = reader.next().await? {
-                    let messages = parse_event(&event);
-                    if let Some(outcome) = find_response_in(&mut messages.into_iter()) {
+                    if let Some(outcome) = find(parse_event(&event)) {
                         self.link.finish(reader).await;
                         return Ok(Some(outcome));
                     }
@@ -286,83 +273,67 @@ impl EventStreamState {
     }
 }
 
+#[async_trait]
 impl Transport for EventStreamTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(async move {
-            let state = &self.state;
-            let (id, opens) = (request.id.clone(), request.opens);
-            let mut pending = state.pending_requests.register(&id).map_err(|ending| {
-                if opens {
-                    return ending; // There was no session yet.
-                }
-                // Nothing was sent: the request may use another connection.
-                McpErrorKind::SessionExpired
-            })?;
-            let mut post = {
-                let state = Arc::clone(state);
-                Box::pin(async move { state.post_for(request).await })
-            };
-            let in_body = tokio::select! {
-                biased;
-                reply = pending.reply() => {
-                    // The response arrived before the POST finished. The POST is still read to its
-                    // end, because the connection could not be reused otherwise.
-                    tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
-                    return reply;
-                }
-                in_body = &mut post => in_body?,
-            };
-            match in_body {
-                Some(outcome) => Ok(outcome),
-                None => pending.reply().await,
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        let state = &self.state;
+        let (id, opens) = (request.id.clone(), request.opens);
+        let mut pending = state.pending_requests.register(&id).map_err(|ending| {
+            if opens {
+                return ending; // There was no session yet.
             }
-        })
+            // Nothing was sent: the request may use another connection.
+            McpErrorKind::SessionExpired
+        })?;
+        let mut post = {
+            let state = Arc::clone(state);
+            Box::pin(async move { state.post_for(request).await })
+        };
+        let in_body = tokio::select! {
+            biased;
+            reply = pending.reply() => {
+                // The response arrived before the POST finished. The POST is still read to its
+                // end, because the connection could not be reused otherwise.
+                tokio::spawn(tokio::time::timeout(POST_TIMEOUT, post));
+                return reply;
+            }
+            in_body = &mut post => in_body?,
+        };
+        match in_body {
+            Some(outcome) => Ok(outcome),
+            None => pending.reply().await,
+        }
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(async move {
-            if let ResponseBody::Stream(reader) = self.state.post(message, repeat).await? {
-                self.state.link.finish(reader).await;
-            }
-            Ok(())
-        })
+    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind> {
+        if let ResponseBody::Stream(reader) = self.state.post(message, repeat).await? {
+            self.state.link.finish(reader).await;
+        }
+        Ok(())
     }
 
-    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
-        Box::pin(self.state.has_session())
+    async fn has_session(&self) -> Option<bool> {
+        self.state.has_session().await
     }
 
     fn is_open(&self) -> bool {
         self.state.pending_requests.is_open() && !self.state.forgotten.load(Ordering::Acquire)
     }
 
-    /// The revisions with this transport have no version header.
-    fn negotiated(&self, _version: ProtocolVersion) {}
-
     /// Closes the stream; there is no other way to end the session.
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            let reader = self.reader.lock().take();
-            if let Some(reader) = reader {
-                reader.abort();
-                // Closes the connection by ending the task.
-                let _ = reader.await;
-            }
-        })
+    async fn close(&self) {
+        let reader = self.reader.lock().take();
+        if let Some(reader) = reader {
+            reader.abort();
+            // Closes the connection by ending the task.
+            let _ = reader.await;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use pillion_testkit::{Fault, FaultServer};
 
     use super::*;
     use crate::ServerConfig;
@@ -383,24 +354,21 @@ mod tests {
 
     #[tokio::test]
     async fn a_handshake_on_a_closed_stream_fails() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/sse", listener.local_addr().unwrap());
-        let server = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
-            let event = "event: endpoint\ndata: /messages\n\n";
-            let answer = format!("{head}{event}");
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        });
-        let link = HttpLink::new(&ServerConfig::new("x", &url).unwrap(), &Arc::default()).unwrap();
+        let server = FaultServer::start(|_| {
+            let event = b"event: endpoint\ndata: /messages\n\n".to_vec();
+            let head = Fault::head("text/event-stream");
+            vec![head, Fault::Send(event), Fault::Close]
+        })
+        .await;
+        let config = ServerConfig::new("x", &server.url).unwrap();
+        let link = HttpLink::new(&config, &Arc::default()).unwrap();
         let peer = Arc::new(Peer::new(
             Callbacks::new(),
             Arc::new(McpResultCache::default()),
         ));
-        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer);
-        let transport = transport.await.unwrap();
-        server.await.unwrap();
+        let transport = EventStreamTransport::open(link, EndpointRule::Announced, peer)
+            .await
+            .unwrap();
         while transport.is_open() {
             tokio::task::yield_now().await;
         }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::header::HeaderName;
@@ -15,11 +16,12 @@ use http::{HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::{SerializedRequest, Transport, TransportFuture};
+use super::{SerializedRequest, Transport, find_response};
 use crate::http::{HttpLink, ResponseBody, ResponseReader, check_status, parse_event};
 use crate::jsonrpc::{Incoming, RpcOutcome, RpcRequestId};
 use crate::metadata::MirroredHeaders;
-use crate::peer::{Answers, Peer};
+use crate::on_drop::{OnDrop, run_in_background};
+use crate::peer::{OutgoingResponses, Peer};
 use crate::repeat::Repeat;
 use crate::{Feature, McpErrorKind, ProtocolVersion};
 use listener::GetStreamListener;
@@ -167,17 +169,17 @@ impl PostConnection {
         id: &RpcRequestId,
         is_endless: bool,
     ) -> Result<RpcOutcome, McpErrorKind> {
-        let mut answers = Answers::default();
+        let mut responses = OutgoingResponses::default();
         match self.link.read(response).await? {
             ResponseBody::Empty => Err(McpErrorKind::NoResponse),
             ResponseBody::Messages(messages) => self
-                .find_response(id, messages, &mut answers)
+                .find_response(id, messages, &mut responses)
                 .ok_or(McpErrorKind::NoResponse),
             ResponseBody::Stream(mut reader) => {
                 if is_endless {
                     reader.without_totals();
                 }
-                let read = self.read_stream(id, &mut reader, &mut answers);
+                let read = self.read_stream(id, &mut reader, &mut responses);
                 let outcome = read.await?;
                 self.link.finish(reader).await;
                 Ok(outcome)
@@ -190,7 +192,7 @@ impl PostConnection {
         self: &Arc<Self>,
         id: &RpcRequestId,
         reader: &mut ResponseReader,
-        answers: &mut Answers,
+        responses: &mut OutgoingResponses,
     ) -> Result<RpcOutcome, McpErrorKind> {
         let mut resumption = Resumption::new(self.has(Feature::Handshake));
         loop {
@@ -200,7 +202,7 @@ impl PostConnection {
                     if !messages.is_empty() {
                         resumption.reset_pauses();
                     }
-                    if let Some(outcome) = self.find_response(id, messages, answers) {
+                    if let Some(outcome) = self.find_response(id, messages, responses) {
                         return Ok(outcome);
                     }
                     continue;
@@ -242,15 +244,9 @@ impl PostConnection {
 
     /// Waits for the response to `id` on the listening stream.
     async fn receive_on_listener(&self, id: &RpcRequestId) -> Result<RpcOutcome, McpErrorKind> {
-        struct ListenerWait<'a>(&'a PostConnection, &'a RpcRequestId);
-        impl Drop for ListenerWait<'_> {
-            fn drop(&mut self) {
-                self.0.detached_requests.lock().remove(self.1);
-            }
-        }
         let (sender, receiver) = oneshot::channel();
         self.detached_requests.lock().insert(id.clone(), sender);
-        let _wait = ListenerWait(self, id);
+        let _guard = OnDrop::new(|| drop(self.detached_requests.lock().remove(id)));
         receiver.await.map_err(|_| McpErrorKind::StreamClosed)
     }
 
@@ -259,31 +255,22 @@ impl PostConnection {
     fn find_response(
         self: &Arc<Self>,
         id: &RpcRequestId,
-        messages: impl IntoIterator<Item = Incoming>,
-        answers: &mut Answers,
+        messages: Vec<Incoming>,
+        responses: &mut OutgoingResponses,
     ) -> Option<RpcOutcome> {
-        let mut found = None;
-        for message in messages {
-            match message {
-                Incoming::Response { id: other, outcome } if other.answers(id) => {
-                    found = Some(outcome);
-                }
-                other => self.handle_message(other, answers),
-            }
-        }
-        found
+        find_response(id, messages, |other| self.handle_message(other, responses))
     }
 
-    fn handle_message(self: &Arc<Self>, message: Incoming, answers: &mut Answers) {
+    fn handle_message(self: &Arc<Self>, message: Incoming, responses: &mut OutgoingResponses) {
         if let Incoming::Response { id, outcome } = message {
             if let Some(caller) = self.detached_requests.lock().remove(&id) {
                 let _ = caller.send(outcome);
             }
             return;
         }
-        if let Some(answer) = self.peer.handle_message(message) {
+        if let Some(response) = self.peer.handle_message(message) {
             let connection = Arc::clone(self);
-            answers.send(answer, move |message| async move {
+            responses.send(response, move |message| async move {
                 // Harmless, because the server ignores a second response to its request.
                 let repeat = Repeat::Harmless;
                 connection.post(message, repeat).await.map(drop)
@@ -292,31 +279,23 @@ impl PostConnection {
     }
 }
 
+#[async_trait]
 impl Transport for PostTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.connection.exchange(request))
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        self.connection.exchange(request).await
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(async move {
-            let response = self.connection.post(message, repeat).await?;
-            // The body is ignored; reading it to its end returns the connection to the pool.
-            if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read(response).await {
-                self.connection.link.finish(reader).await;
-            }
-            Ok(())
-        })
+    async fn notify(&self, message: Bytes, repeat: Repeat) -> Result<(), McpErrorKind> {
+        let response = self.connection.post(message, repeat).await?;
+        // The body is ignored; reading it to its end returns the connection to the pool.
+        if let Ok(ResponseBody::Stream(reader)) = self.connection.link.read(response).await {
+            self.connection.link.finish(reader).await;
+        }
+        Ok(())
     }
 
-    fn has_session(&self) -> TransportFuture<'_, Option<bool>> {
-        Box::pin(self.connection.has_session())
+    async fn has_session(&self) -> Option<bool> {
+        self.connection.has_session().await
     }
 
     fn is_open(&self) -> bool {
@@ -332,32 +311,26 @@ impl Transport for PostTransport {
         }
     }
 
-    fn listen(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            if self.connection.has(Feature::Handshake) && self.is_open() {
-                let ready = {
-                    let mut listener = self.listener.lock();
-                    listener
-                        .get_or_insert_with(|| {
-                            GetStreamListener::start(Arc::clone(&self.connection))
-                        })
-                        .ready()
-                };
-                ready.await;
-            }
-        })
+    async fn listen(&self) {
+        if self.connection.has(Feature::Handshake) && self.is_open() {
+            let ready = {
+                let mut listener = self.listener.lock();
+                listener
+                    .get_or_insert_with(|| GetStreamListener::start(Arc::clone(&self.connection)))
+                    .ready()
+            };
+            ready.await;
+        }
     }
 
     fn closes_with_exchange(&self) -> bool {
         true
     }
 
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            self.connection.end_session();
-            drop(self.listener.lock().take());
-            self.connection.delete_session().await;
-        })
+    async fn close(&self) {
+        self.connection.end_session();
+        drop(self.listener.lock().take());
+        self.connection.delete_session().await;
     }
 }
 
@@ -366,14 +339,11 @@ impl Drop for PostTransport {
     /// dropped.
     fn drop(&mut self) {
         const DELETE_TIMEOUT: Duration = Duration::from_secs(2);
-        if !self.connection.end_session() || self.connection.session.get().is_none() {
-            return;
-        }
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        if self.connection.end_session() && self.connection.session.get().is_some() {
             let connection = Arc::clone(&self.connection);
-            runtime.spawn(tokio::time::timeout(DELETE_TIMEOUT, async move {
+            run_in_background(DELETE_TIMEOUT, async move {
                 connection.delete_session().await;
-            }));
+            });
         }
     }
 }

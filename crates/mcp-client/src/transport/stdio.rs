@@ -9,6 +9,7 @@ mod stderr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -22,12 +23,12 @@ use self::lines::{LineReader, OutputLine};
 use self::process::{ServerProcess, ServerStreams};
 use self::stderr::{LastStderrLine, StderrLog};
 use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, WriteMarker, duplex};
-use super::{SerializedRequest, Transport, TransportFuture};
+use super::{SerializedRequest, Transport};
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
 use crate::secrets::Secrets;
-use crate::{Limits, McpErrorKind, ProtocolVersion, StdioCommand};
+use crate::{Limits, McpErrorKind, StdioCommand};
 
 /// Number of bytes after which a batch of waiting messages is written.
 const BATCH_BYTES: usize = 64 * 1024;
@@ -91,7 +92,7 @@ impl StdioTransport {
             errors,
         } = streams;
         let last_line = LastStderrLine::default();
-        let secrets = Secrets::of_environment(&link.command);
+        let secrets = Secrets::for_environment(&link.command);
         let log = StderrLog::new(link.label.to_string(), secrets, last_line.clone());
         let (duplex, outbox, inbox) = duplex(peer, &link.label);
         let connection = StdioConnection {
@@ -255,36 +256,25 @@ impl Drop for StdioConnection {
     }
 }
 
+#[async_trait]
 impl Transport for StdioTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.duplex.exchange(request))
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        self.duplex.exchange(request).await
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        _repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(self.duplex.notify(message))
+    async fn notify(&self, message: Bytes, _repeat: Repeat) -> Result<(), McpErrorKind> {
+        self.duplex.notify(message).await
     }
 
     fn is_open(&self) -> bool {
         self.process.is_running() && self.duplex.is_open()
     }
 
-    /// The messages themselves contain the revision, if necessary.
-    fn negotiated(&self, _version: ProtocolVersion) {}
-
     /// Lets the server exit by itself, otherwise terminates it, and waits for its end.
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            self.process.end();
-            self.duplex.end().await;
-            self.process.ended().await;
-        })
+    async fn close(&self) {
+        self.process.end();
+        self.duplex.end().await;
+        self.process.ended().await;
     }
 }
 

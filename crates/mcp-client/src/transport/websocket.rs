@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
@@ -22,12 +23,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDrop, AbortOnDropHandle};
 
 use super::duplex::{Duplex, DuplexInbox, DuplexOutbox, duplex};
-use super::{SerializedRequest, Transport, TransportFuture};
+use super::{SerializedRequest, Transport};
+use crate::McpErrorKind;
 use crate::http::HttpLink;
 use crate::jsonrpc::RpcOutcome;
 use crate::peer::Peer;
 use crate::repeat::Repeat;
-use crate::{McpErrorKind, ProtocolVersion};
 use pillion_egress::CooperativeStream;
 
 type UpgradedWebSocket = WebSocketStream<CooperativeStream<reqwest::Upgraded>>;
@@ -215,39 +216,28 @@ fn text(message: Bytes) -> Option<Message> {
     Utf8Bytes::try_from(message).ok().map(Message::Text)
 }
 
+#[async_trait]
 impl Transport for WebSocketTransport {
-    fn exchange(
-        &self,
-        request: SerializedRequest,
-    ) -> TransportFuture<'_, Result<RpcOutcome, McpErrorKind>> {
-        Box::pin(self.duplex.exchange(request))
+    async fn exchange(&self, request: SerializedRequest) -> Result<RpcOutcome, McpErrorKind> {
+        self.duplex.exchange(request).await
     }
 
-    fn notify(
-        &self,
-        message: Bytes,
-        _repeat: Repeat,
-    ) -> TransportFuture<'_, Result<(), McpErrorKind>> {
-        Box::pin(self.duplex.notify(message))
+    async fn notify(&self, message: Bytes, _repeat: Repeat) -> Result<(), McpErrorKind> {
+        self.duplex.notify(message).await
     }
 
     fn is_open(&self) -> bool {
         self.duplex.is_open()
     }
 
-    /// There are no headers for the revision.
-    fn negotiated(&self, _version: ProtocolVersion) {}
-
     /// Sends a close frame and waits for the server's, with a timeout.
-    fn close(&self) -> TransportFuture<'_, ()> {
-        Box::pin(async {
-            // Runs even if the caller drops the future.
-            let _abort = AbortOnDrop::new(self.connection.abort_handle());
-            let closing = async {
-                self.duplex.end().await;
-                self.ended.cancelled().await;
-            };
-            let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, closing).await;
-        })
+    async fn close(&self) {
+        // Runs even if the caller drops the future.
+        let _abort = AbortOnDrop::new(self.connection.abort_handle());
+        let closing = async {
+            self.duplex.end().await;
+            self.ended.cancelled().await;
+        };
+        let _ = tokio::time::timeout(2 * CLOSE_TIMEOUT, closing).await;
     }
 }

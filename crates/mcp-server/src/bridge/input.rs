@@ -1,11 +1,11 @@
 use std::io;
 
 use axum::body::Bytes;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt};
+use tokio::io::AsyncBufRead;
 use tokio::sync::mpsc;
 
 use super::Event;
-use crate::stdio::{MAX_LINE_LEN, trim_message};
+use crate::lines::{read_line, trim_message};
 use pillion_gateway::calling_client::message::{self, Inbound};
 
 /// Reads the client's messages to the end.
@@ -15,15 +15,9 @@ pub(super) async fn read(
 ) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
-        line.clear();
-        let mut limited = (&mut input).take(MAX_LINE_LEN + 1);
-        if limited.read_until(b'\n', &mut line).await? == 0 {
+        if !read_line(&mut input, &mut line).await? {
             drop(events.send(Event::ClientClosed).await);
             return Ok(());
-        }
-        if line.len() as u64 > MAX_LINE_LEN {
-            let reason = "a line is longer than 16 MiB";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
         let decoded = String::from_utf8_lossy(&line);
         let text = trim_message(&decoded);

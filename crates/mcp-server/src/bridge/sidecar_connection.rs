@@ -10,7 +10,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::connect::Connection;
 use super::{Event, MAX_EVENTS, session_replay};
-use crate::stdio::{DRAINING, write};
+use crate::lines::write_lines;
+use crate::stdio::DRAINING;
 use pillion_gateway::calling_client::message::Request;
 
 /// A connection to a sidecar, with its unanswered requests.
@@ -174,7 +175,7 @@ async fn read(number: u64, input: ReadHalf<Connection>, events: mpsc::Sender<Eve
 }
 
 async fn write_all(output: WriteHalf<Connection>, messages: mpsc::Receiver<Bytes>) {
-    if let Err(error) = write(output, messages).await {
+    if let Err(error) = write_lines(output, messages).await {
         tracing::debug!(%error, "Cannot write to the sidecar");
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     {
         return match initialize(&exchange.caller, request) {
             Ok((session, result)) => {
-                exchange.mcp.state.sessions.insert(&session);
+                exchange.caller.mcp.state.sessions.insert(&session);
                 opened(&session, request, result)
             }
             Err(error) => failed(StatusCode::BAD_REQUEST, Some(&request.id), error),
@@ -118,7 +118,7 @@ fn session(exchange: &Exchange<'_>) -> Result<Arc<Session>, Response> {
     let session = id
         .to_str()
         .ok()
-        .and_then(|id| exchange.mcp.state.sessions.get(id, &owner));
+        .and_then(|id| exchange.caller.mcp.state.sessions.get(id, &owner));
     let Some(session) = session else {
         let reason = "Session not found";
         return Err(invalid(StatusCode::NOT_FOUND, SESSION_NOT_FOUND, reason));
@@ -146,10 +146,10 @@ async fn respond_to_request(
     request: Request,
 ) -> Response {
     if concerns_session(&request.method) {
-        let (mcp, caller) = (exchange.mcp.clone(), exchange.caller.clone());
+        let caller = exchange.caller.clone();
         let session = Arc::clone(session);
         let response = PendingResponse::new(async move {
-            let outcome = handle_session_request(&mcp, &caller, &session, &request).await;
+            let outcome = handle_session_request(&caller, &session, &request).await;
             Some(message::response(Some(&request.id), &outcome))
         });
         return respond(exchange, response, PendingResponse::is_finished).await;
@@ -157,7 +157,6 @@ async fn respond_to_request(
     let can_stream = headers::accepts_stream(exchange.headers);
     let id = request.id.clone();
     let answering = Answering::start(
-        exchange.mcp,
         &exchange.caller,
         session,
         request,
@@ -204,7 +203,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
         Ok(session) => session,
         Err(response) => return response,
     };
-    let listener = MessageListener::for_session(exchange.mcp, &exchange.caller, &session);
+    let listener = MessageListener::for_session(&exchange.caller, &session);
     event_stream(body_while_valid(
         None,
         listener,
@@ -216,7 +215,7 @@ pub(super) fn get(exchange: &Exchange<'_>) -> Response {
 pub(super) fn delete(exchange: &Exchange<'_>) -> Response {
     match session(exchange) {
         Ok(session) => {
-            exchange.mcp.state.sessions.close(&session);
+            exchange.caller.mcp.state.sessions.close(&session);
             json_response(StatusCode::OK, Bytes::new())
         }
         Err(response) => response,

@@ -29,7 +29,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     };
     let can_stream = headers::accepts_stream(exchange.headers);
     let repeated = |header: &'static str, expected: &str| check_header(exchange, header, expected);
-    let requester = match requester(exchange.mcp, &request, can_stream, repeated) {
+    let requester = match requester(&exchange.caller.mcp.gateway, &request, can_stream, repeated) {
         Ok(requester) => Requester {
             param_headers: Some(Arc::new(headers::params(exchange.headers))),
             ..requester
@@ -39,7 +39,7 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
     if request.method == "subscriptions/listen" {
         return subscribe(exchange, &request).await;
     }
-    let started = Answering::start(exchange.mcp, &exchange.caller, &request, requester);
+    let started = Answering::start(&exchange.caller, &request, requester);
     let mut answering = match started {
         Ok(answering) => answering,
         Err(error) => return failed(&request, error),
@@ -53,10 +53,10 @@ pub(super) async fn post(exchange: &Exchange<'_>, inbound: Inbound) -> Response 
 
 /// Handles `subscriptions/listen`: responds with the stream of its notifications.
 async fn subscribe(exchange: &Exchange<'_>, request: &Arc<Request>) -> Response {
-    let (mcp, caller) = (exchange.mcp.clone(), exchange.caller.clone());
+    let caller = exchange.caller.clone();
     let (token, id) = (exchange.token_validity.clone(), request.id.clone());
     let listener_request = Arc::clone(request);
-    let opening = async move { listen(&mcp, &caller, &listener_request).await };
+    let opening = async move { listen(&caller, &listener_request).await };
     let mut listener = OpeningListener::new(id, opening);
     match before_silence(exchange.headers, listener.open())
         .await

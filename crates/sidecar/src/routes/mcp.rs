@@ -137,7 +137,7 @@ pub(super) async fn stdio(
 }
 
 fn exchange<'a>(
-    app: &'a App,
+    app: &App,
     headers: &'a HeaderMap,
     caller: Caller,
     token_validity: Option<Extension<TokenValidity>>,
@@ -149,10 +149,10 @@ fn exchange<'a>(
         visibility,
         ..
     } = caller;
-    let caller = pillion_mcp_server::Caller::new(app, context, visibility, query.model.as_deref());
+    let (mcp, model) = (app.mcp().clone(), query.model.as_deref());
+    let caller = pillion_mcp_server::Caller::new(mcp, context, visibility, model);
     caller
         .map(|caller| Exchange {
-            mcp: app.mcp(),
             caller,
             headers,
             is_origin_checked,

@@ -40,22 +40,14 @@ pub(super) fn events(response: &LlmResponse, request: &Value) -> Vec<String> {
     let words = response.text.split_inclusive(' ');
     events.extend(words.map(|word| delta(&json!({"content": word}))));
     let mut rest = Vec::new();
-    for (
-        index,
-        LlmCall {
-            id,
-            name,
-            arguments,
-        },
-    ) in response.calls.iter().enumerate()
-    {
+    for (index, call) in response.calls.iter().enumerate() {
         let mut start = json!({"index": index, "type": "function",
-                               "function": {"name": name, "arguments": ""}});
-        if let Some(id) = id {
+                               "function": {"name": call.name, "arguments": ""}});
+        if let Some(id) = &call.id {
             start["id"] = json!(id);
         }
         events.push(delta(&json!({ "tool_calls": [start] })));
-        rest.push(arguments.chars().collect::<Vec<_>>());
+        rest.push(call.arguments.chars().collect::<Vec<_>>());
     }
     while rest.iter().any(|rest| !rest.is_empty()) {
         for (index, rest) in rest.iter_mut().enumerate() {
@@ -68,10 +60,9 @@ pub(super) fn events(response: &LlmResponse, request: &Value) -> Vec<String> {
     }
     let end = json!([{"index": 0, "delta": {}, "finish_reason": finish(response)}]);
     events.push(chunk(&end, None));
-    if let (Some(usage), true) = (
-        usage(response),
-        request["stream_options"]["include_usage"] == true,
-    ) {
+    if request["stream_options"]["include_usage"] == true
+        && let Some(usage) = usage(response)
+    {
         events.push(chunk(&json!([]), Some(usage)));
     }
     events.push("[DONE]".to_owned());
@@ -79,10 +70,8 @@ pub(super) fn events(response: &LlmResponse, request: &Value) -> Vec<String> {
 }
 
 fn delta(delta: &Value) -> String {
-    chunk(
-        &json!([{"index": 0, "delta": delta, "finish_reason": null}]),
-        None,
-    )
+    let choices = json!([{"index": 0, "delta": delta, "finish_reason": null}]);
+    chunk(&choices, None)
 }
 
 fn chunk(choices: &Value, usage: Option<Value>) -> String {

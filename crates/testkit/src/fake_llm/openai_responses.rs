@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{LlmCall, LlmResponse};
+use super::LlmResponse;
 
 /// Returns the body of a response of OpenAI's Responses.
 pub(super) fn plain_body(response: &LlmResponse) -> Value {
@@ -73,18 +73,13 @@ fn items(response: &LlmResponse) -> Vec<Value> {
         }));
     }
     items.extend(response.calls.iter().enumerate().map(|(index, call)| {
-        let LlmCall {
-            id,
-            name,
-            arguments,
-        } = call;
         json!({
             "id": format!("fc_{index}"),
             "type": "function_call",
             "status": "completed",
-            "call_id": id,
-            "name": name,
-            "arguments": arguments,
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
         })
     }));
     items

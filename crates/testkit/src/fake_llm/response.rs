@@ -29,13 +29,12 @@ pub(super) struct ErrorResponse {
 
 /// A tool call of a response.
 #[derive(Debug, Clone)]
-pub struct LlmCall {
+pub(super) struct LlmCall {
     /// The call's id; `None` to omit it, as some servers do.
-    pub id: Option<String>,
-    /// The tool's name.
-    pub name: String,
+    pub(super) id: Option<String>,
+    pub(super) name: String,
     /// The text of the arguments, JSON or not.
-    pub arguments: String,
+    pub(super) arguments: String,
 }
 
 /// A fault in a response.

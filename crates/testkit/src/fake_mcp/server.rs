@@ -130,35 +130,30 @@ impl Server {
 
     /// Opens an event stream. With the legacy SSE transport, the stream starts with the endpoint.
     pub(super) fn open_stream(&self) -> mpsc::UnboundedReceiver<Bytes> {
-        let (sender, receiver) = unlimited();
-        let mut state = self.state.lock().unwrap();
-        state.opened += 1;
-        let id = state.opened.to_string();
-        let relative = format!("/messages?session={id}");
-        let endpoint = match &self.dialect {
-            Dialect::LegacySse(Endpoint::Relative) => Some(relative),
-            Dialect::LegacySse(Endpoint::Absolute) => {
-                Some(format!("http://{}{relative}", self.address))
-            }
-            Dialect::LegacySse(Endpoint::Text(text)) => Some(text.clone()),
-            _ => None,
-        };
-        let first = endpoint.map_or_else(
-            || ": welcome\n\n".to_owned(),
-            |endpoint| format!("event: endpoint\ndata: {endpoint}\n\n"),
-        );
-        sender.send(first.into()).unwrap();
-        state.streams.insert(id, sender);
-        receiver
+        self.open_stream_with(|id| {
+            let relative = format!("/messages?session={id}");
+            let endpoint = match &self.dialect {
+                Dialect::LegacySse(Endpoint::Relative) => relative,
+                Dialect::LegacySse(Endpoint::Absolute) => {
+                    format!("http://{}{relative}", self.address)
+                }
+                Dialect::LegacySse(Endpoint::Text(text)) => text.clone(),
+                _ => return ": welcome\n\n".to_owned(),
+            };
+            format!("event: endpoint\ndata: {endpoint}\n\n")
+        })
     }
 
-    /// Opens an event stream that starts with `first`.
-    pub(super) fn open_stream_with(&self, first: &str) -> mpsc::UnboundedReceiver<Bytes> {
+    /// Opens an event stream that starts with `first`, given the id of the stream.
+    pub(super) fn open_stream_with(
+        &self,
+        first: impl FnOnce(&str) -> String,
+    ) -> mpsc::UnboundedReceiver<Bytes> {
         let (sender, receiver) = unlimited();
         let mut state = self.state.lock().unwrap();
         state.opened += 1;
         let id = state.opened.to_string();
-        sender.send(format!("data: {first}\n\n").into()).unwrap();
+        sender.send(first(&id).into()).unwrap();
         state.streams.insert(id, sender);
         receiver
     }

@@ -25,7 +25,8 @@ pub(super) async fn handle(server: &Server, request: &Recorded) -> Response {
                 "notifications": message["params"]["notifications"],
             },
         });
-        return event_stream(server.open_stream_with(&acknowledged.to_string()));
+        let first = |_: &str| format!("data: {acknowledged}\n\n");
+        return event_stream(server.open_stream_with(first));
     }
     let reply = server.reply(method, &message["params"]);
     tokio::time::sleep(reply.delay).await;

@@ -71,40 +71,27 @@ impl Lie {
             "/",
             "",
         ];
-        let lies = names.map(|name| Self {
-            name: format!("names {name:?}"),
-            named: vec![name.to_owned()],
-            ..Self::default()
-        });
-        lies.into()
+        names
+            .map(|name| lie(&format!("names {name:?}"), &[name], |_| {}))
+            .into()
     }
 
     /// Documents with the wrong content, or at another place.
     fn all_with_bad_documents() -> Vec<Self> {
-        let hostile = || vec!["{hostile}".to_owned()];
         let mut lies = Vec::new();
-        let mut add = |name: &str, lie: Self| {
-            let name = name.to_owned();
-            lies.push(Self { name, ..lie });
-        };
         for claimed in ["{honest}/", "{hostile}/", "{hostile}", "", "*"] {
-            add(
-                &format!("another host has the issuer {claimed:?}"),
-                Self {
-                    named: hostile(),
-                    claimed: vec![claimed.to_owned()],
-                    ..Self::default()
-                },
-            );
+            let name = format!("another host has the issuer {claimed:?}");
+            lies.push(lie(&name, &["{hostile}"], |lie| {
+                lie.claimed = texts(&[claimed])
+            }));
         }
-        add(
+        lies.push(lie(
             "the issuer in a document changes",
-            Self {
-                named: hostile(),
-                claimed: vec!["{hostile}".to_owned(), "{honest}".to_owned()],
-                ..Self::default()
+            &["{hostile}"],
+            |lie| {
+                lie.claimed = texts(&["{hostile}", "{honest}"]);
             },
-        );
+        ));
         for metadata in [
             json!({"issuer": null}),
             json!({"issuer": ["{honest}"]}),
@@ -112,63 +99,45 @@ impl Lie {
             json!({"issuer": "{honest}/"}),
             json!({"issuer": "HTTP://127.0.0.1:{port}"}),
         ] {
-            add(
-                &format!("the honest host has the metadata {metadata}"),
-                Self {
-                    named: vec!["{honest}".to_owned()],
-                    honest_metadata: metadata,
-                    ..Self::default()
-                },
-            );
+            let name = format!("the honest host has the metadata {metadata}");
+            lies.push(lie(&name, &["{honest}"], |lie| {
+                lie.honest_metadata = metadata
+            }));
         }
-        add(
-            "another host before the honest one",
-            Self {
-                named: vec!["{hostile}/.well-known/x".into(), "{honest}".into()],
-                is_harmless: true,
-                ..Self::default()
-            },
-        );
-        add(
-            "no resource metadata, and the honest issuer in the server's own metadata",
-            Self {
-                claimed: vec!["{honest}".to_owned()],
-                ..Self::default()
-            },
-        );
-        add(
-            "no resource metadata, and the server's own issuer",
-            Self {
-                claimed: vec!["{server}".to_owned()],
-                ..Self::default()
-            },
-        );
-        add("no metadata at all", Self::default());
-        for (name, address) in [
-            ("at another host", "{hostile}/resource"),
+        let hosts = ["{hostile}/.well-known/x", "{honest}"];
+        lies.push(lie("another host before the honest one", &hosts, |lie| {
+            lie.is_harmless = true;
+        }));
+        for (name, claimed) in [
             (
-                "at a relative address",
+                "and the honest issuer in the server's own metadata",
+                "{honest}",
+            ),
+            ("and the server's own issuer", "{server}"),
+        ] {
+            let name = format!("no resource metadata, {name}");
+            lies.push(lie(&name, &[], |lie| lie.claimed = texts(&[claimed])));
+        }
+        lies.push(lie("no metadata at all", &[], |_| {}));
+        for (name, address) in [
+            ("resource metadata at another host", "{hostile}/resource"),
+            (
+                "resource metadata at a relative address",
                 "/.well-known/oauth-protected-resource/x",
             ),
-            ("behind a user", "http://user@{hostile_host}/resource"),
+            (
+                "resource metadata behind a user",
+                "http://user@{hostile_host}/resource",
+            ),
+            (
+                "the honest document as resource metadata",
+                "{honest}/.well-known/oauth-authorization-server",
+            ),
         ] {
-            add(
-                &format!("resource metadata {name}"),
-                Self {
-                    named: hostile(),
-                    resource_metadata: Some(address.to_owned()),
-                    ..Self::default()
-                },
-            );
+            lies.push(lie(name, &["{hostile}"], |lie| {
+                lie.resource_metadata = Some(address.to_owned());
+            }));
         }
-        add(
-            "the honest document as resource metadata",
-            Self {
-                named: hostile(),
-                resource_metadata: Some("{honest}/.well-known/oauth-authorization-server".into()),
-                ..Self::default()
-            },
-        );
         for resource in [
             "{honest}/sse",
             "{hostile}",
@@ -176,50 +145,44 @@ impl Lie {
             "{server}/s",
             "",
         ] {
-            add(
-                &format!("the metadata of the resource {resource:?}"),
-                Self {
-                    named: vec!["{honest}".to_owned()],
-                    resource: Some(resource.to_owned()),
-                    ..Self::default()
-                },
-            );
+            let name = format!("the metadata of the resource {resource:?}");
+            lies.push(lie(&name, &["{honest}"], |lie| {
+                lie.resource = Some(resource.to_owned())
+            }));
         }
         lies
     }
 
     /// Redirects to another host, with every status that keeps or changes the method.
     fn all_with_bad_redirects() -> Vec<Self> {
-        let to = |status: u16, target: &str| {
-            vec![Fault::redirect(&format!("{status} Redirect"), target)]
-        };
         let mut lies = Vec::new();
         for status in [301, 302, 303, 307, 308] {
-            let honest = |path: &str, target: &str| Self {
-                name: format!("the honest host redirects {path} with {status} to {target}"),
-                named: vec!["{honest}".to_owned()],
-                honest_faults: vec![(path.to_owned(), to(status, target))],
-                ..Self::default()
+            let redirect = |path: &str, target: &str| {
+                let fault = Fault::redirect(&format!("{status} Redirect"), target);
+                (path.to_owned(), vec![fault])
             };
-            lies.push(honest(METADATA, "{hostile}/.well-known/x"));
-            lies.push(honest(METADATA, "http://localhost:{port}/.well-known/x"));
-            lies.push(honest("/token", "{hostile}/token"));
-            lies.push(honest("/token", "http://localhost:{port}/elsewhere"));
-            lies.push(Self {
-                is_harmless: true,
-                ..honest("/register", "{hostile}/register")
-            });
-            let mut twice = honest(METADATA, "/twice");
-            twice
-                .honest_faults
-                .push(("/twice".to_owned(), to(status, "{hostile}/.well-known/x")));
-            lies.push(twice);
-            lies.push(Self {
-                name: format!("the server redirects its metadata with {status}"),
-                named: vec!["{honest}".to_owned()],
-                server_faults: vec![(RESOURCE.to_owned(), to(status, "{hostile}/resource"))],
-                ..Self::default()
-            });
+            for (path, target) in [
+                (METADATA, "{hostile}/.well-known/x"),
+                (METADATA, "http://localhost:{port}/.well-known/x"),
+                ("/token", "{hostile}/token"),
+                ("/token", "http://localhost:{port}/elsewhere"),
+                ("/register", "{hostile}/register"),
+                (METADATA, "/twice"),
+            ] {
+                let name = format!("the honest host redirects {path} with {status} to {target}");
+                lies.push(lie(&name, &["{honest}"], |lie| {
+                    lie.is_harmless = path == "/register";
+                    lie.honest_faults = vec![redirect(path, target)];
+                    if target == "/twice" {
+                        lie.honest_faults
+                            .push(redirect("/twice", "{hostile}/.well-known/x"));
+                    }
+                }));
+            }
+            let name = format!("the server redirects its metadata with {status}");
+            lies.push(lie(&name, &["{honest}"], |lie| {
+                lie.server_faults = vec![redirect(RESOURCE, "{hostile}/resource")];
+            }));
         }
         lies
     }
@@ -229,16 +192,14 @@ impl Lie {
         let mut lies = Vec::new();
         for announced in [false, true] {
             // A mix-up: the user signs in at the honest host, for the hostile one.
-            lies.push(Self {
-                name: format!("the sign-in page of the honest host, `iss`: {announced}"),
-                named: vec!["{hostile}".to_owned()],
-                claimed: vec!["{hostile}".to_owned()],
-                hostile_metadata: json!({
+            let name = format!("the sign-in page of the honest host, `iss`: {announced}");
+            lies.push(lie(&name, &["{hostile}"], |lie| {
+                lie.claimed = texts(&["{hostile}"]);
+                lie.hostile_metadata = json!({
                     "authorization_endpoint": "{honest}/authorize",
                     "authorization_response_iss_parameter_supported": announced,
-                }),
-                ..Self::default()
-            });
+                });
+            }));
         }
         for endpoint in [
             "http://as.example/token",
@@ -247,55 +208,58 @@ impl Lie {
             "{honest}/token#a",
             "/token",
         ] {
-            lies.push(Self {
-                name: format!("the honest host has the token endpoint {endpoint}"),
-                named: vec!["{honest}".to_owned()],
-                honest_metadata: json!({"token_endpoint": endpoint}),
-                ..Self::default()
-            });
+            let name = format!("the honest host has the token endpoint {endpoint}");
+            lies.push(lie(&name, &["{honest}"], |lie| {
+                lie.honest_metadata = json!({"token_endpoint": endpoint});
+            }));
         }
         lies
     }
 
     /// Documents without an end.
     fn all_with_bad_sizes() -> Vec<Self> {
-        let endless = || {
+        let endless = |path: &str| {
             let spaces = Fault::Forever(vec![b' '; 65536]);
-            vec![Fault::head("application/json"), spaces]
+            (
+                path.to_owned(),
+                vec![Fault::head("application/json"), spaces],
+            )
         };
-        let named = || vec!["{honest}".to_owned()];
+        let missing = |path: &str| {
+            (
+                path.to_owned(),
+                vec![Fault::response("404 Not Found", "", "")],
+            )
+        };
+        let honest = ["{honest}"];
         vec![
-            Self {
-                name: "the honest host's metadata never end".to_owned(),
-                named: named(),
-                honest_faults: vec![(METADATA.to_owned(), endless())],
-                ..Self::default()
-            },
-            Self {
-                name: "the honest host's tokens never end".to_owned(),
-                named: named(),
-                honest_faults: vec![("/token".to_owned(), endless())],
-                ..Self::default()
-            },
-            Self {
-                name: "the server's metadata never end".to_owned(),
-                named: named(),
-                server_faults: vec![(RESOURCE.to_owned(), endless())],
-                ..Self::default()
-            },
-            Self {
-                name: "the honest host has lost its metadata".to_owned(),
-                named: named(),
-                honest_faults: [METADATA, OPENID]
-                    .map(|path| {
-                        (
-                            path.to_owned(),
-                            vec![Fault::response("404 Not Found", "", "")],
-                        )
-                    })
-                    .into(),
-                ..Self::default()
-            },
+            lie("the honest host's metadata never end", &honest, |lie| {
+                lie.honest_faults = vec![endless(METADATA)];
+            }),
+            lie("the honest host's tokens never end", &honest, |lie| {
+                lie.honest_faults = vec![endless("/token")];
+            }),
+            lie("the server's metadata never end", &honest, |lie| {
+                lie.server_faults = vec![endless(RESOURCE)];
+            }),
+            lie("the honest host has lost its metadata", &honest, |lie| {
+                lie.honest_faults = [METADATA, OPENID].map(missing).into();
+            }),
         ]
     }
+}
+
+/// Returns a lie of a server that names these authorization servers.
+fn lie(name: &str, named: &[&str], change: impl FnOnce(&mut Lie)) -> Lie {
+    let mut lie = Lie {
+        name: name.to_owned(),
+        named: texts(named),
+        ..Lie::default()
+    };
+    change(&mut lie);
+    lie
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|&text| text.to_owned()).collect()
 }

@@ -34,7 +34,7 @@ async fn e8_without_a_user_the_call_is_denied_and_no_client_is_registered() {
     let error = roll(&client).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Denied);
     assert_contains!(error.to_string(), "the server requires authorization");
-    assert_matches!(oauth_error(&error), OAuthError::NobodyToAsk);
+    assert_matches!(oauth_error(&error), OAuthError::NoPrompt);
     assert!(server.requests_to("/register").is_empty());
 }
 
@@ -72,7 +72,7 @@ async fn an_authorization_response_for_another_request_is_refused() {
             },
             |error| {
                 let expected = "access_denied (not today)";
-                matches!(error, OAuthError::Refused { error } if error == expected)
+                matches!(error, OAuthError::Denied { error } if error == expected)
             },
         ),
         (
@@ -263,7 +263,7 @@ async fn a_late_refusal_of_the_user_is_not_requested_again() {
                 error => break error,
             }
         };
-        assert_matches!(oauth_error(&error), OAuthError::Refused { .. });
+        assert_matches!(oauth_error(&error), OAuthError::Denied { .. });
         assert_eq!(person.prompts(), 1, "{timeout:?}");
         assert!(server.token_requests().is_empty());
     }

@@ -56,7 +56,7 @@ async fn e7_descriptors_blocked_signals_and_process_group_are_not_inherited() {
 
 #[tokio::test]
 async fn e7_a_program_that_cannot_start_fails_at_once() {
-    let nowhere = McpClient::new(ServerConfig::of_command(
+    let nowhere = McpClient::new(ServerConfig::for_command(
         "x",
         StdioCommand::new("no-such-program-anywhere"),
     ));
@@ -70,7 +70,7 @@ async fn e7_a_program_that_cannot_start_fails_at_once() {
     );
     // A wrong directory is the most frequent error in a path.
     let elsewhere = StdioCommand::new("/no/such/directory/server");
-    let elsewhere = McpClient::new(ServerConfig::of_command("x", elsewhere));
+    let elsewhere = McpClient::new(ServerConfig::for_command("x", elsewhere));
     let error = elsewhere.list_tools().await.unwrap_err().to_string();
     assert_contains!(error, "'/no/such/directory/server' cannot be started");
     let directory = with_command(|command| command.cwd = Some("/no/such/directory".into()));

@@ -157,7 +157,7 @@ async fn e9_a_program_that_is_not_a_server_is_an_error() {
     for (program, args) in [("true", vec![]), ("echo", vec!["hello"])] {
         let mut command = pillion_mcp_client::StdioCommand::new(program);
         command.args = args.into_iter().map(str::to_owned).collect();
-        let mut config = ServerConfig::of_command("x", command);
+        let mut config = ServerConfig::for_command("x", command);
         config.timeout = Duration::from_secs(3);
         let error = McpClient::new(config).connect().await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Unavailable, "{program}: {error}");

@@ -113,7 +113,7 @@ async fn e6_an_upgraded_or_downgraded_program_is_detected_again() {
 #[tokio::test]
 async fn an_echoing_program_is_not_taken_for_a_server() {
     let cat = |handshake| {
-        let mut config = ServerConfig::of_command("cat", StdioCommand::new("cat"));
+        let mut config = ServerConfig::for_command("cat", StdioCommand::new("cat"));
         config.handshake = handshake;
         McpClient::new(config)
     };

@@ -49,7 +49,7 @@ async fn e9_a_program_has_time_to_exit() {
     let script =
         r#"while read -r line; do echo '{"id":1,"result":{}}'; done; sleep 0.3; echo done > "$0""#;
     command.args = vec!["-c".into(), script.into(), file.display().to_string()];
-    let mut config = pillion_mcp_client::ServerConfig::of_command("polite", command);
+    let mut config = pillion_mcp_client::ServerConfig::for_command("polite", command);
     config.handshake = pillion_mcp_client::Handshake::Never;
     let client = McpClient::new(config);
     roll(&client).await.unwrap();

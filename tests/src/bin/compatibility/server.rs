@@ -197,7 +197,7 @@ impl Running {
         let mut config = match &self.instance {
             Instance::Process(peer) => ServerConfig::new(self.server.name, &peer.url)?,
             Instance::Command(command) => {
-                ServerConfig::of_command(self.server.name, command.clone())
+                ServerConfig::for_command(self.server.name, command.clone())
             }
         };
         if transport != TransportKind::Auto {

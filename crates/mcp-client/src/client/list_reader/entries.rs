@@ -2,8 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use indexmap::IndexMap;
-use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{ListReader, MAX_ENTRY_BYTES, PageFindings};
@@ -11,14 +10,6 @@ use super::{ListReader, MAX_ENTRY_BYTES, PageFindings};
 /// Adds entries to a list within the limits.
 pub(super) struct PageEntries<'a> {
     pub(super) list: &'a mut ListReader,
-}
-
-impl<'de> DeserializeSeed<'de> for PageEntries<'_> {
-    type Value = PageFindings;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
-    }
 }
 
 impl<'de> Visitor<'de> for PageEntries<'_> {

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::ListKind;
@@ -62,8 +62,7 @@ impl<'a> Page<'a> {
         object: &'a RawValue,
         key: &'static str,
     ) -> Result<(Self, Option<&'a RawValue>), serde_json::Error> {
-        let members = PageMembers { key };
-        members.deserialize(&mut serde_json::Deserializer::from_str(object.get()))
+        serde_json::Deserializer::from_str(object.get()).deserialize_map(PageMembers { key })
     }
 
     pub(super) fn next_cursor(&self) -> NextCursor<'a> {
@@ -83,14 +82,6 @@ impl<'a> Page<'a> {
 
 struct PageMembers {
     key: &'static str,
-}
-
-impl<'de> DeserializeSeed<'de> for PageMembers {
-    type Value = (Page<'de>, Option<&'de RawValue>);
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_map(self)
-    }
 }
 
 impl<'de> Visitor<'de> for PageMembers {

@@ -83,9 +83,9 @@ async fn serve(
 #[tokio::test]
 async fn frequent_calls_keep_connections_again_after_a_cut_off_response() {
     let server = Server::start(Some(1)).await;
-    let kept = server.call().await;
+    let first = server.call().await;
     sleep(Duration::from_millis(60)).await;
-    assert_eq!(server.call().await, kept, "the response that is cut off");
+    assert_eq!(server.call().await, first, "the response that is cut off");
     // As after the second cut-off response, or if the connection was used all the time.
     server.habit().note_broken(Duration::ZERO);
     for _ in 0..5 {
@@ -111,8 +111,8 @@ async fn frequent_calls_keep_connections_again_after_a_cut_off_response() {
 async fn a_cut_off_response_over_a_new_connection_says_nothing_about_kept_ones() {
     let server = Server::start(Some(0)).await;
     server.call().await;
-    let pool_use = server.link.reachability.pool_use(ConnectionChoice::Any);
-    let pool_use = pool_use.await;
+    let pending = server.link.reachability.pool_use(ConnectionChoice::Any);
+    let pool_use = pending.await;
     let PoolUse::Pooled { max_idle, .. } = pool_use else {
         panic!("{pool_use:?}");
     };

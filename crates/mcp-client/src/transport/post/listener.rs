@@ -11,7 +11,7 @@ use super::pauses::Pauses;
 use super::resumption::{DEFAULT_WAIT, resume_header};
 use crate::McpErrorKind;
 use crate::http::{EventBody, ResponseReader, parse_event};
-use crate::peer::Answers;
+use crate::peer::OutgoingResponses;
 
 /// Pause before a stream that cannot be resumed is requested again.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
     let mut pauses = Pauses::with_max(MAX_RECONNECT_INTERVAL);
     let mut had_stream = false;
     // These outlive the stream in which the request arrived, because they are sent by POST.
-    let mut answers = Answers::default();
+    let mut responses = OutgoingResponses::default();
     loop {
         let resumes = !resume_headers.is_empty();
         let stream = connection
@@ -86,7 +86,7 @@ async fn listen(connection: Arc<PostConnection>, ready: watch::Sender<bool>) {
         let requested_pause = match stream {
             Ok(body) => {
                 had_stream = true;
-                let ended = read(&connection, body, &mut answers).await;
+                let ended = read(&connection, body, &mut responses).await;
                 if ended.was_useful {
                     pauses.reset();
                 }
@@ -166,7 +166,7 @@ struct StreamEnd {
 async fn read(
     connection: &Arc<PostConnection>,
     body: EventBody,
-    answers: &mut Answers,
+    responses: &mut OutgoingResponses,
 ) -> StreamEnd {
     let since = Instant::now();
     let mut reader = ResponseReader::endless(body, &connection.link.limits);
@@ -176,7 +176,7 @@ async fn read(
             Ok(Some(event)) => {
                 for message in parse_event(&event) {
                     has_messages = true;
-                    connection.handle_message(message, answers);
+                    connection.handle_message(message, responses);
                 }
             }
             Ok(None) | Err(McpErrorKind::Broken(_)) => break true,

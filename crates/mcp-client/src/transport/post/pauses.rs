@@ -53,8 +53,9 @@ mod tests {
         assert_eq!(pauses.next(Duration::ZERO), MIN_PAUSE);
         for nth in 1..50_u32 {
             let pause = pauses.next(Duration::ZERO);
-            let grown = MIN_PAUSE.saturating_mul(2_u32.saturating_pow(nth));
-            let grown = grown.min(max_pause);
+            let grown = MIN_PAUSE
+                .saturating_mul(2_u32.saturating_pow(nth))
+                .min(max_pause);
             assert!(pause >= grown.mul_f64(0.49) && pause <= grown, "{pause:?}");
         }
         pauses.reset();

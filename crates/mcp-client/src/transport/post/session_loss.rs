@@ -25,7 +25,7 @@ impl PostConnection {
         let (form, topic) = match rpc {
             Some(error) => (
                 ResponseForm::Error(error.code),
-                ResponseTopic::of(&error.message),
+                ResponseTopic::from_text(&error.message),
             ),
             None => (ResponseForm::Other, ResponseTopic::Other),
         };

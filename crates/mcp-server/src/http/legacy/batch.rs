@@ -12,7 +12,6 @@ use serde_json::value::RawValue;
 
 use super::{NO_SESSION, default_session, needs_session, respond, session};
 use crate::Caller;
-use crate::McpServer;
 use crate::http::{Exchange, accepted, failed, headers, invalid};
 use crate::sessions::{Responses, Session};
 use crate::source::{PendingResponse, Source};
@@ -62,7 +61,6 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
     let has_response = |message: &_| matches!(message, Ok(Inbound::Request(_)) | Err(_));
     let has_responses = messages.iter().any(has_response);
     let batch = Batch {
-        mcp: exchange.mcp.clone(),
         caller,
         session,
         has_session,
@@ -77,7 +75,6 @@ pub(in crate::http) async fn post(exchange: &Exchange<'_>, text: &str) -> Respon
 
 /// The handling of the messages of one batch.
 struct Batch {
-    mcp: McpServer,
     caller: Caller,
     session: Arc<Session>,
     /// Whether the client has named the session, and not just for this batch.
@@ -111,14 +108,13 @@ impl Batch {
 
     async fn respond_to(&self, request: Request) -> Option<Bytes> {
         let Self {
-            mcp,
             caller,
             session,
             has_session,
         } = self;
         if concerns_session(&request.method) {
             let outcome = if *has_session {
-                handle_session_request(mcp, caller, session, &request).await
+                handle_session_request(caller, session, &request).await
             } else {
                 Err(RpcError::new(NO_SESSION, needs_session(&request.method)))
             };
@@ -126,7 +122,7 @@ impl Batch {
         }
         let id = request.id.clone();
         let responses = Responses::Separate;
-        let started = Answering::start(mcp, caller, session, request, responses, false);
+        let started = Answering::start(caller, session, request, responses, false);
         let mut answering = match started {
             Ok(answering) => answering,
             Err(error) => return Some(message::response(Some(&id), &Err(error))),

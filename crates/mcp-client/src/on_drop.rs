@@ -1,0 +1,31 @@
+use std::time::Duration;
+
+/// Runs a function when dropped.
+pub(super) struct OnDrop<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> OnDrop<F> {
+    pub(super) fn new(run: F) -> Self {
+        Self(Some(run))
+    }
+
+    /// Drops this value without running the function.
+    pub(super) fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<F: FnOnce()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        if let Some(run) = self.0.take() {
+            run();
+        }
+    }
+}
+
+/// Runs `work` in the background, for at most `limit`. Does nothing on a thread without a runtime,
+/// as when the last client is dropped after its runtime.
+pub(super) fn run_in_background(limit: Duration, work: impl Future<Output = ()> + Send + 'static) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn(tokio::time::timeout(limit, work));
+    }
+}
