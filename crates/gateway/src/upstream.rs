@@ -9,27 +9,20 @@
 //! tools stay.
 
 mod absent;
-mod all_tools;
 mod caller_connections;
-mod connecting;
 mod connection;
-mod current_report;
 mod discovery;
 mod discovery_state;
 mod entries;
-mod listed_names;
 mod listing;
 mod name_owners;
 mod named;
-mod notification_pause;
 mod offer;
 mod own;
 mod own_names;
 pub mod resources;
 mod server;
 pub(crate) mod tool;
-mod user_connections;
-mod user_listings;
 mod visible_servers;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -40,7 +33,7 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
-use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_core::tool::{CallContext, ToolName, ToolOrigin};
 use pillion_mcp_client::McpLogLevel;
 use pillion_mcp_tools::registered_name;
 
@@ -51,13 +44,14 @@ use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub use absent::Absent;
 pub use caller_connections::{CallerConnections, SWEEP_INTERVAL};
+use discovery::Reason;
 pub use entries::{EntryChecker, OfferedEntry};
 use name_owners::NameOwners;
 pub use own::Own;
+use own::UserListings;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use server::Server;
 pub use tool::UpstreamTool;
-use user_listings::UserListings;
 pub use visible_servers::VisibleServers;
 
 /// The parts of the sidecar that are notified of changes of the servers.
@@ -398,6 +392,35 @@ impl Upstreams {
         let servers = &self.latest().servers;
         let server = servers.iter().find(|server| server.label == label);
         server.map_or("", |server| &server.tool_prefix)
+    }
+
+    /// Returns the server with this label in the current configuration.
+    pub fn server(&self, label: &str) -> Option<Arc<Server>> {
+        let mut servers = self.latest().servers.iter();
+        servers.find(|server| server.label == label).cloned()
+    }
+
+    /// Ends the sessions with a server, and with them the calls that wait for it. The server is not
+    /// used until [`connect`](Self::connect).
+    pub async fn disconnect_from(&self, server: &Server) {
+        if server.close() {
+            self.publish_status(server, ConnectionStatus::Disconnected, None);
+        }
+        server.disconnect().await;
+    }
+
+    /// Requests a server's tools now, even if the list is fresh or a request has recently failed:
+    /// the shared list, or this caller's list if the server lists tools for each user. The outcome
+    /// is in the server's report.
+    pub async fn connect(&self, server: &Server, context: &CallContext) {
+        server.open();
+        server.expire();
+        if let Some(server) = self.server(&server.label) {
+            self.latest().ask(&server, Reason::Use).await;
+        }
+        if !server.lists_for_all() {
+            self.own(context).await;
+        }
     }
 
     /// Ends the sessions with all servers.

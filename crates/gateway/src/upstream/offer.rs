@@ -15,6 +15,7 @@ use crate::pins::Definition;
 pub(super) type RawTool = Box<RawValue>;
 
 /// A tool whose definition and schema were checked.
+#[derive(Debug, Clone)]
 pub(super) struct CheckedTool {
     pub(super) upstream: Arc<UpstreamTool>,
     pub(super) registered: Arc<RegisteredTool>,
