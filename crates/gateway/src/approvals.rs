@@ -9,10 +9,12 @@ mod edit;
 mod elicitation;
 mod failure;
 mod pending_decisions;
-mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::{BoxFuture, select_all};
+use pillion_config::{ApprovalsSection, Config};
 use pillion_core::executor::{
     ApprovalFuture, ApprovalRequest, Approver, ConsumeFuture, Decision, Redaction,
     WaitingCallFuture,
@@ -23,15 +25,18 @@ use pillion_core::store::{
 };
 use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolOrigin};
 use serde_json::Value;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::events::{Bus, Event};
 pub use edit::{EditError, check_edit};
 pub(crate) use pending_decisions::PendingDecisions;
-use pillion_config::{ApprovalsSection, Config};
 
 /// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
 const MAX_APPROVALS_PER_HASH: u32 = 20;
+
+/// Interval at which a waiting caller checks the system clock, because the clock may be set.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The approvals, with the settings of one configuration. Cheap to clone.
 #[derive(Clone)]
@@ -314,6 +319,93 @@ impl Approvals {
         let record = self.open(store, &request).await?;
         Err(failure::undecided(&record, &request))
     }
+
+    /// Waits for the decision, and for the elicitation result of the caller's own user, if one was
+    /// requested.
+    async fn wait(
+        &self,
+        store: &Arc<dyn Store>,
+        record: &ApprovalRecord,
+        request: &ApprovalRequest,
+        mut elicitation: elicitation::PendingElicitation,
+        wait: Duration,
+    ) -> Result<Decision, ToolFailure> {
+        let pending = &self.shared.pending;
+        let mut outcome = std::pin::pin!(pending.outcome(&record.id, look(store, &record.id)));
+        let mut closed = std::pin::pin!(pending.closed());
+        let deadline = Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_over = elicitation.is_none() && left.is_zero();
+            if is_over || pending.is_closed() || !record.is_valid(Timestamp::now()) {
+                return Err(failure::undecided(record, request));
+            }
+            let pause = match elicitation {
+                None => left.min(CLOCK_INTERVAL),
+                Some(_) => CLOCK_INTERVAL,
+            };
+            tokio::select! {
+                known = &mut outcome => {
+                    let known = known?;
+                    let decision = known.as_ref().and_then(|known| recorded_decision(known, request));
+                    return decision.unwrap_or_else(|| Err(failure::undecided(record, request)));
+                }
+                () = &mut closed => {}
+                () = pillion_deadline::sleep(pause) => {}
+                verdict = elicitation::verdict(&mut elicitation) => {
+                    if let Some(verdict) = verdict {
+                        return self.answered(&**store, record, request, verdict).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until one of these approvals is decided, at most until `until`. Returns whether one is
+    /// decided. Returns at once if the principal already has the maximum number of waiting callers.
+    pub async fn wait_for_any(
+        &self,
+        principal: Option<&str>,
+        ids: &[&str],
+        until: Instant,
+    ) -> bool {
+        let Shared {
+            store,
+            section,
+            pending,
+            ..
+        } = &*self.shared;
+        let (Some(store), true) = (store, until > Instant::now() && !ids.is_empty()) else {
+            return false;
+        };
+        let Some(_permit) = pending.wait_permit(principal, section.max_waiting.get()) else {
+            return false;
+        };
+        let mut until = until;
+        for id in ids {
+            let found = pillion_deadline::timeout_at(until, store.approval(id)).await;
+            let now = Timestamp::now();
+            match found {
+                Ok(Ok(Some(record))) if record.is_valid(now) => {
+                    if record.decision.is_some() {
+                        return true;
+                    }
+                    let millis = record.expires_at.as_millis() - now.as_millis();
+                    let left = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+                    until = until.min(Instant::now() + left);
+                }
+                _ => return false,
+            }
+        }
+        let outcomes = ids
+            .iter()
+            .map(|id| Box::pin(pending.outcome(id, look(store, id))));
+        tokio::select! {
+            (outcome, ..) = select_all(outcomes) => matches!(outcome, Ok(Some(_))),
+            () = pending.closed() => false,
+            () = pillion_deadline::sleep_until(until) => false,
+        }
+    }
 }
 
 /// Returns the outcome of a decided record for its call.
@@ -426,52 +518,41 @@ impl std::fmt::Debug for Approvals {
     }
 }
 
+/// Returns a function that reads one approval from the store.
+fn look(
+    store: &Arc<dyn Store>,
+    id: &str,
+) -> impl Fn() -> BoxFuture<'static, Result<Option<ApprovalRecord>, StoreError>> + Send + use<> {
+    let (store, id) = (Arc::clone(store), id.to_owned());
+    move || {
+        let (store, id) = (Arc::clone(&store), id.clone());
+        Box::pin(async move { store.approval(&id).await })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use pillion_core::store::ApprovalStore;
-    use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
     use super::*;
-
-    /// Creates an undecided approval of the call `hash`, requested `after` from now.
-    pub(super) fn record(id: &str, after: Duration) -> ApprovalRecord {
-        let created_at = Timestamp::now().plus(after);
-        ApprovalRecord {
-            id: id.to_owned(),
-            call: None,
-            tool: "send".to_owned(),
-            server: None,
-            arguments_hash: "hash".to_owned(),
-            arguments: "{}".to_owned(),
-            user: None,
-            user_is_verified: false,
-            principal: None,
-            channel: None,
-            forwarded: None,
-            created_at,
-            expires_at: created_at.plus(Duration::from_secs(900)),
-            decision: None,
-            used_at: None,
-        }
-    }
+    use crate::test_support::{approval, memory_store};
 
     #[tokio::test]
     async fn g3_the_first_decided_of_two_approvals_of_one_call_counts() {
-        let options = StoreOptions::new(StoreLocation::Memory);
-        let store = SqlStore::open(&options).await.unwrap();
+        let store = memory_store().await;
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
         let required = RequiredApproval {
             hash: "hash".to_owned(),
             named: None,
         };
         let live = async || {
-            let live = approvals.live(&store, &required).await.unwrap();
+            let live = approvals.live(&*store, &required).await.unwrap();
             live.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {
-            let record = record(id, Duration::from_secs(second));
+            let record = approval(id, Duration::from_secs(second));
             store.insert_approval(&record).await.unwrap();
         }
         assert_eq!(live().await.as_deref(), Some("c"));

@@ -186,16 +186,14 @@ fn parse_verdict(response: &Value) -> Option<Verdict> {
 mod tests {
     use pillion_core::executor::DecisionClock;
     use pillion_core::registry::RegisteredTool;
-    use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
 
     use super::*;
+    use crate::test_support::tool;
 
     fn request(arguments: &Value) -> ApprovalRequest {
-        let definition = ToolDefinition::builder("send", "Sends").build().unwrap();
-        let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("sent")) });
         ApprovalRequest {
             id: String::new(),
-            tool: Arc::new(RegisteredTool::new(Arc::new(tool)).unwrap()),
+            tool: Arc::new(RegisteredTool::new(tool("send", "sent")).unwrap()),
             arguments: arguments.as_object().unwrap().clone(),
             forwarded: None,
             context: CallContext::default(),

@@ -12,6 +12,7 @@ use pillion_core::tool::ToolFailure;
 use tokio::sync::{Notify, watch};
 
 use super::failure;
+use crate::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
 
 /// Interval between two reads of the store for each approval, for decisions made in another
 /// process.
@@ -30,7 +31,7 @@ pub struct PendingDecisions {
     /// The tasks that look up approvals which callers wait for, by approval id.
     polls: Mutex<HashMap<String, Arc<Poll>>>,
     /// Number of waiting callers by principal.
-    waiting: Mutex<HashMap<Option<String>, usize>>,
+    waiting: Arc<PrincipalAccounts>,
     closing: Notify,
     is_closed: AtomicBool,
 }
@@ -42,13 +43,6 @@ struct Poll {
     /// Notified when a request of this process has decided, so that the task reads the store at
     /// once.
     look_now: Notify,
-}
-
-/// Counts a waiting caller for its principal until dropped.
-#[derive(Debug)]
-pub(super) struct WaitPermit {
-    pending: Arc<PendingDecisions>,
-    principal: Option<String>,
 }
 
 /// Removes a poll when its task ends, also by a panic.
@@ -85,22 +79,19 @@ impl PendingDecisions {
     }
 
     /// Returns a permit to wait for another caller of this principal, or `None` at the limit.
-    pub(super) fn wait_permit(
-        self: &Arc<Self>,
-        principal: Option<&str>,
-        max: usize,
-    ) -> Option<WaitPermit> {
-        let principal = principal.map(str::to_owned);
-        let mut waiting = self.waiting.lock();
-        let count = waiting.entry(principal.clone()).or_default();
-        if *count >= max {
-            return None;
-        }
-        *count += 1;
-        Some(WaitPermit {
-            pending: Arc::clone(self),
-            principal,
-        })
+    pub(super) fn wait_permit(&self, principal: Option<&str>, max: usize) -> Option<Charge> {
+        let unlimited = Usage {
+            count: usize::MAX,
+            bytes: u64::MAX,
+        };
+        self.waiting.set_limits(AccountLimits {
+            principal: Usage {
+                count: max,
+                ..unlimited
+            },
+            total: unlimited,
+        });
+        self.waiting.charge(principal, Usage::one(0))
     }
 
     /// Waits until the approval with this id is decided or gone. All callers that wait for one
@@ -198,30 +189,18 @@ impl Drop for Registered {
     }
 }
 
-impl Drop for WaitPermit {
-    fn drop(&mut self) {
-        let mut waiting = self.pending.waiting.lock();
-        if let Some(count) = waiting.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                waiting.remove(&self.principal);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use pillion_core::store::{ApprovalDecision, Verdict};
 
-    use super::super::tests::record;
     use super::*;
+    use crate::test_support;
 
     /// Returns an approval with this decision.
     fn approval(verdict: Option<Verdict>) -> ApprovalRecord {
-        let mut approval = record("a", Duration::ZERO);
+        let mut approval = test_support::approval("a", Duration::ZERO);
         approval.decision = verdict.map(|verdict| ApprovalDecision {
             verdict,
             by: "alice".to_owned(),
@@ -289,6 +268,6 @@ mod tests {
         drop(first);
         assert!(permit(Some("token:a")).is_some());
         drop(second);
-        assert!(pending.waiting.lock().is_empty());
+        assert_eq!(pending.waiting.total(), Usage::default());
     }
 }
