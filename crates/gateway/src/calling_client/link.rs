@@ -484,27 +484,7 @@ fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Returns the link of a `tools/call` with these parameters.
-    fn link(params: &str, capabilities: Value) -> Arc<ClientLink> {
-        let Value::Object(capabilities) = capabilities else {
-            panic!("capabilities are an object");
-        };
-        let requester = Requester {
-            owner: Uuid::new_v4(),
-            version: ProtocolVersion::V2025_11_25,
-            capabilities: Arc::new(capabilities),
-            log_level: LogThreshold::new(None),
-            param_headers: None,
-            can_stream: false,
-        };
-        let request = message::Request {
-            id: message::raw(&1).unwrap(),
-            method: "tools/call".to_owned(),
-            params: serde_json::from_str(params).unwrap(),
-        };
-        ClientLink::new(requester, &request).0
-    }
+    use crate::test_support::link;
 
     fn arguments() -> JsonObject {
         json!({"n": 2}).as_object().cloned().unwrap()
