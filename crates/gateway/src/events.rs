@@ -5,9 +5,7 @@
 //! same applies to a client that resumes with the id of an event that is no longer in the ring.
 
 mod event;
-mod event_size;
 mod listener;
-mod tool_changes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,11 +21,10 @@ use serde_json::json;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use event::{Event, EventCall};
-use event_size::serialize_limited;
+pub(crate) use event::NewToolObserver;
+use event::serialize_limited;
+pub use event::{Event, EventCall, ToolChanges, ToolListener};
 pub use listener::{EventKinds, Listener};
-pub(crate) use tool_changes::NewToolObserver;
-pub use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
 const MAX_EVENTS: usize = 4_096;

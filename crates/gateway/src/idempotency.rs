@@ -19,7 +19,7 @@ use pillion_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::process_lifetimes::ProcessLifetimes;
+use crate::predecessors::ProcessLifetimes;
 use response_bytes::ResponseBytes;
 pub use response_bytes::scope;
 

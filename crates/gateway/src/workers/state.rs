@@ -1,13 +1,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use pillion_core::tool::ToolName;
-use tokio::sync::mpsc;
+use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOutput};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::job::WorkerJob;
 use super::registration::CheckedWorkerTool;
 use super::tool::WorkerTool;
+use crate::calling_client::link::ClientLink;
 
 /// The connected workers and the waiting calls.
 #[derive(Debug, Default)]
@@ -95,4 +95,13 @@ impl Worker {
         let sent = self.inbox.try_send((Arc::clone(tool), job));
         sent.map_err(|error| error.into_inner().1)
     }
+}
+
+/// A call for a worker. If `reply` is closed, the caller has given up.
+#[derive(Debug)]
+pub(super) struct WorkerJob {
+    pub(super) arguments: JsonObject,
+    pub(super) context: CallContext,
+    pub(super) link: Option<Arc<ClientLink>>,
+    pub(super) reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
 }
