@@ -1,7 +1,5 @@
 //! What commands write to standard output and standard error.
 
-mod error;
-
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -11,9 +9,8 @@ use pillion_gateway::pins::{visible, visible_json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::dispatch::CommandResult;
-use super::sidecar::decode;
-pub(crate) use error::OutputError;
+use crate::dispatch::CommandResult;
+use crate::sidecar::decode;
 
 /// The option for JSON output.
 #[derive(Debug, Args)]
@@ -94,3 +91,8 @@ pub(crate) fn print_diagnostic(diagnostic: &str) {
     let text = visible(diagnostic).replace("\npillion:", "\n  pillion:");
     eprint(&format!("pillion: {text}\n"));
 }
+
+/// Standard output cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output: {0}")]
+pub(crate) struct OutputError(#[source] pub(super) io::Error);
