@@ -78,7 +78,7 @@ use serde::Deserialize;
 
 pub use approvals::{ApprovalsSection, ElicitFrom};
 pub use builtins::{BuiltinTools, ServiceKey};
-pub use cache::{CacheScopeName, CacheSection};
+pub use cache::CacheSection;
 pub use call_log::CallLogSection;
 pub use chat::ChatSection;
 pub use credential::CredentialPolicy;
@@ -104,8 +104,8 @@ pub use results::ResultsSection;
 pub use server_name::server_name_error;
 pub use shutdown::ShutdownSection;
 pub use socket::{SocketMode, SocketSection};
+pub use store::StoreSection;
 pub use store::state_directory;
-pub use store::{DurabilityName, LocationText, StoreSection};
 pub use stored_servers::StoredServersSection;
 pub use tabletop::TabletopSection;
 pub use tcp::TcpSection;
