@@ -97,10 +97,10 @@ impl TimeKeys {
         let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
-            Err(unknown) => Err(EntryError {
-                key: tool_path(Self::TOOL).join_name("timezone"),
-                message: unknown.to_string(),
-            }),
+            Err(unknown) => {
+                let key = tool_path(Self::TOOL).join_name("timezone");
+                Err(entry::fault(key, unknown.to_string()))
+            }
         }
     }
 }
@@ -377,10 +377,7 @@ impl Secrets<'_> {
     }
 
     fn fault_at(&self, key: &str, message: &str) -> EntryError {
-        EntryError {
-            key: self.path.join_name(key),
-            message: message.to_owned(),
-        }
+        entry::fault(self.path.join_name(key), message)
     }
 }
 

@@ -166,9 +166,10 @@ impl ExecutorSection {
             tool.set(&mut config.tool_concurrency, name, tool.max_concurrent);
             let limit = tool.rate_limit.map(RateWindows::from);
             tool.set(&mut config.rate_limits.tools, name, limit);
-            let usual = match tool.in_any_case {
-                false => config.cache.tools.remove(name),
-                true => config.cache.tools.remove_in_any_case(name),
+            let usual = if tool.in_any_case {
+                config.cache.tools.remove_in_any_case(name)
+            } else {
+                config.cache.tools.remove(name)
             };
             let ttl = tool.cache_ttl.or(usual.map(|usual| usual.ttl));
             let rule = ttl.filter(|ttl| !ttl.is_zero()).map(|ttl| {

@@ -5,7 +5,7 @@
 mod compile_queue;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -61,13 +61,9 @@ impl WasmTools {
 
     /// Sets the configuration, which applies after the next check of the folder.
     pub fn reconfigure(&self, section: &WasmToolsSection) {
-        self.settings.send_if_modified(|settings| {
-            let is_other = settings != section;
-            if is_other {
-                settings.clone_from(section);
-            }
-            is_other
-        });
+        if *self.settings.borrow() != *section {
+            self.settings.send_replace(section.clone());
+        }
     }
 
     /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
@@ -170,7 +166,7 @@ impl WasmTools {
 /// Checks the folder at intervals, and compiles its files in the background, so that removed tools
 /// and revoked permissions apply in the meantime.
 async fn watch_folder(
-    tools: std::sync::Weak<WasmTools>,
+    tools: Weak<WasmTools>,
     mut settings: watch::Receiver<WasmToolsSection>,
     looked: oneshot::Sender<()>,
 ) {

@@ -13,6 +13,7 @@ use pillion_mcp_client::{RpcError, ServerConfig};
 
 use super::Telemetry;
 use crate::client_text::truncate_input;
+use crate::metrics::known_method;
 
 /// A span that ends when dropped.
 pub struct Span {
@@ -134,9 +135,7 @@ impl Telemetry {
         id: &str,
         parent: Option<&TraceContext>,
     ) -> Span {
-        let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-        let known_method = known.into_iter().find(|known| *known == method);
-        let method = known_method.unwrap_or("_OTHER");
+        let method = known_method(method).unwrap_or("_OTHER");
         let attributes = vec![
             KeyValue::new("http.request.method", method),
             KeyValue::new("http.route", route.to_owned()),
