@@ -242,12 +242,12 @@ impl Approvals {
         // A caller without a permit gets the approval's id at once, like a caller that does not
         // wait.
         let permit = pending.wait_permit(principal, section.max_waiting.get());
-        let asking = permit.as_ref().and_then(|_| question());
-        if permit.is_none() || wait.is_zero() && asking.is_none() {
+        let elicitation = permit.as_ref().and_then(|_| question());
+        if permit.is_none() || wait.is_zero() && elicitation.is_none() {
             return Err(failure::undecided(&record, request));
         }
         drop(counted);
-        self.wait(store, &record, request, asking, wait).await
+        self.wait(store, &record, request, elicitation, wait).await
     }
 
     /// Stores the decision of the caller's own user, then returns the decision that the store has.

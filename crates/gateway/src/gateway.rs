@@ -101,8 +101,8 @@ impl Offered {
     #[must_use]
     pub fn server_tools(&self, gateway: &Gateway) -> IndexMap<ToolName, Arc<UpstreamTool>> {
         let mut tools = gateway.upstreams().tools();
-        let of_caller = self.own.listed.iter();
-        tools.extend(of_caller.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+        let own_tools = self.own.listed.iter();
+        tools.extend(own_tools.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
         tools
     }
 }

@@ -41,7 +41,6 @@ pub struct State {
     checking: Arc<tokio::sync::Mutex<()>>,
     /// The lock file of this process, if it serves no socket.
     process_lock: Option<Arc<ProcessLock>>,
-    /// The store's id.
     store_id: Option<String>,
 }
 
@@ -199,13 +198,13 @@ impl State {
     /// goes on, and the store counts as unresponsive until it has an outcome.
     pub async fn check_store(&self) {
         let check = async {
-            let Ok(turn) = Arc::clone(&self.checking).try_lock_owned() else {
+            let Ok(check_permit) = Arc::clone(&self.checking).try_lock_owned() else {
                 drop(self.checking.lock().await);
                 return;
             };
             let store = Arc::clone(&self.store);
             let check = tokio::spawn(async move {
-                let _turn = turn;
+                let _check_permit = check_permit;
                 store.check_health().await;
             });
             drop(check.await);

@@ -254,11 +254,11 @@ impl Upstreams {
         if let Some(blocked) = blocked.get(name) {
             return Some(blocked.clone());
         }
-        let mut so_named = blocked
+        let mut matching = blocked
             .values()
             .filter(|blocked| blocked.tool == name && blocked.server.configured_prefix.is_none());
-        let first = so_named.next()?;
-        so_named.next().is_none().then(|| first.clone())
+        let first = matching.next()?;
+        matching.next().is_none().then(|| first.clone())
     }
 
     /// Marks the tool list of the server with this label as stale: the next discovery requests the

@@ -341,7 +341,10 @@ fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             "call_log.max_age_days, .max_calls or .max_bytes",
             old.call_log.retention() != new.call_log.retention(),
         ),
-        ("chat.retention_ms", old.chat.keep != new.chat.keep),
+        (
+            "chat.retention_ms",
+            old.chat.retention != new.chat.retention,
+        ),
         ("store", old.store != new.store),
         (
             "results.directory",

@@ -9,11 +9,11 @@ use pillion_config::{Group, SocketSection, User};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerRules {
     /// `None` if the file permissions alone decide.
-    allowed: Option<Allowed>,
+    allowed: Option<AllowedIds>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Allowed {
+struct AllowedIds {
     uids: BTreeSet<u32>,
     gids: BTreeSet<u32>,
 }
@@ -47,7 +47,7 @@ impl PeerRules {
         if !socket.has_rules() {
             return Ok(Self::default());
         }
-        let mut allowed = Allowed {
+        let mut allowed = AllowedIds {
             uids: socket.allow_uids.iter().flatten().copied().collect(),
             gids: socket.allow_gids.iter().flatten().copied().collect(),
         };
@@ -73,7 +73,7 @@ impl PeerRules {
     }
 }
 
-impl Allowed {
+impl AllowedIds {
     fn add_group(&mut self, group: &Group) -> Result<(), RuleError> {
         let lookup = match group {
             Group::Id(id) => {

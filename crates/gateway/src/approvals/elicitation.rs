@@ -59,12 +59,12 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Pend
 }
 
 /// Resolves with the client's verdict, once; never resolves without a question.
-pub(super) async fn verdict(asking: &mut PendingElicitation) -> Option<Verdict> {
-    let Some(question) = asking else {
+pub(super) async fn verdict(elicitation: &mut PendingElicitation) -> Option<Verdict> {
+    let Some(question) = elicitation else {
         return std::future::pending().await;
     };
     let verdict = question.await;
-    *asking = None;
+    *elicitation = None;
     verdict
 }
 
@@ -263,7 +263,7 @@ mod tests {
                     .unwrap_or_default(),
             )
         };
-        let capabilities = |of_client: Value| json!({"_meta": {CLIENT_CAPABILITIES: of_client}});
+        let capabilities = |client_capabilities: Value| json!({"_meta": {CLIENT_CAPABILITIES: client_capabilities}});
         for usual in [
             json!({"elicitation": {}, "roots": {"listChanged": true}}),
             json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}),

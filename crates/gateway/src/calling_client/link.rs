@@ -147,7 +147,7 @@ impl ClientLink {
         requester: Requester,
         request: &message::Request,
     ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
-        let (messages, comes_out) = mpsc::channel(MAX_WAITING);
+        let (messages, receiver) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
         // Each progress notification repeats the token.
         let progress_token = meta
@@ -171,7 +171,7 @@ impl ClientLink {
             meta_trace,
             trace: OnceLock::new(),
         };
-        (Arc::new(link), comes_out)
+        (Arc::new(link), receiver)
     }
 
     /// Returns the request's parameters for an upstream server, with `instead` replaced, in this
@@ -387,8 +387,9 @@ impl ClientLink {
             .capabilities
             .get("elicitation")
             .and_then(Value::as_object);
-        let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
-        forms && self.requester.can_stream
+        let has_forms =
+            elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        has_forms && self.requester.can_stream
     }
 }
 

@@ -231,8 +231,8 @@ impl Builder<'_> {
             );
         };
         let mut tools = tools::configured(self.0, Some(state.store()), credentials);
-        let (loaded_packs, of_packs) = loaded_packs.reload(self.0, models, state.store());
-        tools.extend(of_packs);
+        let (loaded_packs, pack_tools) = loaded_packs.reload(self.0, models, state.store());
+        tools.extend(pack_tools);
         tools.extend(declared_tools::build(&self.0.declared, checkpoints));
         (loaded_packs, tools)
     }

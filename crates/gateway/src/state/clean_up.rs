@@ -44,7 +44,7 @@ impl CleanUp {
             store,
             lifetimes,
             retention: config.call_log.retention(),
-            chat_ttl: config.chat.keep,
+            chat_ttl: config.chat.retention,
             approval_ttl: config.approvals.expires_after,
             key_ttl: config.http.idempotency_ttl,
             results,

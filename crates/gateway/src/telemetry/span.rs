@@ -152,8 +152,8 @@ impl Telemetry {
         method: &str,
         tool: Option<&str>,
         version: &'static str,
-        of_meta: Option<&TraceContext>,
-        of_http: Option<&TraceContext>,
+        meta_trace: Option<&TraceContext>,
+        http_trace: Option<&TraceContext>,
     ) -> Span {
         let method = METHODS.iter().find(|known| **known == method);
         let method = *method.unwrap_or(&"other");
@@ -166,8 +166,8 @@ impl Telemetry {
             name = format!("{method} {tool}");
             attributes.push(KeyValue::new("gen_ai.tool.name", tool.to_owned()));
         }
-        let link = of_meta.and(of_http);
-        let parent = of_meta.or(of_http);
+        let link = meta_trace.and(http_trace);
+        let parent = meta_trace.or(http_trace);
         self.linked_span(name, SpanKind::Server, parent, link, attributes)
     }
 

@@ -303,7 +303,7 @@ impl UserConnections {
     pub(super) fn forget(&self, server: &str, user: &str, good: Option<&str>) {
         self.credentials.close_other_tokens(server, user, good);
         if let Some(entry) = self.connections.lock().by_user.remove(user) {
-            give_up(entry.connection);
+            close_when_unused(entry.connection);
         }
     }
 
@@ -337,7 +337,7 @@ impl UserConnections {
         if connections.by_user.get(user).is_some_and(is_it) {
             self.credentials.close_other_tokens(server, user, good);
             if let Some(entry) = connections.by_user.remove(user) {
-                give_up(entry.connection);
+                close_when_unused(entry.connection);
             }
         }
     }
@@ -376,7 +376,7 @@ impl UserConnections {
             connections.make_room();
         }
         if let Some(before) = connections.by_user.insert(user.to_owned(), entry) {
-            give_up(before.connection);
+            close_when_unused(before.connection);
         }
         Ok(connection)
     }
@@ -393,7 +393,7 @@ impl ConnectionMap {
             .min_by_key(|(_, entry)| entry.used)
             .map(|(user, _)| user.clone());
         if let Some(entry) = oldest.and_then(|user| self.by_user.remove(&user)) {
-            give_up(entry.connection);
+            close_when_unused(entry.connection);
         }
     }
 
@@ -402,13 +402,13 @@ impl ConnectionMap {
         let idle =
             |_: &String, entry: &mut UserConnection| now.duration_since(entry.used) > IDLE_TIMEOUT;
         for (_, entry) in self.by_user.extract_if(idle) {
-            give_up(entry.connection);
+            close_when_unused(entry.connection);
         }
     }
 }
 
 /// Ends a session when its calls have finished.
-fn give_up(connection: Arc<UpstreamConnection>) {
+fn close_when_unused(connection: Arc<UpstreamConnection>) {
     tokio::spawn(async move {
         let since = Instant::now();
         while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS_TIMEOUT {

@@ -115,10 +115,10 @@ impl Upstreams {
                         }
                         self.accept(server, &tools, state, checked, &blocked, took);
                     }
-                    Err(error) => self.give_up(server, state, error, is_due),
+                    Err(error) => self.record_failure(server, state, error, is_due),
                 }
             }
-            Err(error) => self.give_up(server, state, error, is_due),
+            Err(error) => self.record_failure(server, state, error, is_due),
         }
     }
 
@@ -276,7 +276,13 @@ impl Upstreams {
     }
 
     /// Records a failure. If the request was only for a call, the backoff of lists is not extended.
-    fn give_up(&self, server: &Server, state: &mut DiscoveryState, error: String, was_due: bool) {
+    fn record_failure(
+        &self,
+        server: &Server,
+        state: &mut DiscoveryState,
+        error: String,
+        was_due: bool,
+    ) {
         // Logged once for each reason, not for each attempt.
         if server.report.get().error.as_ref() != Some(&error) {
             self.publish_status(server, ConnectionStatus::Error, Some(&error));

@@ -97,7 +97,7 @@ impl Upstreams {
     /// missing or stale. Returns the servers that failed.
     pub async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
-        let named = latest.named_by(names);
+        let named = latest.owners_of(names);
         join_all(named.iter().map(|server| latest.ask(server, Reason::Use))).await;
         let is_named = |name: &String| {
             latest.registry.contains(name) || named.iter().any(|server| latest.owns(server, name))
@@ -116,7 +116,7 @@ impl Upstreams {
     }
 
     /// Returns the servers that own one of the names.
-    pub(super) fn named_by(&self, names: &[String]) -> Vec<Arc<Server>> {
+    pub(super) fn owners_of(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
         servers
             .filter(|server| names.iter().any(|name| self.owns(server, name)))
@@ -165,7 +165,7 @@ impl Own {
     }
 }
 
-/// How much longer than one request to a server a list may take: a list that waits for the request
+/// Maximum time of a list beyond that of one request to a server: a list that waits for the request
 /// of another client does not wait for a second request.
 const LIST_ALLOWANCE: Duration = Duration::from_millis(500);
 

@@ -63,11 +63,11 @@ impl Own {
 
     /// Returns the tool that MCP clients know by its server's own name.
     pub fn only_named(&self, upstreams: &Upstreams, own_name: &str) -> Option<Arc<RegisteredTool>> {
-        let mut so_named = self.listed.iter().filter(|(_, tool)| {
+        let mut matching = self.listed.iter().filter(|(_, tool)| {
             tool.remote_name() == own_name && self.allows_own_name(upstreams, tool)
         });
-        let (name, _) = so_named.next()?;
-        let is_only = so_named.next().is_none();
+        let (name, _) = matching.next()?;
+        let is_only = matching.next().is_none();
         self.tools.get(name).filter(|_| is_only).cloned()
     }
 }
@@ -98,7 +98,7 @@ impl Upstreams {
     /// failed recently receives another request if its list does not contain the name.
     pub async fn user_tools_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
-        let named = latest.named_by(names);
+        let named = latest.owners_of(names);
         let is_named = |name: &String| named.iter().any(|server| latest.owns(server, name));
         // Without a prefix, a caller's own tools may have any name.
         let has_any_name =
