@@ -136,7 +136,7 @@ impl Process {
     }
 
     /// Records a reload of the configuration, or the error that prevented it.
-    pub fn reloaded(&self, error: Option<String>) {
+    pub fn record_reload(&self, error: Option<String>) {
         let counter = match error {
             None => &self.metrics.reloads,
             Some(_) => &self.metrics.failed_reloads,

@@ -70,7 +70,7 @@ impl State {
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
-            ..Self::over(store, lifetimes, config)
+            ..Self::with_store(store, lifetimes, config)
         })
     }
 
@@ -105,11 +105,11 @@ impl State {
         };
         Ok(Self {
             process_lock,
-            ..Self::over(store, lifetimes, config)
+            ..Self::with_store(store, lifetimes, config)
         })
     }
 
-    fn over(store: Arc<SqlStore>, lifetimes: ProcessLifetimes, config: &Config) -> Self {
+    fn with_store(store: Arc<SqlStore>, lifetimes: ProcessLifetimes, config: &Config) -> Self {
         let results = ResultDirectory::from_config(config);
         let stored_results = results
             .as_ref()

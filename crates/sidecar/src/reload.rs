@@ -276,7 +276,7 @@ impl Reloader {
         match outcome {
             Ok(()) => {
                 self.refused.clear();
-                process.reloaded(None);
+                process.record_reload(None);
                 tracing::info!("Reloaded the configuration");
                 service_manager::ready();
             }
@@ -315,7 +315,7 @@ fn log_warnings(loaded: &LoadedConfig) {
 fn refuse(process: &Process, error: String) {
     tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
     service_manager::reload_failed(&error);
-    process.reloaded(Some(error));
+    process.record_reload(Some(error));
 }
 
 /// Returns the settings that differ and take effect only after a restart.

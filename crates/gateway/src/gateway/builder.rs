@@ -249,7 +249,7 @@ impl Builder<'_> {
     }
 
     fn checkpoints(&self, state: Option<&State>) -> Arc<dyn CheckpointStore> {
-        StepCheckpoints::over(state.map(State::store), self.0.approvals.expires_after)
+        StepCheckpoints::for_store(state.map(State::store), self.0.approvals.expires_after)
     }
 
     fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {

@@ -95,7 +95,7 @@ impl ToolLookup<'_> {
     /// tools.
     async fn resolve_missing(&self, context: &CallContext, missing: &[String]) -> Resolution {
         let upstreams = self.gateway.upstreams();
-        let began = Instant::now();
+        let started_at = Instant::now();
         let limit = self.gateway.timeout_of_calls(self.names.iter().copied());
         let discovery = upstreams.discover_named_within(missing, limit);
         let unavailable_servers = discovery.await;
@@ -103,7 +103,7 @@ impl ToolLookup<'_> {
         let mut missing = self.missing(&tools);
         let mut own = Own::default();
         if !missing.is_empty() {
-            let remaining = limit.saturating_sub(began.elapsed());
+            let remaining = limit.saturating_sub(started_at.elapsed());
             let lookup = upstreams.user_tools_named_within(context, &missing, remaining);
             own = lookup.await;
             missing.retain(|name| !self.names.contains(&name.as_str()));
@@ -120,7 +120,7 @@ impl ToolLookup<'_> {
             tools: tools.collect(),
             own: Some(own),
             unavailable_servers,
-            took: began.elapsed(),
+            took: started_at.elapsed(),
         }
     }
 

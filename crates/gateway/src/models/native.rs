@@ -115,7 +115,7 @@ impl NativeTools {
     }
 
     /// Returns the servers for the provider, and the runner of the chat's calls.
-    pub fn take_apart(self, executor: Executor) -> (Vec<NativeServer>, Arc<dyn ToolRunner>) {
+    pub fn into_parts(self, executor: Executor) -> (Vec<NativeServer>, Arc<dyn ToolRunner>) {
         if self.servers.is_empty() {
             return (Vec::new(), Arc::new(executor));
         }

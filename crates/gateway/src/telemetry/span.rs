@@ -18,7 +18,7 @@ use crate::metrics::known_method;
 /// A span that ends when dropped.
 pub struct Span {
     span: opentelemetry_sdk::trace::Span,
-    began: SystemTime,
+    started_at: SystemTime,
     /// Measures the duration, because the system clock may be set in the meantime.
     started: Instant,
 }
@@ -48,18 +48,18 @@ impl Telemetry {
         let parent = remote.map_or_else(Context::new, |remote| {
             Context::new().with_remote_span_context(remote)
         });
-        let began = SystemTime::now();
+        let started_at = SystemTime::now();
         let mut builder = self.tracer.span_builder(name);
         builder = builder
             .with_kind(kind)
-            .with_start_time(began)
+            .with_start_time(started_at)
             .with_attributes(attributes);
         if let Some(link) = link.and_then(span_context) {
             builder = builder.with_links(vec![Link::with_context(link)]);
         }
         Span {
             span: self.tracer.build_with_context(builder, &parent),
-            began,
+            started_at,
             started: Instant::now(),
         }
     }
@@ -89,8 +89,8 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        let end = self.began.checked_add(self.started.elapsed());
-        self.span.end_with_timestamp(end.unwrap_or(self.began));
+        let end = self.started_at.checked_add(self.started.elapsed());
+        self.span.end_with_timestamp(end.unwrap_or(self.started_at));
     }
 }
 
