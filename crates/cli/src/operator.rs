@@ -2,7 +2,8 @@
 //!
 //! Only the sidecar's user and root can open the store, so no further authentication is needed.
 
-use std::io;
+mod error;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use nix::unistd::geteuid;
 use pillion_client::Client;
 use pillion_config::Config;
-use pillion_core::store::{Store, StoreError};
+use pillion_core::store::Store;
 use pillion_gateway::credentials::{UserCredentials, open_vault};
 use pillion_gateway::state::store_id;
 use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
@@ -22,6 +23,7 @@ use tokio::runtime::Runtime;
 use crate::error::CliError;
 use crate::process::restrict_new_files;
 use crate::sidecar::named_socket;
+pub(super) use error::OperatorError;
 
 /// Timeout for the request that asks a sidecar for its store ID.
 const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);
@@ -172,40 +174,4 @@ pub(super) fn check_owner(path: &Path) -> Result<(), OperatorError> {
         return Err(OperatorError::OtherOwner { path, owner });
     }
     Ok(())
-}
-
-/// Why the store cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OperatorError {
-    #[error("{0}")]
-    Runtime(#[source] io::Error),
-    #[error("{0}")]
-    Store(#[source] StoreError),
-    #[error(
-        "this user has no default directory for a store: set the sidecar's configuration with \
-        --config"
-    )]
-    NoStore,
-    #[error(
-        "the store is in the sidecar's memory (store.location): this command needs a store in a \
-        file or in Postgres"
-    )]
-    Memory,
-    #[error(
-        "{} belongs to another user: run this command as the sidecar's user (id {owner})",
-        path.display()
-    )]
-    OtherOwner { path: PathBuf, owner: u32 },
-    #[error(
-        "nothing was changed: the sidecar that listens on {} uses another store. Set its \
-        configuration with --config, or another sidecar's socket with PILLION_SOCKET",
-        socket.display()
-    )]
-    OtherStore { socket: PathBuf },
-    #[error(
-        "there is no store in {}: {source}. Set the sidecar's configuration with --config, and run \
-        this command as the sidecar's user",
-        path.display()
-    )]
-    Directory { path: PathBuf, source: io::Error },
 }

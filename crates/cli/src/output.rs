@@ -1,5 +1,7 @@
 //! What commands write to standard output and standard error.
 
+mod error;
+
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -11,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::dispatch::CommandResult;
 use crate::sidecar::decode;
+pub(crate) use error::OutputError;
 
 /// The option for JSON output.
 #[derive(Debug, Args)]
@@ -91,8 +94,3 @@ pub(crate) fn print_diagnostic(diagnostic: &str) {
     let text = visible(diagnostic).replace("\npillion:", "\n  pillion:");
     eprint(&format!("pillion: {text}\n"));
 }
-
-/// Standard output cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write to standard output: {0}")]
-pub(crate) struct OutputError(#[source] pub(super) io::Error);

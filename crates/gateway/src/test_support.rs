@@ -5,13 +5,7 @@ use std::time::Duration;
 
 use pillion_core::store::{ApprovalRecord, Timestamp};
 use pillion_core::tool::{FnTool, Tool, ToolDefinition, ToolOutput};
-use pillion_mcp_client::ProtocolVersion;
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
-use serde_json::Value;
-use uuid::Uuid;
-
-use crate::calling_client::link::{ClientLink, LogThreshold, Requester};
-use crate::calling_client::message;
 
 /// Opens an empty store in memory.
 pub(crate) async fn memory_store() -> Arc<SqlStore> {
@@ -46,22 +40,4 @@ pub(crate) fn approval(id: &str, after: Duration) -> ApprovalRecord {
         decision: None,
         used_at: None,
     }
-}
-
-/// Returns the link of a client with these capabilities, for a `tools/call` with these parameters.
-pub(crate) fn link(params: &str, capabilities: Value) -> Arc<ClientLink> {
-    let requester = Requester {
-        owner: Uuid::new_v4(),
-        version: ProtocolVersion::V2025_11_25,
-        capabilities: Arc::new(serde_json::from_value(capabilities).unwrap()),
-        log_level: LogThreshold::new(None),
-        param_headers: None,
-        can_stream: false,
-    };
-    let request = message::Request {
-        id: message::raw(&1).unwrap(),
-        method: "tools/call".to_owned(),
-        params: serde_json::from_str(params).unwrap(),
-    };
-    ClientLink::new(requester, &request).0
 }

@@ -25,7 +25,8 @@ pub use connection::ended;
 use pillion_config::WorkersSection;
 use registration::CheckedWorkerTool;
 pub use registration::{CheckedRegistration, Registration, RegistrationError};
-use state::{Offered, State, Worker, WorkerJob};
+use state::{Offered, State, Worker};
+use tool::WorkerJob;
 pub(crate) use tool::WorkerTool;
 
 /// Maximum number of calls of one tool that wait for a worker.

@@ -142,6 +142,26 @@ impl Serialize for ForwardedCall<'_> {
 }
 
 impl ClientLink {
+    /// Returns the link of a client with these capabilities, for a `tools/call` with these
+    /// parameters.
+    #[cfg(test)]
+    pub(crate) fn for_test(params: &str, capabilities: Value) -> Arc<Self> {
+        let requester = Requester {
+            owner: Uuid::new_v4(),
+            version: ProtocolVersion::V2025_11_25,
+            capabilities: Arc::new(serde_json::from_value(capabilities).unwrap()),
+            log_level: LogThreshold::new(None),
+            param_headers: None,
+            can_stream: false,
+        };
+        let request = message::Request {
+            id: message::raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: serde_json::from_str(params).unwrap(),
+        };
+        Self::new(requester, &request).0
+    }
+
     /// Creates the link of a request, and the receiver of its messages.
     pub fn new(
         requester: Requester,
@@ -485,7 +505,6 @@ fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::link;
 
     fn arguments() -> JsonObject {
         json!({"n": 2}).as_object().cloned().unwrap()
@@ -493,7 +512,7 @@ mod tests {
 
     /// Returns the forwarded parameters of a `tools/call` with these parameters.
     fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
-        let link = link(params, json!({}));
+        let link = ClientLink::for_test(params, json!({}));
         serde_json::to_string(&link.tool_call(trace, "roll", &arguments(), false)).unwrap()
     }
 
@@ -503,7 +522,7 @@ mod tests {
         let params = format!(
             r#"{{"name":"far_roll","task":{{"ttl":1e3}},"_meta":{{"a":1,"traceparent":"{parent}","tracestate":"pay=1"}}}}"#
         );
-        let link = link(&params, json!({"roots": {}}));
+        let link = ClientLink::for_test(&params, json!({"roots": {}}));
         let trace = link.meta_trace().cloned().map(TraceContext::without_state);
         let arguments = arguments();
         let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
@@ -576,7 +595,7 @@ mod tests {
     fn calls_that_differ_in_forwarded_bytes_differ_in_their_approval() {
         let mut forwarded_by_digest = HashMap::new();
         for (params, capabilities) in generated() {
-            let link = link(&params, capabilities);
+            let link = ClientLink::for_test(&params, capabilities);
             let digest = link.forwarded().unwrap().map(|forwarded| forwarded.digest);
             let options = link.options();
             let trace = link.meta_trace().cloned().map(TraceContext::without_state);
@@ -604,7 +623,7 @@ mod tests {
 
     #[test]
     fn two_members_of_one_name_cannot_be_approved() {
-        let link = link(r#"{"name":"far_roll","sudo":{"a":1,"a":2}}"#, json!({}));
+        let link = ClientLink::for_test(r#"{"name":"far_roll","sudo":{"a":1,"a":2}}"#, json!({}));
         let failure = link.forwarded().unwrap_err();
         assert_eq!(failure.code, pillion_core::tool::ErrorCode::InvalidInput);
     }
@@ -614,7 +633,7 @@ mod tests {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let variant = |parent: &str| {
             let params = format!(r#"{{"name":"x","_meta":{{"traceparent":"{parent}"}}}}"#);
-            link(&params, json!({})).variant()
+            ClientLink::for_test(&params, json!({})).variant()
         };
         assert_eq!(variant(parent), None);
         assert!(variant(&format!("01{}-pay=1", &parent[2..])).is_some());

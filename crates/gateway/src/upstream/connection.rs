@@ -171,10 +171,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::test_support;
 
     fn link() -> Arc<ClientLink> {
-        test_support::link("{}", json!({}))
+        ClientLink::for_test("{}", json!({}))
     }
 
     #[tokio::test]

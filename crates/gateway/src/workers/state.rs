@@ -1,13 +1,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use pillion_core::tool::{CallContext, JsonObject, ToolFailure, ToolName, ToolOutput};
-use tokio::sync::{mpsc, oneshot};
+use pillion_core::tool::ToolName;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::registration::CheckedWorkerTool;
-use super::tool::WorkerTool;
-use crate::calling_client::link::ClientLink;
+use super::tool::{WorkerJob, WorkerTool};
 
 /// The connected workers and the waiting calls.
 #[derive(Debug, Default)]
@@ -95,13 +94,4 @@ impl Worker {
         let sent = self.inbox.try_send((Arc::clone(tool), job));
         sent.map_err(|error| error.into_inner().1)
     }
-}
-
-/// A call for a worker. If `reply` is closed, the caller has given up.
-#[derive(Debug)]
-pub(super) struct WorkerJob {
-    pub(super) arguments: JsonObject,
-    pub(super) context: CallContext,
-    pub(super) link: Option<Arc<ClientLink>>,
-    pub(super) reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
 }
