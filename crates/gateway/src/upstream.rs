@@ -93,7 +93,7 @@ struct Offered {
     /// Tools that are not offered because they have changed, by the names that they would have.
     blocked: RwLock<IndexMap<String, Blocked>>,
     /// Tools that are offered to one user each, and are not registered.
-    of_users: UserListings,
+    user_listings: UserListings,
     /// Locked while tools are registered by the owners of the current configuration, and while a
     /// configuration with other owners replaces that one.
     registration: Mutex<()>,
@@ -106,7 +106,7 @@ impl Offered {
         tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), gone));
         let mut blocked = self.blocked.write();
         blocked.retain(|_, blocked| !Arc::ptr_eq(&blocked.server, gone));
-        self.of_users.forget(gone);
+        self.user_listings.forget(gone);
     }
 }
 

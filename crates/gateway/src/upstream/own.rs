@@ -207,7 +207,10 @@ impl Upstreams {
     ) -> Result<Listing, ToolFailure> {
         let connection = server.connections.for_caller(context).await?;
         let came = Instant::now();
-        let shared = self.offered.of_users.for_connection(server, &connection);
+        let shared = self
+            .offered
+            .user_listings
+            .for_connection(server, &connection);
         let mut listing = shared.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // Callers that waited for a failed attempt share its outcome.
@@ -265,9 +268,9 @@ impl Upstreams {
     /// Closes unneeded connections of users once their calls have ended.
     pub async fn sweep_users(&self) {
         let servers = self.latest().servers.iter();
-        let of_users = servers.filter(|server| server.uses_user_credentials());
-        join_all(of_users.map(|server| server.connections.sweep())).await;
-        self.offered.of_users.remove_closed();
+        let per_user = servers.filter(|server| server.uses_user_credentials());
+        join_all(per_user.map(|server| server.connections.sweep())).await;
+        self.offered.user_listings.remove_closed();
     }
 
     /// Closes a user's connection to a server after the user's credential was changed or removed.
