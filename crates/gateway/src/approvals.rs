@@ -59,7 +59,7 @@ struct RequiredApproval {
 }
 
 impl RequiredApproval {
-    fn by(request: &ApprovalRequest) -> Self {
+    fn for_request(request: &ApprovalRequest) -> Self {
         Self {
             hash: request.id.clone(),
             named: request.context.approval.named.clone(),
@@ -109,7 +109,7 @@ impl Approvals {
         decision: &ApprovalDecision,
     ) -> Result<ApprovalRecord, StoreError> {
         store.decide_approval(id, decision).await?;
-        self.shared.pending.decided(id);
+        self.shared.pending.poll_now(id);
         let found = store.approval(id).await?;
         let record = found.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
         self.shared.events.publish(&Event::ApprovalDecided(&record));
@@ -125,7 +125,7 @@ impl Approvals {
     }
 
     /// Returns the approval that is currently valid for the call, if any.
-    async fn live(
+    async fn find_valid(
         &self,
         store: &dyn Store,
         required: &RequiredApproval,
@@ -149,7 +149,7 @@ impl Approvals {
             .approvals(&filter, &request)
             .await
             .map_err(failure::store_failure)?;
-        Ok(counting(page.items.into_iter().filter(fits)))
+        Ok(first_decided_or_newest(page.items.into_iter().filter(fits)))
     }
 
     /// Returns the approval that is currently valid for the call, or creates one.
@@ -166,7 +166,10 @@ impl Approvals {
             ..
         } = &*self.shared;
         let _turn = pending.opening.lock().await;
-        if let Some(record) = self.live(store, &RequiredApproval::by(request)).await? {
+        if let Some(record) = self
+            .find_valid(store, &RequiredApproval::for_request(request))
+            .await?
+        {
             return Ok(record);
         }
         let now = Timestamp::now();
@@ -251,7 +254,7 @@ impl Approvals {
     }
 
     /// Stores the decision of the caller's own user, then returns the decision that the store has.
-    async fn answered(
+    async fn decide_for_caller(
         &self,
         store: &dyn Store,
         record: &ApprovalRecord,
@@ -288,8 +291,8 @@ impl Approvals {
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<(), ToolFailure> {
-        let required = RequiredApproval::by(request);
-        while let Some(record) = self.live(store, &required).await? {
+        let required = RequiredApproval::for_request(request);
+        while let Some(record) = self.find_valid(store, &required).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
             // Another approval of the same call may have other arguments.
             let has_arguments = edited_arguments(&record, request)? == request.edited;
@@ -331,7 +334,8 @@ impl Approvals {
         wait: Duration,
     ) -> Result<Decision, ToolFailure> {
         let pending = &self.shared.pending;
-        let mut outcome = std::pin::pin!(pending.outcome(&record.id, look(store, &record.id)));
+        let mut outcome =
+            std::pin::pin!(pending.outcome(&record.id, approval_reader(store, &record.id)));
         let mut closed = std::pin::pin!(pending.closed());
         let deadline = Instant::now() + wait;
         loop {
@@ -354,7 +358,7 @@ impl Approvals {
                 () = pillion_deadline::sleep(pause) => {}
                 verdict = elicitation::verdict(&mut elicitation) => {
                     if let Some(verdict) = verdict {
-                        return self.answered(&**store, record, request, verdict).await;
+                        return self.decide_for_caller(&**store, record, request, verdict).await;
                     }
                 }
             }
@@ -399,7 +403,7 @@ impl Approvals {
         }
         let outcomes = ids
             .iter()
-            .map(|id| Box::pin(pending.outcome(id, look(store, id))));
+            .map(|id| Box::pin(pending.outcome(id, approval_reader(store, id))));
         tokio::select! {
             (outcome, ..) = select_all(outcomes) => matches!(outcome, Ok(Some(_))),
             () = pending.closed() => false,
@@ -438,7 +442,7 @@ fn edited_arguments(
 /// Selects one of several valid approvals, which are given newest first. Two sidecars with one
 /// store can create approvals concurrently: the earliest decision counts, or else the newest
 /// approval.
-fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
+fn first_decided_or_newest(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
     live.min_by_key(|record| {
         let decided_at = record.decision.as_ref().map(|decision| decision.at);
         (decided_at.is_none(), decided_at)
@@ -489,12 +493,12 @@ impl Approver for Approvals {
     }
 
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
-        let (this, required) = (self.clone(), RequiredApproval::by(request));
+        let (this, required) = (self.clone(), RequiredApproval::for_request(request));
         Box::pin(async move {
             let Some(store) = &this.shared.store else {
                 return Ok(None);
             };
-            let live = this.live(&**store, &required).await?;
+            let live = this.find_valid(&**store, &required).await?;
             Ok(live.and_then(|record| record.call))
         })
     }
@@ -519,7 +523,7 @@ impl std::fmt::Debug for Approvals {
 }
 
 /// Returns a function that reads one approval from the store.
-fn look(
+fn approval_reader(
     store: &Arc<dyn Store>,
     id: &str,
 ) -> impl Fn() -> BoxFuture<'static, Result<Option<ApprovalRecord>, StoreError>> + Send + use<> {
@@ -548,7 +552,7 @@ mod tests {
             named: None,
         };
         let live = async || {
-            let live = approvals.live(&*store, &required).await.unwrap();
+            let live = approvals.find_valid(&*store, &required).await.unwrap();
             live.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {

@@ -28,7 +28,7 @@ pub struct PendingDecisions {
     /// Held while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
     pub(super) opening: tokio::sync::Mutex<()>,
-    /// The tasks that look up approvals which callers wait for, by approval id.
+    /// The tasks that read up approvals which callers wait for, by approval id.
     polls: Mutex<HashMap<String, Arc<Poll>>>,
     /// Number of waiting callers by principal.
     waiting: Arc<PrincipalAccounts>,
@@ -42,7 +42,7 @@ struct Poll {
     outcome: watch::Sender<Option<Outcome>>,
     /// Notified when a request of this process has decided, so that the task reads the store at
     /// once.
-    look_now: Notify,
+    poll_now: Notify,
 }
 
 /// Removes a poll when its task ends, also by a panic.
@@ -72,9 +72,9 @@ impl PendingDecisions {
     }
 
     /// Makes the callers that wait for this approval read the store at once.
-    pub(super) fn decided(&self, id: &str) {
+    pub(super) fn poll_now(&self, id: &str) {
         if let Some(poll) = self.polls.lock().get(id) {
-            poll.look_now.notify_one();
+            poll.poll_now.notify_one();
         }
     }
 
@@ -95,16 +95,16 @@ impl PendingDecisions {
     }
 
     /// Waits until the approval with this id is decided or gone. All callers that wait for one
-    /// approval share the task of the first caller, which calls `look`.
+    /// approval share the task of the first caller, which calls `read`.
     pub(super) async fn outcome<L>(
         self: &Arc<Self>,
         id: &str,
-        look: impl Fn() -> L + Send + 'static,
+        read: impl Fn() -> L + Send + 'static,
     ) -> Outcome
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
-        let mut outcome = self.follow(id, look);
+        let mut outcome = self.follow(id, read);
         let waited = outcome.wait_for(Option::is_some).await;
         let decision = waited.ok().and_then(|decision| decision.clone());
         // The task was dropped, for example with its runtime.
@@ -114,7 +114,7 @@ impl PendingDecisions {
     fn follow<L>(
         self: &Arc<Self>,
         id: &str,
-        look: impl Fn() -> L + Send + 'static,
+        read: impl Fn() -> L + Send + 'static,
     ) -> watch::Receiver<Option<Outcome>>
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
@@ -126,7 +126,7 @@ impl PendingDecisions {
         let (outcome, receiver) = watch::channel(None);
         let poll = Arc::new(Poll {
             outcome,
-            look_now: Notify::new(),
+            poll_now: Notify::new(),
         });
         polls.insert(id.to_owned(), Arc::clone(&poll));
         let registered = Registered {
@@ -134,18 +134,18 @@ impl PendingDecisions {
             id: id.to_owned(),
             poll,
         };
-        tokio::spawn(registered.run(look));
+        tokio::spawn(registered.run(read));
         receiver
     }
 }
 
 impl Registered {
-    async fn run<L>(self, look: impl Fn() -> L + Send)
+    async fn run<L>(self, read: impl Fn() -> L + Send)
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
         loop {
-            let outcome = match look().await {
+            let outcome = match read().await {
                 Ok(Some(record)) if record.decision.is_none() => None,
                 Ok(found) => Some(Ok(found)),
                 Err(error) => Some(Err(failure::store_failure(error))),
@@ -158,7 +158,7 @@ impl Registered {
                 return;
             }
             tokio::select! {
-                () = self.poll.look_now.notified() => {}
+                () = self.poll.poll_now.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = self.poll.outcome.closed() => {
                     let mut polls = self.pending.polls.lock();
@@ -220,19 +220,19 @@ mod tests {
             let (pending, looks) = (Arc::clone(&pending), Arc::clone(&looks));
             let is_decided = Arc::clone(&is_decided);
             tokio::spawn(async move {
-                let look = move || {
+                let read = move || {
                     looks.fetch_add(1, Ordering::SeqCst);
                     let decided = is_decided.load(Ordering::SeqCst);
                     async move { Ok(Some(approval(decided.then_some(Verdict::Approved)))) }
                 };
-                pending.outcome("a", look).await
+                pending.outcome("a", read).await
             })
         };
         let callers: Vec<_> = (0..50).map(|_| wait()).collect();
         tokio::time::sleep(Duration::from_millis(10_500)).await;
         assert_eq!(looks.load(Ordering::SeqCst), 11);
         is_decided.store(true, Ordering::SeqCst);
-        pending.decided("a");
+        pending.poll_now("a");
         for caller in callers {
             let outcome = caller.await.unwrap().unwrap();
             assert!(outcome.unwrap().decision.is_some());
@@ -244,8 +244,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_store_is_not_read_when_no_caller_waits() {
         let pending = Arc::new(PendingDecisions::default());
-        let look = || async { Ok(Some(approval(None))) };
-        let waiting = pending.outcome("a", look);
+        let read = || async { Ok(Some(approval(None))) };
+        let waiting = pending.outcome("a", read);
         let waited = tokio::time::timeout(Duration::from_secs(3), waiting).await;
         assert!(waited.is_err());
         tokio::time::sleep(Duration::from_millis(1)).await;
