@@ -28,7 +28,7 @@ pub struct PendingDecisions {
     /// Held while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
     pub(super) opening: tokio::sync::Mutex<()>,
-    /// The tasks that read up approvals which callers wait for, by approval id.
+    /// The tasks that read approvals that callers wait for, by approval id.
     polls: Mutex<HashMap<String, Arc<Poll>>>,
     /// Number of waiting callers by principal.
     waiting: Arc<PrincipalAccounts>,
@@ -42,7 +42,7 @@ struct Poll {
     outcome: watch::Sender<Option<Outcome>>,
     /// Notified when a request of this process has decided, so that the task reads the store at
     /// once.
-    poll_now: Notify,
+    wake: Notify,
 }
 
 /// Removes a poll when its task ends, also by a panic.
@@ -74,7 +74,7 @@ impl PendingDecisions {
     /// Makes the callers that wait for this approval read the store at once.
     pub(super) fn poll_now(&self, id: &str) {
         if let Some(poll) = self.polls.lock().get(id) {
-            poll.poll_now.notify_one();
+            poll.wake.notify_one();
         }
     }
 
@@ -126,7 +126,7 @@ impl PendingDecisions {
         let (outcome, receiver) = watch::channel(None);
         let poll = Arc::new(Poll {
             outcome,
-            poll_now: Notify::new(),
+            wake: Notify::new(),
         });
         polls.insert(id.to_owned(), Arc::clone(&poll));
         let registered = Registered {
@@ -158,7 +158,7 @@ impl Registered {
                 return;
             }
             tokio::select! {
-                () = self.poll.poll_now.notified() => {}
+                () = self.poll.wake.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = self.poll.outcome.closed() => {
                     let mut polls = self.pending.polls.lock();
