@@ -312,8 +312,9 @@ impl CallerConnections {
         let mut closed = users.insert(user.to_owned(), created);
         if users.len() > MAX_USER_CONNECTIONS {
             let others = users.iter().filter(|(name, _)| *name != user);
-            let oldest = others.min_by_key(|(_, other)| other.used);
-            let oldest = oldest.map(|(name, _)| name.clone());
+            let oldest = others
+                .min_by_key(|(_, other)| other.used)
+                .map(|(name, _)| name.clone());
             closed = oldest.and_then(|name| users.remove(&name));
         }
         if let Some(closed) = closed {
@@ -332,8 +333,8 @@ impl CallerConnections {
             for (_, idle) in users.extract_if(is_idle) {
                 close_when_unused(idle.connection);
             }
-            let users = users.iter();
-            users
+            let pairs = users.iter();
+            pairs
                 .map(|(name, user)| (name.clone(), user.version.clone()))
                 .collect()
         };
