@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use parking_lot::Mutex;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::Instant;
 
@@ -124,7 +123,7 @@ fn read_lines() -> mpsc::Receiver<String> {
 /// Measures the time that the user takes to answer questions, which does not count against the
 /// server's timeout.
 #[derive(Default)]
-pub(super) struct PromptDuration(Mutex<PromptSpans>);
+pub(super) struct PromptDuration(parking_lot::Mutex<PromptSpans>);
 
 #[derive(Default)]
 struct PromptSpans {
