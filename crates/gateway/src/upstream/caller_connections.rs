@@ -382,8 +382,8 @@ mod tests {
         let vault = Vault::open(store, MasterKey::generate()).await.unwrap();
         let credentials = UserCredentials::default();
         credentials.set_vault(Some(Arc::new(vault)));
-        let server = serde_json::from_value(json!({"label": "far", "url": "http://127.0.0.1:9/"}));
-        let server: ServerConfig = server.unwrap();
+        let definition = json!({"label": "far", "url": "http://127.0.0.1:9/"});
+        let server: ServerConfig = serde_json::from_value(definition).unwrap();
         let shared = Arc::new(UpstreamConnection::to(server.clone()));
         let section = McpServerSection::new(ServerSettings::default(), server, "far");
         let connections = CallerConnections::new(&Arc::new(section), &shared, &credentials);
