@@ -1,12 +1,15 @@
-mod decide;
-mod list;
-mod show;
-
+use clap::Args;
 use pillion_client::{Client, ClientError};
-use pillion_wire::route;
+use pillion_gateway::pins::visible_line;
+use pillion_wire::{ApprovalEntry, ApprovalResponse, DecisionRequest, route};
+use serde_json::{Map, Value};
 
-use super::error::CliError;
-use super::sidecar::decode;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::input;
+use crate::output::{JsonOption, print_body, print_pretty};
+use crate::sidecar::{caller_for, decode, query};
+use crate::table::{table, truncate, user};
 
 commands! {
     /// Lists the calls that wait for approval, and approves or denies them
@@ -15,10 +18,14 @@ commands! {
         "pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b",
     ])]
     pub(super) enum ApprovalsCommand: Client {
-        List(list::ListApprovals),
-        Show(show::ShowApproval),
-        Approve(decide::ApproveCall),
-        Deny(decide::DenyCall),
+        List(ListApprovals),
+        Show(ShowApproval),
+        Approve(ApproveCall),
+        /// Denies a call
+        #[command(after_help = examples![
+            "pillion approvals deny 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b --reason 'Not today'",
+        ])]
+        Deny(DecisionOptions) => DecisionOptions::deny,
     }
 }
 
@@ -54,4 +61,184 @@ fn full_id(client: &Client, prefix: String) -> Result<String, CliError> {
 
 fn unknown_id(error: ClientError, id: &str) -> CliError {
     CliError::with_id(error, id, "pillion approvals list")
+}
+
+/// Maximum length of the arguments in a table row, in characters.
+const MAX_ARGUMENTS_CHARS: usize = 60;
+
+/// Lists the calls that wait for approval, the newest first
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion approvals list",
+    "pillion approvals list --status denied --tool cancel_order",
+    "pillion approvals list --json | jq -r '.approvals[].id'",
+])]
+pub(crate) struct ListApprovals {
+    /// Only approvals with this status
+    #[arg(long, default_value = "pending", value_parser = ["pending", "approved", "denied", "expired", "all"])]
+    status: String,
+    /// Only approvals for calls of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only approvals for calls on behalf of this user
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Maximum number of approvals
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Only approvals after this one in the list: the value of `next` in the output of `--json`
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    #[command(flatten)]
+    output: JsonOption,
+}
+
+impl RunCommand<Client> for ListApprovals {
+    fn run(self, client: &Client) -> CommandResult {
+        let filters = query([
+            ("status", (self.status != "all").then_some(self.status)),
+            ("tool", self.tool),
+            ("user", self.user),
+            ("limit", Some(self.limit.to_string())),
+            ("after", self.after),
+        ]);
+        let request = client.request(route::LIST_APPROVALS, []);
+        let response = request.query(filters).send()?;
+        self.output.print(&response, |list| {
+            let heads = [
+                "CREATED",
+                "STATUS",
+                "TOOL",
+                "USER",
+                "PRINCIPAL",
+                "ID",
+                "ARGUMENTS",
+            ];
+            table(heads, list.approvals.iter().map(row))
+        })
+    }
+}
+
+fn row(approval: &ApprovalEntry) -> [String; 7] {
+    let arguments = match &approval.arguments {
+        Some(arguments) => arguments.get(),
+        None => "(long)",
+    };
+    [
+        approval.created_at.clone(),
+        approval.status.clone(),
+        approval.tool.clone(),
+        user(approval.user.as_deref(), approval.user_is_verified),
+        approval.principal.clone().unwrap_or_default(),
+        approval.id.clone(),
+        truncate(arguments, MAX_ARGUMENTS_CHARS, "..."),
+    ]
+}
+
+/// Shows a call and its decision
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion approvals show 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b"])]
+pub(crate) struct ShowApproval {
+    /// The approval's ID, or its first 8 or more characters if the approval is pending
+    id: String,
+    /// Prints the sidecar's response as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl RunCommand<Client> for ShowApproval {
+    fn run(self, client: &Client) -> CommandResult {
+        let id = full_id(client, self.id)?;
+        let response = client
+            .request(route::SHOW_APPROVAL, [&id])
+            .send()
+            .map_err(|error| unknown_id(error, &id))?;
+        if self.json {
+            return print_body(&response);
+        }
+        print_pretty(&decode(&response)?.approval)
+    }
+}
+
+/// Approves a call, which then runs once with the arguments shown, or with changed arguments
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b --user ada",
+    "pillion approvals approve 01a200bf-11d2-7f4e-9d3e-6c4f0e1f2a3b --arguments '{\"to\": \"bob\"}'",
+])]
+pub(crate) struct ApproveCall {
+    #[command(flatten)]
+    decision: DecisionOptions,
+    /// Runs the call with these arguments instead of its own: JSON, @FILE, or - for standard input.
+    /// Keep redacted values as `pillion approvals show` prints them; they stand for the call's own
+    /// values
+    #[arg(long, value_name = "JSON")]
+    arguments: Option<String>,
+}
+
+/// What `pillion approvals approve` and `deny` have in common.
+#[derive(Debug, Args)]
+pub(super) struct DecisionOptions {
+    /// The approval's ID, or its first 8 or more characters
+    id: String,
+    /// The reason, for the record; shown to the caller if the call is denied
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The user who decides, for the record
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    #[command(flatten)]
+    output: JsonOption,
+}
+
+impl RunCommand<Client> for ApproveCall {
+    fn run(self, client: &Client) -> CommandResult {
+        let arguments = self.arguments.as_deref().map(read_arguments).transpose()?;
+        self.decision.send(client, true, arguments)
+    }
+}
+
+impl DecisionOptions {
+    fn deny(&self, client: &Client) -> CommandResult {
+        self.send(client, false, None)
+    }
+
+    fn send(
+        &self,
+        client: &Client,
+        approve: bool,
+        arguments: Option<Map<String, Value>>,
+    ) -> CommandResult {
+        let decision = DecisionRequest {
+            reason: self.reason.clone(),
+            arguments,
+        };
+        let caller = caller_for(self.user.as_deref());
+        let id = full_id(client, self.id.clone())?;
+        let route = if approve { route::APPROVE } else { route::DENY };
+        let response = client
+            .request(route, [&id])
+            .caller(&caller)
+            .send_json(&decision)
+            .map_err(|error| unknown_id(error, &id))?;
+        self.output
+            .print(&response, |ApprovalResponse { approval, .. }| {
+                let decider = approval.decided_by.unwrap_or_default();
+                let (tool, status) = (approval.tool, approval.status);
+                visible_line(&format!("{status} by {decider}: {tool}"))
+            })
+    }
+}
+
+/// Reads the value of `--arguments`.
+fn read_arguments(option: &str) -> Result<Map<String, Value>, CliError> {
+    let json = match option.strip_prefix('@') {
+        Some(path) => std::fs::read(path).map_err(|error| {
+            CliError::Usage(format!("cannot read the arguments from {path}: {error}"))
+        })?,
+        None if option == "-" => input::read_all()?,
+        None => option.as_bytes().to_vec(),
+    };
+    serde_json::from_slice(&json)
+        .map_err(|error| CliError::Usage(format!("the arguments are not a JSON object: {error}")))
 }

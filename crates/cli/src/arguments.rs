@@ -175,12 +175,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn typed(words: &[&str], schema: &Value) -> Result<String, String> {
+    /// Returns the arguments as JSON, or the error.
+    fn typed(words: &[&str], schema: &Value) -> String {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
         CommandArguments::read(words)
             .and_then(|arguments| arguments.for_schema(schema))
-            .map(|json| json.get().to_owned())
-            .map_err(|error| error.to_string())
+            .map_or_else(|error| error.to_string(), |json| json.get().to_owned())
     }
 
     #[test]
@@ -189,61 +189,39 @@ mod tests {
             "a": {"type": "number"}, "text": {"type": "string"},
             "tags": {"type": "array", "items": {"type": "integer"}},
         }});
-        assert_eq!(
-            typed(&["a=1", "text=1", "other=1", "more=x=y"], &schema).unwrap(),
-            r#"{"a":1,"text":"1","other":1,"more":"x=y"}"#
-        );
-        assert_eq!(
-            typed(&["tags=1", "tags=2"], &schema).unwrap(),
-            r#"{"tags":[1,2]}"#
-        );
-        assert_eq!(
-            typed(&["tags=[1, 2]"], &schema).unwrap(),
-            r#"{"tags":[1,2]}"#
-        );
-        assert_eq!(typed(&[], &schema).unwrap(), "{}");
-        assert_eq!(typed(&["{}"], &schema).unwrap(), "{}");
-        assert_eq!(
-            typed(&["a=x"], &schema).unwrap_err(),
-            "'a' must be a number, not 'x'"
-        );
-        assert_eq!(
-            typed(&["tags=x"], &schema).unwrap_err(),
-            "'tags' must be an integer, not 'x'"
-        );
-        assert_eq!(
-            typed(&["text=a", "text=b"], &schema).unwrap_err(),
-            "'text' is set twice"
-        );
+        for (words, expected) in [
+            (
+                &["a=1", "text=1", "other=1", "more=x=y"][..],
+                r#"{"a":1,"text":"1","other":1,"more":"x=y"}"#,
+            ),
+            (&["tags=1", "tags=2"], r#"{"tags":[1,2]}"#),
+            (&["tags=[1, 2]"], r#"{"tags":[1,2]}"#),
+            (&[], "{}"),
+            (&["{}"], "{}"),
+            (&["a=x"], "'a' must be a number, not 'x'"),
+            (&["tags=x"], "'tags' must be an integer, not 'x'"),
+            (&["text=a", "text=b"], "'text' is set twice"),
+        ] {
+            assert_eq!(typed(words, &schema), expected);
+        }
     }
 
     #[test]
     fn json_goes_through_as_it_is() {
         let json = r#"{"n": 18446744073709551617, "b":1.50}"#;
-        assert_eq!(typed(&[json], &Value::Null).unwrap(), json);
-        assert!(
-            typed(&["{"], &Value::Null)
-                .unwrap_err()
-                .starts_with("the arguments are not a JSON object: ")
-        );
-        assert_eq!(
-            typed(&["[1]"], &Value::Null).unwrap_err(),
-            "the arguments are JSON, but not an object"
-        );
-        assert!(
-            typed(&["{}", "a=1"], &Value::Null)
-                .unwrap_err()
-                .contains("unexpected argument 'a=1'")
-        );
-        assert!(
-            typed(&["nonsense"], &Value::Null)
-                .unwrap_err()
-                .starts_with("'nonsense' is neither KEY=VALUE")
-        );
-        assert!(
-            typed(&["@/nowhere/x.json"], &Value::Null)
-                .unwrap_err()
-                .contains("/nowhere/x.json")
-        );
+        for (words, start) in [
+            (&[json][..], json),
+            (&["{"], "the arguments are not a JSON object: "),
+            (&["[1]"], "the arguments are JSON, but not an object"),
+            (&["{}", "a=1"], "unexpected argument 'a=1'"),
+            (&["nonsense"], "'nonsense' is neither KEY=VALUE"),
+            (
+                &["@/nowhere/x.json"],
+                "cannot read the arguments in /nowhere/x.json",
+            ),
+        ] {
+            let text = typed(words, &Value::Null);
+            assert!(text.starts_with(start), "{text}");
+        }
     }
 }

@@ -1,24 +1,24 @@
-mod login;
-mod logout;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use pillion_client::{Client, ClientError};
-use pillion_mcp_client::{ServerConfig, TokenKey};
+use pillion_gateway::credentials::{
+    Account as OAuthAccount, CredentialError, UserCredential, UserCredentials, file_id,
+    identity_of, origin_of,
+};
+use pillion_mcp_client::{ServerConfig, TokenKey, TokenStore};
+use pillion_sidecar::servers::ServerError;
 use pillion_store::VaultTokenStore;
 use pillion_wire::route;
 
-use super::dispatch::{CommandResult, RunCommand};
-use super::error::CliError;
-use super::operator::OperatorStore;
-use super::sidecar::SocketOption;
-use pillion_gateway::credentials::{
-    Account as OAuthAccount, CredentialError, UserCredentials, file_id, identity_of, origin_of,
-};
-use pillion_sidecar::servers::ServerError;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
+use crate::mcp::login::log_in;
+use crate::operator::OperatorStore;
+use crate::output::print_result;
+use crate::sidecar::SocketOption;
 
 /// Authorizes the sidecar with MCP servers in your browser (OAuth)
 #[derive(Debug, Args)]
@@ -46,8 +46,8 @@ pub(super) struct AuthCommand {
 
 commands! {
     enum AuthSubcommand: AuthContext {
-        Login(login::Login),
-        Logout(logout::Logout),
+        Login(Login),
+        Logout(Logout),
     }
 }
 
@@ -154,5 +154,83 @@ fn ignore_stopped_sidecar<T>(response: Result<T, ClientError>) -> Result<(), Cli
     match response {
         Err(error) if !error.is_not_running() => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+/// Authorizes the sidecar with a server, in your browser
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion auth login notion --config /etc/pillion/pillion.toml"])]
+pub(super) struct Login {
+    /// The server's name
+    server: String,
+    /// Authorizes for this user, if the server uses the credentials of users
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// The port on 127.0.0.1 for the OAuth redirect [default: any free port]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+}
+
+impl RunCommand<AuthContext> for Login {
+    fn run(self, context: &AuthContext) -> CommandResult {
+        let operator = &context.operator;
+        let mut account = context.account(&self.server, self.user.as_deref())?;
+        account.server.authorization.token_store = Some(account.tokens.clone() as _);
+        operator.run(log_in(account.server, self.port))?;
+        let tokens = operator
+            .run(account.tokens.load(&account.key))
+            .map_err(|error| CliError::Usage(error.to_string()))?;
+        match (&account.user, &tokens) {
+            (Some(user), Some(_)) => {
+                let credential = UserCredential::authorized(user.origin.clone());
+                let credentials = &user.credentials;
+                operator.run(credentials.put(&user.server_id, &user.name, &credential))?;
+                context.refresh_credentials()?;
+            }
+            (Some(_), None) => {}
+            (None, _) => context.reconnect_server(&self.server)?,
+        }
+        let outcome = match tokens {
+            Some(_) => "authorized; the sidecar has the tokens",
+            None => "the server requires no authorization",
+        };
+        print_result(&format!("{}: {outcome}", self.server))
+    }
+}
+
+/// Deletes the authorization with a server
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion auth logout notion --config /etc/pillion/pillion.toml"])]
+pub(super) struct Logout {
+    /// The server's name
+    server: String,
+    /// Deletes the authorization of this user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+impl RunCommand<AuthContext> for Logout {
+    fn run(self, context: &AuthContext) -> CommandResult {
+        let operator = &context.operator;
+        let account = context.account(&self.server, self.user.as_deref())?;
+        let delete_tokens = || {
+            operator
+                .run(account.tokens.clear(&account.key))
+                .map_err(|error| CliError::Usage(error.to_string()))
+        };
+        delete_tokens()?;
+        match &account.user {
+            Some(user) => {
+                match operator.run(user.credentials.remove(&user.server_id, &user.name)) {
+                    Ok(()) | Err(CredentialError::NoUserCredential) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                context.refresh_credentials()?;
+            }
+            None => context.reconnect_server(&self.server)?,
+        }
+        // Deletes tokens that the sidecar renewed in the meantime.
+        delete_tokens()?;
+        print_result(&format!("{}: authorization removed", self.server))
     }
 }

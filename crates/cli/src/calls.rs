@@ -1,21 +1,23 @@
-mod list;
-mod show;
-mod statistics;
-mod tree;
+use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use pillion_client::Client;
+use pillion_wire::{ToolCallEntry, ToolUsage, route};
 
-use super::duration::point_in_time;
-use super::sidecar::query;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::duration::point_in_time;
+use crate::error::CliError;
+use crate::output::{JsonOption, print_pretty};
+use crate::sidecar::{decode, query};
+use crate::table::{table, user};
 
 commands! {
     /// Shows the call log of a running sidecar
     #[command(after_help = examples!["pillion calls list", "pillion calls stats"])]
     pub(super) enum CallsCommand: Client {
-        List(list::ListCalls),
-        Show(show::ShowCall),
-        Stats(statistics::CallStatistics),
+        List(ListCalls),
+        Show(ShowCall),
+        Stats(CallStatistics),
     }
 }
 
@@ -57,5 +59,207 @@ impl CallFilterOptions {
             ("from", self.from.as_deref().map(point_in_time)),
             ("until", self.until.as_deref().map(point_in_time)),
         ])
+    }
+}
+
+/// Lists the recorded calls, the newest first
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion calls list --status error --limit 5",
+    "pillion calls list --tool calculator --from 2026-11-21T18:00:00Z --json",
+])]
+pub(crate) struct ListCalls {
+    #[command(flatten)]
+    filter: CallFilterOptions,
+    /// Maximum number of calls
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: u32,
+    /// Only calls after this one in the list: the value of `next` in the output of `--json`
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<String>,
+    /// Shows calls below the call that made them
+    #[arg(long, conflicts_with = "json")]
+    tree: bool,
+    #[command(flatten)]
+    output: JsonOption,
+}
+
+impl RunCommand<Client> for ListCalls {
+    fn run(self, client: &Client) -> CommandResult {
+        let mut query = self.filter.into_query();
+        query.push(("limit", self.limit.to_string()));
+        query.extend(self.after.map(|after| ("after", after)));
+        let request = client.request(route::LIST_TOOL_CALLS, []);
+        let response = request.query(query).send()?;
+        self.output.print(&response, |list| {
+            let rows = if self.tree {
+                tree_rows(&list.calls, row)
+            } else {
+                list.calls.iter().map(row).collect()
+            };
+            let heads = [
+                "STARTED",
+                "STATUS",
+                "TOOL",
+                "USER",
+                "PRINCIPAL",
+                "TOOK",
+                "ID",
+            ];
+            table(heads, rows)
+        })
+    }
+}
+
+fn row(call: &ToolCallEntry) -> [String; 7] {
+    let status = match &call.error_code {
+        Some(code) => format!("{} ({code})", call.status),
+        None => call.status.clone(),
+    };
+    [
+        call.started_at.clone(),
+        status,
+        call.tool_name.clone(),
+        user(call.user.as_deref(), call.user_is_verified),
+        call.principal.clone().unwrap_or_default(),
+        call.duration_ms
+            .map(|ms| format!("{ms:.1} ms"))
+            .unwrap_or_default(),
+        call.id.clone(),
+    ]
+}
+
+/// The column of the tool name.
+const TOOL_COLUMN: usize = 2;
+
+/// Returns the rows of calls, each below its parent call and indented. Root calls keep their order;
+/// the calls of one parent are sorted by start time. A call without its parent in the list is a
+/// root call.
+fn tree_rows(
+    calls: &[ToolCallEntry],
+    row: impl Fn(&ToolCallEntry) -> [String; 7],
+) -> Vec<[String; 7]> {
+    let listed_ids: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
+    let mut children: HashMap<&str, Vec<&ToolCallEntry>> = HashMap::new();
+    let mut roots = Vec::new();
+    for call in calls {
+        let parent = call.parent_id.as_deref();
+        match parent.filter(|id| listed_ids.contains(id)) {
+            Some(parent) => children.entry(parent).or_default().push(call),
+            None => roots.push(call),
+        }
+    }
+    let mut rows = Vec::with_capacity(calls.len());
+    // The next call is last.
+    let mut stack: Vec<_> = roots.into_iter().rev().map(|call| (0, call)).collect();
+    while let Some((depth, call)) = stack.pop() {
+        let mut cells = row(call);
+        if depth > 0 {
+            cells[TOOL_COLUMN] = format!("{}└ {}", "  ".repeat(depth - 1), cells[TOOL_COLUMN]);
+        }
+        rows.push(cells);
+        // The list is newest first, so the oldest call is on top of the stack.
+        let made_by_call = children.remove(call.id.as_str()).unwrap_or_default();
+        stack.extend(made_by_call.into_iter().map(|child| (depth + 1, child)));
+    }
+    rows
+}
+
+/// Shows one call with its arguments and its result, as JSON
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion calls show 01a20126-6441-7502-8f83-e6cc45d24570"])]
+pub(crate) struct ShowCall {
+    /// The call's ID
+    id: String,
+}
+
+impl RunCommand<Client> for ShowCall {
+    fn run(self, client: &Client) -> CommandResult {
+        let response = client
+            .request(route::SHOW_TOOL_CALL, [&self.id])
+            .send()
+            .map_err(|error| CliError::with_id(error, &self.id, "pillion calls list"))?;
+        print_pretty(&decode(&response)?.call)
+    }
+}
+
+/// Shows counts, success rate and latency of each tool
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion calls stats",
+    "pillion calls stats --server weather",
+])]
+pub(crate) struct CallStatistics {
+    #[command(flatten)]
+    filter: CallFilterOptions,
+    #[command(flatten)]
+    output: JsonOption,
+}
+
+impl RunCommand<Client> for CallStatistics {
+    fn run(self, client: &Client) -> CommandResult {
+        let request = client.request(route::TOOL_CALL_STATISTICS, []);
+        let response = request.query(self.filter.into_query()).send()?;
+        self.output.print(&response, |statistics| {
+            let heads = ["TOOL", "SERVER", "CALLS", "SUCCESS", "P50", "P95", "P99"];
+            table(heads, statistics.tools.iter().map(usage_row))
+        })
+    }
+}
+
+fn usage_row(tool: &ToolUsage) -> [String; 7] {
+    let time = |ms: Option<f64>| ms.map(|ms| format!("{ms:.1} ms")).unwrap_or_default();
+    let rate = tool.success_rate;
+    [
+        tool.tool_name.clone(),
+        tool.server_name.clone().unwrap_or_default(),
+        tool.calls.to_string(),
+        rate.map(|rate| format!("{:.1} %", rate * 100.0))
+            .unwrap_or_default(),
+        time(tool.p50_ms),
+        time(tool.p95_ms),
+        time(tool.p99_ms),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn p_calls_are_listed_below_their_parent_call() {
+        let call = |id: &str, parent: Option<&str>| {
+            let entry = json!({
+                "id": id, "toolName": id, "parentId": parent, "arguments": {}, "status": "success",
+                "startedAt": "",
+            });
+            serde_json::from_value::<ToolCallEntry>(entry).unwrap()
+        };
+        // In the order of the list: newest first.
+        let calls = [
+            call("b2", Some("b")),
+            call("a3", Some("a1")),
+            call("b1", Some("b")),
+            call("b", None),
+            call("a2", Some("a")),
+            call("lost", Some("elsewhere")),
+            call("a1", Some("a")),
+            call("a", None),
+        ];
+        let row = |call: &ToolCallEntry| {
+            let mut row: [String; 7] = Default::default();
+            row[TOOL_COLUMN].clone_from(&call.tool_name);
+            row
+        };
+        let shown: Vec<_> = tree_rows(&calls, row)
+            .into_iter()
+            .map(|row| row[TOOL_COLUMN].clone())
+            .collect();
+        assert_eq!(
+            shown,
+            ["b", "└ b1", "└ b2", "lost", "a", "└ a1", "  └ a3", "└ a2"]
+        );
     }
 }

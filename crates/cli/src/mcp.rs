@@ -9,7 +9,6 @@ mod elicitation;
 mod error;
 mod interrupt;
 mod list;
-mod log;
 pub(super) mod login;
 mod offer;
 mod options;
@@ -18,12 +17,10 @@ mod positional_arguments;
 mod probe;
 mod progress;
 mod prompt;
-mod prompt_duration;
 mod read;
 mod server;
 mod steps;
 mod terminal;
-mod usage_error;
 
 use std::process::ExitCode;
 
@@ -32,9 +29,9 @@ use clap::{Args, Subcommand};
 use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
 use super::output::print;
-pub(super) use error::McpCommandError;
+pub(super) use error::{McpCommandError, McpUsageError};
 use options::Options;
-pub(super) use usage_error::McpUsageError;
+use positional_arguments::PositionalArguments;
 
 /// Probes any MCP server, lists what the server offers, calls tools and reads resources
 #[derive(Debug, Args)]
@@ -57,16 +54,44 @@ pub(super) struct McpCommand {
 /// The commands, which are asynchronous.
 #[derive(Debug, Subcommand)]
 enum McpSubcommand {
-    Probe(probe::Probe),
-    List(list::ListOffers),
-    Call(call::CallServerTool),
-    Read(read::ReadResource),
-    Prompt(prompt::GetPrompt),
+    /// Detects the transport, the protocol revision and the capabilities of a server
+    #[command(
+        after_help = examples!["pillion mcp probe http://127.0.0.1:8000/mcp"],
+        override_usage = "pillion mcp probe [OPTIONS] URL\n       pillion mcp probe [OPTIONS] -- COMMAND..."
+    )]
+    Probe(PositionalArguments),
+    /// Lists the tools, resources or prompts of a server
+    #[command(
+        after_help = examples!["pillion mcp list http://127.0.0.1:8000/mcp tools"],
+        override_usage = "pillion mcp list [OPTIONS] URL [tools|resources|templates|prompts]\n       pillion mcp list [OPTIONS] [tools|resources|templates|prompts] -- COMMAND..."
+    )]
+    List(PositionalArguments),
+    /// Calls a tool and prints its result
+    #[command(
+        after_help = examples![
+            "pillion mcp call http://127.0.0.1:8000/mcp roll dice=2d6",
+            "pillion mcp call echo message=hello -- npx -y @modelcontextprotocol/server-everything",
+        ],
+        override_usage = "pillion mcp call [OPTIONS] URL NAME [KEY=VALUE... | JSON | - | @FILE]\n       pillion mcp call [OPTIONS] NAME [KEY=VALUE... | JSON | - | @FILE] -- COMMAND..."
+    )]
+    Call(PositionalArguments),
+    /// Reads a resource
+    #[command(
+        after_help = examples!["pillion mcp read http://127.0.0.1:8000/mcp file:///notes.txt"],
+        override_usage = "pillion mcp read [OPTIONS] URL RESOURCE-URI\n       pillion mcp read [OPTIONS] RESOURCE-URI -- COMMAND..."
+    )]
+    Read(PositionalArguments),
+    /// Gets a prompt
+    #[command(
+        after_help = examples!["pillion mcp prompt http://127.0.0.1:8000/mcp greet name=Ada"],
+        override_usage = "pillion mcp prompt [OPTIONS] URL NAME [KEY=VALUE...]\n       pillion mcp prompt [OPTIONS] NAME [KEY=VALUE...] -- COMMAND..."
+    )]
+    Prompt(PositionalArguments),
 }
 
 impl RunCommand<()> for McpCommand {
     fn run(self, (): &()) -> CommandResult {
-        log::start(self.options.verbose);
+        login::start_log(self.options.verbose);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
@@ -86,11 +111,11 @@ impl RunCommand<()> for McpCommand {
 impl McpSubcommand {
     async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
         match self {
-            Self::Probe(probe) => probe.run(options).await,
-            Self::List(list) => list.run(options).await,
-            Self::Call(call) => call.run(options).await,
-            Self::Read(read) => read.run(options).await,
-            Self::Prompt(prompt) => prompt.run(options).await,
+            Self::Probe(positional) => probe::run(positional, options).await,
+            Self::List(positional) => list::run(positional, options).await,
+            Self::Call(positional) => call::run(positional, options).await,
+            Self::Read(positional) => read::run(positional, options).await,
+            Self::Prompt(positional) => prompt::run(positional, options).await,
         }
     }
 }

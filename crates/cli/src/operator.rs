@@ -11,19 +11,19 @@ use std::time::Duration;
 
 use nix::unistd::geteuid;
 use pillion_client::Client;
+use pillion_config::Config;
 use pillion_core::store::Store;
+use pillion_gateway::credentials::{UserCredentials, open_vault};
+use pillion_gateway::state::store_id;
+use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_wire::route;
 use tokio::runtime::Runtime;
 
-use super::error::CliError;
-use super::process::restrict_new_files;
-use super::sidecar::named_socket;
+use crate::error::CliError;
+use crate::process::restrict_new_files;
+use crate::sidecar::named_socket;
 pub(super) use error::OperatorError;
-use pillion_config::Config;
-use pillion_gateway::credentials::{UserCredentials, open_vault};
-use pillion_gateway::state::store_id;
-use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
 
 /// Timeout for the request that asks a sidecar for its store ID.
 const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);

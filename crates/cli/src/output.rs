@@ -11,8 +11,8 @@ use pillion_gateway::pins::{visible, visible_json};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::dispatch::CommandResult;
-use super::sidecar::decode;
+use crate::dispatch::CommandResult;
+use crate::sidecar::decode;
 pub(crate) use error::OutputError;
 
 /// The option for JSON output.

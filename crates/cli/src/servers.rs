@@ -2,11 +2,7 @@ mod change;
 mod connect;
 mod credentials;
 mod list;
-mod remove;
 mod server_options;
-mod show;
-mod test;
-mod tools;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -56,11 +52,11 @@ commands! {
         List(list::ListServers),
         /// Shows one server
         #[command(after_help = examples!["pillion servers show weather"])]
-        Show(ServerArgument) => show::show,
+        Show(ServerArgument) => list::show,
         Update(change::UpdateServer),
         /// Removes a server, its credentials and its recorded calls
         #[command(after_help = examples!["pillion servers remove weather"])]
-        Remove(ServerArgument) => remove::remove,
+        Remove(ServerArgument) => change::remove,
         /// Enables a server
         #[command(after_help = examples!["pillion servers enable weather"])]
         Enable(ServerArgument) => change::enable,
@@ -76,8 +72,8 @@ commands! {
         /// Closes a server's sessions; the next list or call opens new ones
         #[command(after_help = examples!["pillion servers reconnect weather"])]
         Reconnect(ServerArgument) => connect::reconnect,
-        Test(test::TestServer),
-        Tools(tools::ListServerTools),
+        Test(connect::TestServer),
+        Tools(list::ListServerTools),
         Credentials(credentials::CredentialsCommand),
     }
 }

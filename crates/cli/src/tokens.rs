@@ -1,13 +1,18 @@
-mod create;
-mod list;
-mod revoke;
-
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::Args;
+use pillion_core::store::{AccessToken, Timestamp};
+use pillion_gateway::access::{AllowedTools, NewToken, Scope, TokenList, Users};
+use pillion_gateway::timestamp::format_timestamp;
+use serde_json::{Value, json};
 
-use super::dispatch::{CommandResult, RunCommand};
-use super::operator::OperatorStore;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::duration::DAY;
+use crate::error::CliError;
+use crate::operator::OperatorStore;
+use crate::output::{print, print_diagnostic, print_result};
+use crate::table::{or_dash, table};
 
 /// Creates, lists and revokes access tokens for requests over TCP
 #[derive(Debug, Args)]
@@ -39,9 +44,9 @@ pub(super) struct TokensCommand {
 
 commands! {
     enum TokensSubcommand: TokensContext {
-        Create(create::CreateToken),
-        List(list::ListTokens),
-        Revoke(revoke::RevokeToken),
+        Create(CreateToken),
+        List(ListTokens),
+        Revoke(RevokeToken),
     }
 }
 
@@ -58,6 +63,192 @@ impl RunCommand<()> for TokensCommand {
             operator: OperatorStore::open_for_any_sidecar(self.config.as_deref())?,
             has_config_file: self.config.is_some(),
             json: self.json,
+        })
+    }
+}
+
+/// Creates a token and prints it; it cannot be shown again
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion tokens create ci --scope execute --expires-days 90 --config /etc/pillion/pillion.toml",
+    "pillion tokens create bot --scope execute --tools 'get_time,far_*' --config /etc/pillion/pillion.toml",
+])]
+pub(super) struct CreateToken {
+    /// The token's name, unique among all tokens, including revoked ones
+    #[arg(value_parser = name)]
+    name: String,
+    /// The token's scope; each scope includes the previous ones
+    #[arg(long, value_parser = ["read", "execute", "approve", "admin"])]
+    scope: String,
+    /// Binds the token to this user: requests act for this user, may use the user's credentials,
+    /// and see only the user's recorded calls
+    #[arg(long, value_name = "NAME", conflicts_with = "any_user", value_parser = user)]
+    user: Option<String>,
+    /// Allows requests to act for any user that they name: for an application that authenticates
+    /// its users
+    #[arg(long)]
+    any_user: bool,
+    /// The only tools that the token may use, separated by commas: names, or prefixes of names
+    /// followed by '*', as in 'get_time,far_*' [default: every tool]
+    #[arg(long, value_name = "TOOLS", value_parser = AllowedTools::listed)]
+    tools: Option<AllowedTools>,
+    /// The number of days until the token expires [default: never]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    expires_days: Option<u32>,
+}
+
+fn name(text: &str) -> Result<String, &'static str> {
+    let is_valid = (1..=100).contains(&text.chars().count())
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("a name must have 1 to 100 characters and no white space")
+}
+
+fn user(text: &str) -> Result<String, &'static str> {
+    let is_valid = (1..=256).contains(&text.len()) && !text.contains(char::is_control);
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or("a user name must have 1 to 256 bytes")
+}
+
+impl RunCommand<TokensContext> for CreateToken {
+    fn run(self, context: &TokensContext) -> CommandResult {
+        let operator = &context.operator;
+        let scope = Scope::parse(&self.scope).unwrap_or(Scope::Read);
+        // Uses this shell's environment, which may lack the sidecar's variables.
+        let tcp = &operator.config.tcp;
+        let listed = TokenList::read_file(tcp)
+            .and_then(|file| TokenList::parse(tcp, file.as_ref(), |name| std::env::var(name).ok()));
+        if listed.is_ok_and(|listed| listed.names(&self.name)) {
+            return Err(CliError::Usage(format!(
+                "the configuration already has a token named '{}'",
+                self.name
+            )));
+        }
+        let users = match self.user {
+            Some(user) => Users::One(user),
+            None if self.any_user => Users::Anybody,
+            None => Users::NoUser,
+        };
+        let mut scopes = vec![scope.as_str().to_owned()];
+        scopes.extend(users.word());
+        scopes.extend(self.tools.unwrap_or_default().word());
+        let new = NewToken::generate();
+        let now = Timestamp::now();
+        let token = AccessToken {
+            hash: new.hash(),
+            name: self.name,
+            scopes,
+            created_at: now,
+            expires_at: self.expires_days.map(|days| now.plus(DAY * days)),
+            last_used_at: None,
+            revoked_at: None,
+        };
+        operator
+            .run(operator.store().insert_access_token(&token))
+            .map_err(|error| {
+                if error.is_conflict() {
+                    CliError::Usage(format!("a token named '{}' already exists", token.name))
+                } else {
+                    CliError::Tokens(error)
+                }
+            })?;
+        let value = new.expose();
+        if context.json {
+            let json = json!({"name": token.name, "scope": scope.as_str(), "token": value});
+            print(&json.to_string())?;
+        } else {
+            print(value)?;
+        }
+        if !operator.config.tcp.tokens_store {
+            print_diagnostic(if context.has_config_file {
+                "with this configuration, the sidecar does not accept stored tokens: set \
+                tcp.tokens_store = true"
+            } else {
+                "the sidecar accepts stored tokens only if its configuration has \
+                tcp.tokens_store = true; pass the configuration with --config"
+            });
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Lists the tokens, without their values
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion tokens list --config /etc/pillion/pillion.toml"])]
+pub(super) struct ListTokens;
+
+impl RunCommand<TokensContext> for ListTokens {
+    fn run(self, context: &TokensContext) -> CommandResult {
+        let operator = &context.operator;
+        let tokens = operator
+            .run(operator.store().access_tokens())
+            .map_err(CliError::Tokens)?;
+        if context.json {
+            let entries: Vec<_> = tokens.iter().map(as_json).collect();
+            return print_result(&json!({ "tokens": entries }).to_string());
+        }
+        let heads = ["NAME", "SCOPE", "STATUS", "CREATED", "EXPIRES", "LAST USED"];
+        print_result(&table(heads, tokens.iter().map(row)))
+    }
+}
+
+fn as_json(token: &AccessToken) -> Value {
+    json!({
+        "name": token.name, "scopes": token.scopes, "status": status(token),
+        "createdAt": format_timestamp(token.created_at),
+        "expiresAt": token.expires_at.map(format_timestamp),
+        "lastUsedAt": token.last_used_at.map(format_timestamp),
+        "revokedAt": token.revoked_at.map(format_timestamp),
+    })
+}
+
+fn row(token: &AccessToken) -> [String; 6] {
+    [
+        token.name.clone(),
+        token.scopes.join(" "),
+        status(token).to_owned(),
+        format_timestamp(token.created_at),
+        or_dash(token.expires_at.map(format_timestamp)),
+        or_dash(token.last_used_at.map(format_timestamp)),
+    ]
+}
+
+fn status(token: &AccessToken) -> &'static str {
+    let is_expired = token.expires_at.is_some_and(|at| at <= Timestamp::now());
+    match (token.revoked_at, is_expired) {
+        (Some(_), _) => "revoked",
+        (None, true) => "expired",
+        (None, false) => "valid",
+    }
+}
+
+/// Revokes a token at once
+#[derive(Debug, Args)]
+#[command(after_help = examples!["pillion tokens revoke ci --config /etc/pillion/pillion.toml"])]
+pub(super) struct RevokeToken {
+    /// The token's name
+    name: String,
+}
+
+impl RunCommand<TokensContext> for RevokeToken {
+    fn run(self, context: &TokensContext) -> CommandResult {
+        let operator = &context.operator;
+        let store = operator.store();
+        operator
+            .run(store.revoke_access_token(&self.name, Timestamp::now()))
+            .map_err(|error| {
+                if error.is_not_found() {
+                    CliError::UnknownToken(self.name.clone())
+                } else {
+                    CliError::Tokens(error)
+                }
+            })?;
+        print_result(&if context.json {
+            json!({"name": self.name, "status": "revoked"}).to_string()
+        } else {
+            format!("{}: revoked", self.name)
         })
     }
 }

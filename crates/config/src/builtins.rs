@@ -16,6 +16,7 @@ use toml::{Table, Value};
 use url::Url;
 
 use super::entry::{self, EntryError, Variables};
+use super::field_names::field_names;
 use super::network_tools::{DEFAULT_TIMEOUT, NAMES};
 use super::{KeyPath, ToolSection};
 
@@ -67,19 +68,8 @@ struct WeatherKeys {
     api_key_env: Option<Value>,
     base_url: Option<ServiceUrl>,
     geocoding_url: Option<ServiceUrl>,
-    units: UnitsName,
+    units: Units,
     egress: EgressPolicy,
-}
-
-impl WeatherKeys {
-    const NAMES: [&'static str; 6] = [
-        "provider",
-        "api_key_env",
-        "base_url",
-        "geocoding_url",
-        "units",
-        "egress",
-    ];
 }
 
 /// The keys of `[tools.web_search]` in addition to those of every tool.
@@ -93,10 +83,6 @@ struct SearchKeys {
     egress: EgressPolicy,
 }
 
-impl SearchKeys {
-    const NAMES: [&'static str; 5] = ["provider", "api_key_env", "cx", "base_url", "egress"];
-}
-
 /// The keys of `[tools.get_time]` in addition to those of every tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -106,16 +92,15 @@ struct TimeKeys {
 
 impl TimeKeys {
     const TOOL: &'static str = "get_time";
-    const NAMES: [&'static str; 1] = ["timezone"];
 
     fn resolve(self) -> Result<Option<String>, EntryError> {
         let tool = (self.timezone.as_deref()).map(|zone| GetTime::new(zone, SystemTime::now));
         match tool.transpose() {
             Ok(_) => Ok(self.timezone),
-            Err(unknown) => Err(EntryError {
-                key: tool_path(Self::TOOL).join_name("timezone"),
-                message: unknown.to_string(),
-            }),
+            Err(unknown) => {
+                let key = tool_path(Self::TOOL).join_name("timezone");
+                Err(entry::fault(key, unknown.to_string()))
+            }
         }
     }
 }
@@ -140,14 +125,6 @@ enum SearchName {
     None,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum UnitsName {
-    #[default]
-    Celsius,
-    Fahrenheit,
-}
-
 /// The URL of a service, without password or query: settings are shown to users.
 #[derive(Debug, Clone)]
 struct ServiceUrl(Url);
@@ -164,22 +141,18 @@ pub(super) struct BuiltinKeys {
 pub(super) fn take(config: &mut Table) -> Result<BuiltinKeys, EntryError> {
     let [weather, search] = NAMES;
     Ok(BuiltinKeys {
-        weather: take_from(config, weather, &WeatherKeys::NAMES)?,
-        search: take_from(config, search, &SearchKeys::NAMES)?,
-        time: take_from(config, TimeKeys::TOOL, &TimeKeys::NAMES)?,
+        weather: take_from(config, weather)?,
+        search: take_from(config, search)?,
+        time: take_from(config, TimeKeys::TOOL)?,
     })
 }
 
-fn take_from<T: de::DeserializeOwned>(
-    config: &mut Table,
-    tool: &str,
-    names: &[&str],
-) -> Result<T, EntryError> {
+fn take_from<T: de::DeserializeOwned>(config: &mut Table, tool: &str) -> Result<T, EntryError> {
     let tools = config.get_mut("tools").and_then(Value::as_table_mut);
     let section = tools.and_then(|tools| tools.get_mut(tool)?.as_table_mut());
     let mut own = Table::new();
     if let Some(section) = section {
-        for name in names {
+        for name in field_names::<T>() {
             if let Some(value) = section.remove(*name) {
                 own.insert((*name).to_owned(), value);
             }
@@ -192,9 +165,9 @@ fn take_from<T: de::DeserializeOwned>(
 pub(super) fn extra_keys(tool: &str) -> &'static [&'static str] {
     let [weather, search] = NAMES;
     match tool {
-        _ if tool == weather => &WeatherKeys::NAMES,
-        _ if tool == search => &SearchKeys::NAMES,
-        TimeKeys::TOOL => &TimeKeys::NAMES,
+        _ if tool == weather => field_names::<WeatherKeys>(),
+        _ if tool == search => field_names::<SearchKeys>(),
+        TimeKeys::TOOL => field_names::<TimeKeys>(),
         _ => &[],
     }
 }
@@ -265,10 +238,7 @@ impl WeatherKeys {
             service,
             base_url: self.base_url.map(|url| url.0),
             geocoding_url: self.geocoding_url.map(|url| url.0),
-            units: match self.units {
-                UnitsName::Celsius => Units::Celsius,
-                UnitsName::Fahrenheit => Units::Fahrenheit,
-            },
+            units: self.units,
             timeout,
             egress: self.egress,
         }))
@@ -407,10 +377,7 @@ impl Secrets<'_> {
     }
 
     fn fault_at(&self, key: &str, message: &str) -> EntryError {
-        EntryError {
-            key: self.path.join_name(key),
-            message: message.to_owned(),
-        }
+        entry::fault(self.path.join_name(key), message)
     }
 }
 

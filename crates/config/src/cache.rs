@@ -1,4 +1,4 @@
-use pillion_core::executor::{CacheConfig, CacheScope};
+use pillion_core::executor::CacheConfig;
 use serde::Deserialize;
 
 /// `[cache]`: limits of the result cache, which holds results of tools with `cache_ttl_ms` and
@@ -38,26 +38,5 @@ impl CacheSection {
         cache.honor_servers = self.enabled && self.honor_servers;
         cache.max_entries = self.max_entries;
         cache.max_bytes = self.max_bytes;
-    }
-}
-
-/// Who shares a cached result.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
-#[serde(rename_all = "kebab-case")]
-pub enum CacheScopeName {
-    /// The result is reused only for the user who made the call.
-    #[default]
-    Private,
-    /// The result is reused for all users.
-    Public,
-}
-
-impl From<CacheScopeName> for CacheScope {
-    fn from(name: CacheScopeName) -> Self {
-        match name {
-            CacheScopeName::Private => Self::Private,
-            CacheScopeName::Public => Self::Public,
-        }
     }
 }

@@ -29,7 +29,7 @@ pub struct ChatSection {
     /// How long a chat is kept after its last message.
     #[serde(rename = "retention_ms", deserialize_with = "millis::positive")]
     #[cfg_attr(test, schemars(with = "u64", range(min = 1, max = millis::MAX_MS)))]
-    pub keep: Duration,
+    pub retention: Duration,
 }
 
 impl Default for ChatSection {
@@ -49,7 +49,7 @@ impl Default for ChatSection {
             max_calls_per_answer: count(max_calls_per_answer),
             max_total_tokens: None,
             timeout,
-            keep: Duration::from_secs(24 * 60 * 60),
+            retention: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -35,7 +35,7 @@ impl DeclaredTools {
     }
 
     /// Removes the declared tools from the configuration without reading them.
-    pub(super) fn leave_out(config: &mut Table) {
+    pub(super) fn skip(config: &mut Table) {
         for key in Self::KEYS {
             config.remove(key);
         }
@@ -111,16 +111,16 @@ fn read_filled<T: DeserializeOwned>(
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<T, EntryError> {
-    let of_environment = match entry.get("headers_env") {
+    let from_environment = match entry.get("headers_env") {
         Some(Value::Table(names)) => names.keys().cloned().map(Value::String).collect(),
         _ => Vec::new(),
     };
     fill_from_variables(&mut entry, path, variables)?;
-    if !of_environment.is_empty() {
+    if !from_environment.is_empty() {
         let member = entry.entry("secret_headers");
         let secret = member.or_insert_with(|| Value::Array(Vec::new()));
         if let Value::Array(names) = secret {
-            names.extend(of_environment);
+            names.extend(from_environment);
         }
     }
     read(entry, path)

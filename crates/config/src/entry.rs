@@ -39,8 +39,8 @@ pub(super) fn fill_from_variables(
 ) -> Result<(), EntryError> {
     if let Some(Value::Table(authentication)) = entry.get_mut("authentication") {
         let path = path.join_name("authentication");
-        let asking: Vec<_> = authentication.keys().cloned().collect();
-        for key in asking {
+        let keys: Vec<_> = authentication.keys().cloned().collect();
+        for key in keys {
             if let Some(target) = key.strip_suffix("_env") {
                 let path = path.join_name(&key);
                 let value = variable_value(authentication.remove(&key), &path, variables)?;
@@ -57,22 +57,22 @@ pub(super) fn fill_from_variables(
             return Err(fault(path.join_name(key), "the value is empty"));
         }
     }
-    for (asking, target) in [("headers_env", "headers"), ("env_from", "env")] {
-        fill_table(entry, asking, target, path, variables)?;
+    for (source, target) in [("headers_env", "headers"), ("env_from", "env")] {
+        fill_table(entry, source, target, path, variables)?;
     }
     Ok(())
 }
 
-/// Sets keys of the table `target` to the variables that the table `asking` names.
+/// Sets keys of the table `target` to the variables that the table `source` names.
 fn fill_table(
     entry: &mut Table,
-    asking: &str,
+    source: &str,
     target: &str,
     path: &KeyPath,
     variables: &Variables,
 ) -> Result<(), EntryError> {
-    let path = path.join_name(asking);
-    let names = match entry.remove(asking) {
+    let path = path.join_name(source);
+    let names = match entry.remove(source) {
         None => return Ok(()),
         Some(Value::Table(names)) => names,
         Some(_) => {

@@ -6,10 +6,10 @@ use toml::{Table, Value};
 use super::{ConfigError, Key, KeyPath};
 
 /// Prefix of the variables that set a configuration key.
-const VARIABLE_PREFIX: &str = "PILLION__";
+pub(super) const VARIABLE_PREFIX: &str = "PILLION__";
 
 /// Prefix of all variables of Pillion.
-const PILLION_PREFIX: &str = "PILLION_";
+pub(super) const PILLION_PREFIX: &str = "PILLION_";
 
 /// The variable that set each key.
 pub(super) type Origins = BTreeMap<KeyPath, String>;
@@ -93,7 +93,7 @@ const ALIAS_PRECEDENCE: u8 = 0;
 const KEY_PRECEDENCE: u8 = 1;
 
 /// Returns whether a name starts with a prefix, in upper or lower case.
-fn has_prefix(name: &str, prefix: &str) -> bool {
+pub(super) fn has_prefix(name: &str, prefix: &str) -> bool {
     let start = name.get(..prefix.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }

@@ -8,8 +8,8 @@ use pillion_core::executor::{
 };
 use serde::Deserialize;
 
+use super::millis;
 use super::network_tools::{CACHE_TTL, DEFAULT_TIMEOUT, NAMES};
-use super::{CacheScopeName, millis};
 
 /// `[executor]`: limits of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -91,7 +91,8 @@ pub struct ToolSection {
     pub cache_ttl: Option<Duration>,
     /// Who gets a cached result: `private`, the user of the first call, or `public`, all users.
     /// Default: `private`; `public` for `get_weather` and `web_search`.
-    pub cache_scope: Option<CacheScopeName>,
+    #[cfg_attr(test, schemars(with = "Option<String>", extend("enum" = ["private", "public"])))]
+    pub cache_scope: Option<CacheScope>,
     /// Maximum size of a result of this tool that its caller gets whole, in bytes. Default:
     /// `executor.max_result_bytes`.
     pub max_result_bytes: Option<NonZeroUsize>,
@@ -165,14 +166,15 @@ impl ExecutorSection {
             tool.set(&mut config.tool_concurrency, name, tool.max_concurrent);
             let limit = tool.rate_limit.map(RateWindows::from);
             tool.set(&mut config.rate_limits.tools, name, limit);
-            let usual = match tool.in_any_case {
-                false => config.cache.tools.remove(name),
-                true => config.cache.tools.remove_in_any_case(name),
+            let usual = if tool.in_any_case {
+                config.cache.tools.remove_in_any_case(name)
+            } else {
+                config.cache.tools.remove(name)
             };
             let ttl = tool.cache_ttl.or(usual.map(|usual| usual.ttl));
             let rule = ttl.filter(|ttl| !ttl.is_zero()).map(|ttl| {
                 let usual = usual.map(|usual| usual.scope).unwrap_or_default();
-                let scope = tool.cache_scope.map_or(usual, CacheScope::from);
+                let scope = tool.cache_scope.unwrap_or(usual);
                 CacheRule { ttl, scope }
             });
             tool.set(&mut config.cache.tools, name, rule);

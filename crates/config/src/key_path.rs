@@ -44,7 +44,7 @@ impl KeyPath {
 
     /// Returns whether the value at this path may be a credential.
     pub(super) fn may_be_credential(&self) -> bool {
-        let of_credentials = |name: &str| {
+        let holds_credentials = |name: &str| {
             [
                 "args",
                 "authentication",
@@ -59,7 +59,7 @@ impl KeyPath {
                     .any(|part| name.contains(part))
         };
         let mut keys = self.0.iter();
-        keys.any(|key| matches!(key, Key::Name(name) if of_credentials(name)))
+        keys.any(|key| matches!(key, Key::Name(name) if holds_credentials(name)))
     }
 
     /// Builds a path from key names, outermost first.

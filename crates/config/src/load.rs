@@ -145,7 +145,10 @@ fn read(
     }
     blame.models = match filter {
         EntryFilter::All => ModelsFile::take(&mut table, &blame)?,
-        EntryFilter::Labelled(_) => ModelsFile::leave_out(&mut table),
+        EntryFilter::Labelled(_) => {
+            ModelsFile::skip(&mut table);
+            None
+        }
     };
     let unknown_variables = match filter {
         EntryFilter::All => variable_names::unknown(&variables, &table)?,
@@ -160,7 +163,7 @@ fn read(
     let declared = match filter {
         EntryFilter::All => DeclaredTools::take(&mut table, &named).map_err(blamed)?,
         EntryFilter::Labelled(_) => {
-            DeclaredTools::leave_out(&mut table);
+            DeclaredTools::skip(&mut table);
             DeclaredTools::default()
         }
     };

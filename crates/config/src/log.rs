@@ -90,9 +90,10 @@ impl TryFrom<String> for LogFilter {
 
     fn try_from(text: String) -> Result<Self, LogFilterError> {
         // A comma can also separate the fields of a span.
-        let parts = match text.contains('[') {
-            true => vec![text.as_str()],
-            false => text.split(',').map(directive).collect(),
+        let parts = if text.contains('[') {
+            vec![text.as_str()]
+        } else {
+            text.split(',').map(directive).collect()
         };
         if let [word] = parts.as_slice()
             && is_no_level(word)

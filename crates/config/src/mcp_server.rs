@@ -4,11 +4,11 @@ use std::num::NonZeroUsize;
 use pillion_core::executor::ApprovalPolicy;
 use pillion_core::tool::ToolName;
 use pillion_mcp_client::ServerConfig;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::field_names::field_names;
-use super::{CredentialPolicy, NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
+use super::{NativeSection, NewToolPolicy, PinPolicy, RateLimitSection};
 
 /// One entry of `[[mcp_servers]]`: an MCP server whose tools the sidecar offers.
 ///
@@ -176,5 +176,26 @@ impl McpServerSection {
         let label: String = letters.map(|c| if legal(c) { c } else { '_' }).collect();
         let starts_well = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
         format!("{}{label}_", if starts_well { "" } else { "_" })
+    }
+}
+
+/// Which credential the calls to an MCP server use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CredentialPolicy {
+    /// Calls of all users use the server's own credential.
+    #[default]
+    Shared,
+    /// Calls use the credential of the user on whose behalf they are made, and fail without one.
+    PerUser,
+    /// Calls use the user's credential if the user has one, else the server's own.
+    UserOrShared,
+}
+
+impl CredentialPolicy {
+    /// Returns whether calls may use the credentials of users.
+    #[must_use]
+    pub fn uses_user_credentials(self) -> bool {
+        self != Self::Shared
     }
 }

@@ -22,9 +22,8 @@ pub(super) struct ModelsFile {
 
 impl ModelsFile {
     /// Removes the key from the configuration without reading the file.
-    pub(super) fn leave_out(config: &mut Table) -> Option<Self> {
+    pub(super) fn skip(config: &mut Table) {
         config.remove(KEY);
-        None
     }
 
     /// Returns the path that the configuration names; the configuration may be invalid.
@@ -58,16 +57,16 @@ impl ModelsFile {
             text: models_file.file.text(),
         })?;
         for (list_index, list) in LISTS.into_iter().enumerate() {
-            let there = config
+            let entries = config
                 .entry(list)
                 .or_insert_with(|| Value::Array(Vec::new()));
-            let Value::Array(there) = there else {
+            let Value::Array(entries) = entries else {
                 return Err(key_error(list, "expected an array of tables"));
             };
-            models_file.before[list_index] = there.len();
+            models_file.before[list_index] = entries.len();
             match table.remove(list) {
                 None => {}
-                Some(Value::Array(more)) => there.extend(more),
+                Some(Value::Array(more)) => entries.extend(more),
                 Some(_) => {
                     return Err(models_file
                         .key_error(list, &format!("expected an array of tables: [[{list}]]")));

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_core::tool::{ToolNamePattern, ToolOrigin};
 use serde::de::{Deserialize, Deserializer, Error, Unexpected};
 
 use super::network_tools;
@@ -23,9 +23,8 @@ struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Tools {
     Builtin,
-    OfServers,
-    Named(String),
-    Beginning(String),
+    Servers,
+    Named(ToolNamePattern),
 }
 
 /// The names of the built-in tools.
@@ -49,9 +48,10 @@ impl OfferedTools {
         let (out, offered): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_excluded);
         let is_one_of =
             |list: &[&Entry]| list.iter().any(|entry| entry.tools.contain(name, origin));
-        let is_offered = match offered.is_empty() {
-            true => !out.is_empty(),
-            false => is_one_of(&offered),
+        let is_offered = if offered.is_empty() {
+            !out.is_empty()
+        } else {
+            is_one_of(&offered)
         };
         is_offered && !is_one_of(&out)
     }
@@ -65,29 +65,17 @@ impl OfferedTools {
 impl Tools {
     fn parse(text: &str) -> Option<Self> {
         match text {
-            "@builtin" => return Some(Self::Builtin),
-            "@servers" => return Some(Self::OfServers),
-            "*" => return Some(Self::Beginning(String::new())),
-            _ => {}
+            "@builtin" => Some(Self::Builtin),
+            "@servers" => Some(Self::Servers),
+            name => ToolNamePattern::parse(name).map(Self::Named),
         }
-        let (name, is_beginning) = match text.strip_suffix('*') {
-            Some(beginning) => (beginning, true),
-            None => (text, false),
-        };
-        // A prefix of a tool name is a valid tool name itself.
-        ToolName::new(name).ok()?;
-        Some(match is_beginning {
-            true => Self::Beginning(name.to_owned()),
-            false => Self::Named(name.to_owned()),
-        })
     }
 
     fn contain(&self, name: &str, origin: &ToolOrigin) -> bool {
         match self {
             Self::Builtin => !origin.is_mcp() && BUILT_IN.iter().any(|own| own == name),
-            Self::OfServers => origin.is_mcp(),
-            Self::Named(own) => own == name,
-            Self::Beginning(beginning) => name.starts_with(beginning),
+            Self::Servers => origin.is_mcp(),
+            Self::Named(pattern) => pattern.matches(name),
         }
     }
 }
@@ -105,17 +93,17 @@ impl<'de> Deserialize<'de> for OfferedTools {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
         let entries = texts.iter().map(|text| {
-            let (is_excluded, rest) = match text.strip_prefix('!') {
-                Some(rest) => (true, rest),
-                None => (false, text.as_str()),
-            };
-            let tools = Tools::parse(rest).ok_or_else(|| {
+            let excluded = text.strip_prefix('!');
+            let tools = Tools::parse(excluded.unwrap_or(text)).ok_or_else(|| {
                 let expected =
                     "a tool name, a name prefix with '*', '@builtin' or '@servers', optionally \
                     with '!' before it";
                 Error::invalid_value(Unexpected::Str(text), &expected)
             })?;
-            Ok(Entry { is_excluded, tools })
+            Ok(Entry {
+                is_excluded: excluded.is_some(),
+                tools,
+            })
         });
         let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
         Ok(Self(Some(entries.into())))

@@ -186,8 +186,8 @@ fn no_table_can_be_an_array() {
         "headers",
         "native",
     ];
-    let of_server = server_keys.map(|key| (server.to_owned(), key));
-    for (start, path) in sections.chain(of_server) {
+    let server_tables = server_keys.map(|key| (server.to_owned(), key));
+    for (start, path) in sections.chain(server_tables) {
         for array in ["[]", "[[]]", "[{}]", "[1]", "['a', 'b', 'c']"] {
             let text = format!("{start}{path} = {array}\n");
             let read = Config::parse(&text, "t");

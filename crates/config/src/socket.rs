@@ -2,9 +2,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
-
-use super::{Group, User};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 
 /// `[socket]`: the Unix socket, its permissions and the users that may connect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -89,5 +87,69 @@ impl<'de> Deserialize<'de> for SocketMode {
             "666" => Ok(Self(0o666)),
             _ => Err(D::Error::custom("expected \"0600\", \"0660\" or \"0666\"")),
         }
+    }
+}
+
+/// A group of the operating system, by name or by number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Group {
+    /// A group name, such as `www-data`.
+    Name(String),
+    /// A group ID, such as `33`.
+    Id(u32),
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Id(id) => id.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Group {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(GroupVisitor)
+    }
+}
+
+struct GroupVisitor;
+
+impl Visitor<'_> for GroupVisitor {
+    type Value = Group;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name or id of a group")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Group, E> {
+        if name.is_empty() {
+            return Err(E::invalid_value(Unexpected::Str(name), &self));
+        }
+        Ok(Group::Name(name.to_owned()))
+    }
+
+    fn visit_i64<E: Error>(self, id: i64) -> Result<Group, E> {
+        let id = u32::try_from(id);
+        id.map(Group::Id)
+            .map_err(|_| E::custom("the group id is out of range"))
+    }
+}
+
+/// The name of a user of the operating system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User(pub String);
+
+impl<'de> Deserialize<'de> for User {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if name.is_empty() {
+            return Err(D::Error::invalid_value(
+                Unexpected::Str(&name),
+                &"the name of a user",
+            ));
+        }
+        Ok(Self(name))
     }
 }

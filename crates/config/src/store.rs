@@ -1,10 +1,8 @@
 use std::env;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
-use pillion_store::{Durability, LocationError, StoreLocation, StoreOptions};
-use secrecy::ExposeSecret;
+use pillion_store::{Durability, StoreLocation, StoreOptions};
 use serde::Deserialize;
 
 use super::{Config, millis};
@@ -17,10 +15,11 @@ pub struct StoreSection {
     /// The location: a path, `sqlite:PATH`, `postgres://...` or `memory`. Default: `pillion.db` in
     /// the state directory; see [the store](../how-to/store.md).
     #[cfg_attr(test, schemars(with = "Option<String>"))]
-    pub location: Option<LocationText>,
+    pub location: Option<StoreLocation>,
     /// What a write to a SQLite file survives: a crash of the `process`, or also a power failure
     /// (`power-loss`), for which every write waits for the disk.
-    pub durability: DurabilityName,
+    #[cfg_attr(test, schemars(with = "String", extend("enum" = ["process", "power-loss"])))]
+    pub durability: Durability,
     /// Timeout of a PostgreSQL statement; after the timeout, the statement fails and its connection
     /// is closed.
     #[serde(rename = "statement_timeout_ms", deserialize_with = "millis::positive")]
@@ -36,49 +35,11 @@ impl Default for StoreSection {
     fn default() -> Self {
         Self {
             location: None,
-            durability: DurabilityName::default(),
+            durability: Durability::default(),
             statement_timeout: Duration::from_secs(15),
             instance: None,
         }
     }
-}
-
-/// The location of a store. The text may contain a password, so no error repeats it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "String")]
-pub struct LocationText(pub StoreLocation);
-
-impl PartialEq for LocationText {
-    fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (StoreLocation::Memory, StoreLocation::Memory) => true,
-            (StoreLocation::File(path), StoreLocation::File(other)) => path == other,
-            (StoreLocation::Postgres(url), StoreLocation::Postgres(other)) => {
-                url.expose_secret() == other.expose_secret()
-            }
-            _ => false,
-        }
-    }
-}
-
-impl TryFrom<String> for LocationText {
-    type Error = LocationError;
-
-    fn try_from(text: String) -> Result<Self, LocationError> {
-        StoreLocation::from_str(&text).map(Self)
-    }
-}
-
-/// What an acknowledged write to a database file survives.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema, serde::Serialize))]
-#[serde(rename_all = "kebab-case")]
-pub enum DurabilityName {
-    /// Acknowledged writes survive a crash of the process.
-    #[default]
-    Process,
-    /// Acknowledged writes also survive a power failure; every write waits for the disk.
-    PowerLoss,
 }
 
 impl StoreSection {
@@ -86,14 +47,11 @@ impl StoreSection {
     /// determines its location.
     pub fn options(&self) -> Option<StoreOptions> {
         let location = match &self.location {
-            Some(LocationText(location)) => location.clone(),
+            Some(location) => location.clone(),
             None => StoreLocation::File(state_directory()?.join("pillion.db")),
         };
         let mut options = StoreOptions::new(location);
-        options.durability = match self.durability {
-            DurabilityName::Process => Durability::Process,
-            DurabilityName::PowerLoss => Durability::PowerLoss,
-        };
+        options.durability = self.durability;
         options.statement_timeout = self.statement_timeout;
         Some(options)
     }
@@ -113,14 +71,14 @@ impl Config {
     /// are running; `None` for a store in memory, which no other process shares.
     pub fn process_locks_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
-            Some(LocationText(StoreLocation::Memory)) => None,
+            Some(StoreLocation::Memory) => None,
             _ => Some(self.store_directory()?.join("lives")),
         }
     }
 
     fn store_directory(&self) -> Option<PathBuf> {
         match &self.store.location {
-            Some(LocationText(StoreLocation::File(path))) => Some(path.parent()?.to_owned()),
+            Some(StoreLocation::File(path)) => Some(path.parent()?.to_owned()),
             _ => state_directory(),
         }
     }

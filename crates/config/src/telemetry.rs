@@ -61,9 +61,10 @@ impl<'de> Deserialize<'de> for CollectorUrl {
 
 fn share<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let share = f64::deserialize(deserializer)?;
-    match (0.0..=1.0).contains(&share) {
-        true => Ok(share),
-        false => Err(D::Error::custom("expected a number from 0 to 1")),
+    if (0.0..=1.0).contains(&share) {
+        Ok(share)
+    } else {
+        Err(D::Error::custom("expected a number from 0 to 1"))
     }
 }
 

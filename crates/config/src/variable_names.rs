@@ -4,10 +4,8 @@ use std::ffi::OsString;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::environment::{PILLION_PREFIX, VARIABLE_PREFIX, has_prefix};
 use super::{Config, ConfigError, builtins, network_tools};
-
-/// Prefix of all variables of Pillion.
-const PREFIX: &str = "PILLION_";
 
 /// Maximum edit distance at which an unknown name counts as a typo of `PILLION_CONFIG` or
 /// `PILLION_SOCKET`.
@@ -51,14 +49,13 @@ pub(super) fn unknown(
     let mut unknown = Vec::new();
     for (name, _) in variables {
         let name = name.to_string_lossy();
-        let prefix = name.get(..PREFIX.len());
-        let is_ours = prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX));
-        let is_key = name.starts_with("PILLION__");
+        let is_ours = has_prefix(&name, PILLION_PREFIX);
+        let is_key = name.starts_with(VARIABLE_PREFIX);
         if !is_ours || is_key || KNOWN_VARIABLES.contains(&&*name) || texts.contains(&*name) {
             continue;
         }
         let variable = name.clone().into_owned();
-        if is_like_key(&name[PREFIX.len()..]) {
+        if is_like_key(&name[PILLION_PREFIX.len()..]) {
             return Err(ConfigError::MisspeltVariable { variable });
         }
         if let Some(known) = KNOWN_VARIABLES[..2]

@@ -9,11 +9,11 @@ pub struct WasmToolsSection;
 #[cfg(not(feature = "wasm"))]
 impl<'de> serde::Deserialize<'de> for WasmToolsSection {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match toml::Table::deserialize(deserializer)?.is_empty() {
-            true => Ok(Self),
-            false => Err(serde::de::Error::custom(
-                "this build of Pillion does not include the feature wasm",
-            )),
+        if toml::Table::deserialize(deserializer)?.is_empty() {
+            return Ok(Self);
         }
+        Err(serde::de::Error::custom(
+            "this build of Pillion does not include the feature wasm",
+        ))
     }
 }

@@ -13,6 +13,7 @@ mod further_calls;
 mod handler;
 mod link;
 mod name;
+mod name_pattern;
 mod origin;
 mod outcome;
 mod parameter;
@@ -34,6 +35,7 @@ pub use further_calls::{FurtherCalls, NestedCallFuture, NestedCallRunner, Nestin
 pub use handler::{FnTool, ForwardedParameters, Tool, ToolFuture};
 pub use link::Link;
 pub use name::{InvalidToolName, ToolName, shortened_name};
+pub use name_pattern::ToolNamePattern;
 pub use origin::ToolOrigin;
 pub use outcome::{ToolFailure, ToolOutput, whole_seconds};
 pub use parameter::{ParameterType, ToolParameter, UnknownParameterType};

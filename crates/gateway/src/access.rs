@@ -3,32 +3,23 @@
 
 mod admission;
 mod allowed_tools;
-mod connection_permits;
 mod gate;
 mod grant;
-mod heartbeat;
-mod peer;
 mod rules;
 mod stored_tokens;
-mod token;
 mod token_list;
 mod token_validity;
 
 use std::sync::Arc;
 
-pub use admission::Admission;
+pub use admission::{Admission, ConnectionPermits};
 pub use allowed_tools::{AllowedTools, BadToolPattern};
-pub use connection_permits::ConnectionPermits;
 pub use gate::{AccessGate, AccessRejection};
 pub use grant::{AccessGrant, GrantHolder, Scope, Users};
-pub use heartbeat::Heartbeat;
-pub use peer::Peer;
-pub use rules::{PeerRules, RuleError};
-pub use stored_tokens::NewToken;
-pub use stored_tokens::StoredTokens;
-pub use token::{CheckFuture, TokenCheck, TokenCheckError};
-pub use token_list::{TokenList, TokenListError};
-pub use token_validity::TokenValidity;
+pub use rules::{Peer, PeerRules, RuleError};
+pub use stored_tokens::{NewToken, StoredTokens};
+pub use token_list::{CheckFuture, TokenCheck, TokenCheckError, TokenList, TokenListError};
+pub use token_validity::{Heartbeat, TokenValidity};
 
 use pillion_core::store::AccessTokenStore;
 

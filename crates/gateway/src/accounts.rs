@@ -80,7 +80,7 @@ impl std::iter::Sum for Usage {
     }
 }
 
-/// The limits of the accounts.
+/// The limits of each account, and of all accounts together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AccountLimits {
     /// Maximum for each principal.

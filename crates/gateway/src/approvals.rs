@@ -9,10 +9,12 @@ mod edit;
 mod elicitation;
 mod failure;
 mod pending_decisions;
-mod waiting;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::{BoxFuture, select_all};
+use pillion_config::{ApprovalsSection, Config};
 use pillion_core::executor::{
     ApprovalFuture, ApprovalRequest, Approver, ConsumeFuture, Decision, Redaction,
     WaitingCallFuture,
@@ -23,15 +25,18 @@ use pillion_core::store::{
 };
 use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolOrigin};
 use serde_json::Value;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::events::{Bus, Event};
 pub use edit::{EditError, check_edit};
 pub(crate) use pending_decisions::PendingDecisions;
-use pillion_config::{ApprovalsSection, Config};
 
 /// Maximum number of approvals with one hash that are read. Usually at most one of them is valid.
 const MAX_APPROVALS_PER_HASH: u32 = 20;
+
+/// Interval at which a waiting caller checks the system clock, because the clock may be set.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The approvals, with the settings of one configuration. Cheap to clone.
 #[derive(Clone)]
@@ -54,7 +59,7 @@ struct RequiredApproval {
 }
 
 impl RequiredApproval {
-    fn by(request: &ApprovalRequest) -> Self {
+    fn for_request(request: &ApprovalRequest) -> Self {
         Self {
             hash: request.id.clone(),
             named: request.context.approval.named.clone(),
@@ -104,7 +109,7 @@ impl Approvals {
         decision: &ApprovalDecision,
     ) -> Result<ApprovalRecord, StoreError> {
         store.decide_approval(id, decision).await?;
-        self.shared.pending.decided(id);
+        self.shared.pending.poll_now(id);
         let found = store.approval(id).await?;
         let record = found.ok_or_else(|| StoreError::not_found("the approval was removed"))?;
         self.shared.events.publish(&Event::ApprovalDecided(&record));
@@ -120,7 +125,7 @@ impl Approvals {
     }
 
     /// Returns the approval that is currently valid for the call, if any.
-    async fn live(
+    async fn find_valid(
         &self,
         store: &dyn Store,
         required: &RequiredApproval,
@@ -144,7 +149,7 @@ impl Approvals {
             .approvals(&filter, &request)
             .await
             .map_err(failure::store_failure)?;
-        Ok(counting(page.items.into_iter().filter(fits)))
+        Ok(first_decided_or_newest(page.items.into_iter().filter(fits)))
     }
 
     /// Returns the approval that is currently valid for the call, or creates one.
@@ -161,7 +166,10 @@ impl Approvals {
             ..
         } = &*self.shared;
         let _turn = pending.opening.lock().await;
-        if let Some(record) = self.live(store, &RequiredApproval::by(request)).await? {
+        if let Some(record) = self
+            .find_valid(store, &RequiredApproval::for_request(request))
+            .await?
+        {
             return Ok(record);
         }
         let now = Timestamp::now();
@@ -237,16 +245,16 @@ impl Approvals {
         // A caller without a permit gets the approval's id at once, like a caller that does not
         // wait.
         let permit = pending.wait_permit(principal, section.max_waiting.get());
-        let asking = permit.as_ref().and_then(|_| question());
-        if permit.is_none() || wait.is_zero() && asking.is_none() {
+        let elicitation = permit.as_ref().and_then(|_| question());
+        if permit.is_none() || wait.is_zero() && elicitation.is_none() {
             return Err(failure::undecided(&record, request));
         }
         drop(counted);
-        self.wait(store, &record, request, asking, wait).await
+        self.wait(store, &record, request, elicitation, wait).await
     }
 
     /// Stores the decision of the caller's own user, then returns the decision that the store has.
-    async fn answered(
+    async fn decide_for_caller(
         &self,
         store: &dyn Store,
         record: &ApprovalRecord,
@@ -283,8 +291,8 @@ impl Approvals {
         store: &dyn Store,
         request: &ApprovalRequest,
     ) -> Result<(), ToolFailure> {
-        let required = RequiredApproval::by(request);
-        while let Some(record) = self.live(store, &required).await? {
+        let required = RequiredApproval::for_request(request);
+        while let Some(record) = self.find_valid(store, &required).await? {
             let verdict = record.decision.as_ref().map(|decision| decision.verdict);
             // Another approval of the same call may have other arguments.
             let has_arguments = edited_arguments(&record, request)? == request.edited;
@@ -313,6 +321,94 @@ impl Approvals {
         };
         let record = self.open(store, &request).await?;
         Err(failure::undecided(&record, &request))
+    }
+
+    /// Waits for the decision, and for the elicitation result of the caller's own user, if one was
+    /// requested.
+    async fn wait(
+        &self,
+        store: &Arc<dyn Store>,
+        record: &ApprovalRecord,
+        request: &ApprovalRequest,
+        mut elicitation: elicitation::PendingElicitation,
+        wait: Duration,
+    ) -> Result<Decision, ToolFailure> {
+        let pending = &self.shared.pending;
+        let mut outcome =
+            std::pin::pin!(pending.outcome(&record.id, approval_reader(store, &record.id)));
+        let mut closed = std::pin::pin!(pending.closed());
+        let deadline = Instant::now() + wait;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_over = elicitation.is_none() && left.is_zero();
+            if is_over || pending.is_closed() || !record.is_valid(Timestamp::now()) {
+                return Err(failure::undecided(record, request));
+            }
+            let pause = match elicitation {
+                None => left.min(CLOCK_INTERVAL),
+                Some(_) => CLOCK_INTERVAL,
+            };
+            tokio::select! {
+                known = &mut outcome => {
+                    let known = known?;
+                    let decision = known.as_ref().and_then(|known| recorded_decision(known, request));
+                    return decision.unwrap_or_else(|| Err(failure::undecided(record, request)));
+                }
+                () = &mut closed => {}
+                () = pillion_deadline::sleep(pause) => {}
+                verdict = elicitation::verdict(&mut elicitation) => {
+                    if let Some(verdict) = verdict {
+                        return self.decide_for_caller(&**store, record, request, verdict).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until one of these approvals is decided, at most until `until`. Returns whether one is
+    /// decided. Returns at once if the principal already has the maximum number of waiting callers.
+    pub async fn wait_for_any(
+        &self,
+        principal: Option<&str>,
+        ids: &[&str],
+        until: Instant,
+    ) -> bool {
+        let Shared {
+            store,
+            section,
+            pending,
+            ..
+        } = &*self.shared;
+        let (Some(store), true) = (store, until > Instant::now() && !ids.is_empty()) else {
+            return false;
+        };
+        let Some(_permit) = pending.wait_permit(principal, section.max_waiting.get()) else {
+            return false;
+        };
+        let mut until = until;
+        for id in ids {
+            let found = pillion_deadline::timeout_at(until, store.approval(id)).await;
+            let now = Timestamp::now();
+            match found {
+                Ok(Ok(Some(record))) if record.is_valid(now) => {
+                    if record.decision.is_some() {
+                        return true;
+                    }
+                    let millis = record.expires_at.as_millis() - now.as_millis();
+                    let left = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
+                    until = until.min(Instant::now() + left);
+                }
+                _ => return false,
+            }
+        }
+        let outcomes = ids
+            .iter()
+            .map(|id| Box::pin(pending.outcome(id, approval_reader(store, id))));
+        tokio::select! {
+            (outcome, ..) = select_all(outcomes) => matches!(outcome, Ok(Some(_))),
+            () = pending.closed() => false,
+            () = pillion_deadline::sleep_until(until) => false,
+        }
     }
 }
 
@@ -346,7 +442,7 @@ fn edited_arguments(
 /// Selects one of several valid approvals, which are given newest first. Two sidecars with one
 /// store can create approvals concurrently: the earliest decision counts, or else the newest
 /// approval.
-fn counting(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
+fn first_decided_or_newest(live: impl Iterator<Item = ApprovalRecord>) -> Option<ApprovalRecord> {
     live.min_by_key(|record| {
         let decided_at = record.decision.as_ref().map(|decision| decision.at);
         (decided_at.is_none(), decided_at)
@@ -397,12 +493,12 @@ impl Approver for Approvals {
     }
 
     fn waiting_call(&self, request: &ApprovalRequest) -> WaitingCallFuture {
-        let (this, required) = (self.clone(), RequiredApproval::by(request));
+        let (this, required) = (self.clone(), RequiredApproval::for_request(request));
         Box::pin(async move {
             let Some(store) = &this.shared.store else {
                 return Ok(None);
             };
-            let live = this.live(&**store, &required).await?;
+            let live = this.find_valid(&**store, &required).await?;
             Ok(live.and_then(|record| record.call))
         })
     }
@@ -426,52 +522,41 @@ impl std::fmt::Debug for Approvals {
     }
 }
 
+/// Returns a function that reads one approval from the store.
+fn approval_reader(
+    store: &Arc<dyn Store>,
+    id: &str,
+) -> impl Fn() -> BoxFuture<'static, Result<Option<ApprovalRecord>, StoreError>> + Send + use<> {
+    let (store, id) = (Arc::clone(store), id.to_owned());
+    move || {
+        let (store, id) = (Arc::clone(&store), id.clone());
+        Box::pin(async move { store.approval(&id).await })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use pillion_core::store::ApprovalStore;
-    use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
     use super::*;
-
-    /// Creates an undecided approval of the call `hash`, requested `after` from now.
-    pub(super) fn record(id: &str, after: Duration) -> ApprovalRecord {
-        let created_at = Timestamp::now().plus(after);
-        ApprovalRecord {
-            id: id.to_owned(),
-            call: None,
-            tool: "send".to_owned(),
-            server: None,
-            arguments_hash: "hash".to_owned(),
-            arguments: "{}".to_owned(),
-            user: None,
-            user_is_verified: false,
-            principal: None,
-            channel: None,
-            forwarded: None,
-            created_at,
-            expires_at: created_at.plus(Duration::from_secs(900)),
-            decision: None,
-            used_at: None,
-        }
-    }
+    use crate::test_support::{approval, memory_store};
 
     #[tokio::test]
     async fn g3_the_first_decided_of_two_approvals_of_one_call_counts() {
-        let options = StoreOptions::new(StoreLocation::Memory);
-        let store = SqlStore::open(&options).await.unwrap();
+        let store = memory_store().await;
         let approvals = Approvals::new(&Config::default(), None, Arc::default(), Arc::default());
         let required = RequiredApproval {
             hash: "hash".to_owned(),
             named: None,
         };
         let live = async || {
-            let live = approvals.live(&store, &required).await.unwrap();
+            let live = approvals.find_valid(&*store, &required).await.unwrap();
             live.map(|record| record.id)
         };
         for (second, id) in (0..).zip(["a", "b", "c"]) {
-            let record = record(id, Duration::from_secs(second));
+            let record = approval(id, Duration::from_secs(second));
             store.insert_approval(&record).await.unwrap();
         }
         assert_eq!(live().await.as_deref(), Some("c"));

@@ -3,17 +3,65 @@
 //! address for which it was set.
 
 mod error;
-mod file_server;
 mod server_credentials;
 mod tokens;
 mod user_credentials;
-mod vault;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pillion_config::Config;
+use pillion_core::store::{SecretKind, Store};
+use pillion_store::Vault;
+use sha2::{Digest, Sha256};
 
 pub use error::CredentialError;
-pub use file_server::{file_id, origin_of};
-pub use server_credentials::Credentials;
-pub use server_credentials::{CredentialNote, take_secrets};
+pub use server_credentials::{CredentialNote, Credentials, take_secrets};
 pub use tokens::Account;
-pub use user_credentials::forget_server;
-pub use user_credentials::{UserCredential, UserCredentials, identity_of};
-pub use vault::{next_key_file, open_vault};
+pub use user_credentials::{UserCredential, UserCredentials, forget_server, identity_of};
+
+/// Returns the path of the next key while the key of the vault is being changed: the key file's
+/// path with the suffix `.new`.
+pub fn next_key_file(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    name.into()
+}
+
+/// Opens the vault, if a key is configured.
+pub async fn open_vault(
+    store: &Arc<dyn Store>,
+    config: &Config,
+) -> Result<Option<Arc<Vault>>, CredentialError> {
+    match config.vault.key()? {
+        None => Ok(None),
+        Some(key) => {
+            let vault = Vault::open(Arc::clone(store) as _, key).await?;
+            // Fails if the store cannot be read, so that the error appears at start-up.
+            vault.ids(SecretKind::Credential).await?;
+            Ok(Some(Arc::new(vault)))
+        }
+    }
+}
+
+/// Returns the id of a server of the configuration file, derived from its label.
+pub fn file_id(label: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"pillion server of the configuration file\0");
+    hash.update(label.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    uuid::Builder::from_custom_bytes(bytes)
+        .into_uuid()
+        .to_string()
+}
+
+/// Returns the scheme, host and port of a URL.
+pub fn origin_of(url: &url::Url) -> String {
+    format!(
+        "{}://{}:{:?}",
+        url.scheme(),
+        url.host_str().unwrap_or_default(),
+        url.port_or_known_default()
+    )
+}

@@ -54,7 +54,7 @@ impl Registered {
         for tool in remove_duplicates(tools) {
             let name = tool.definition().name().clone();
             let may_replace = |holder: &Arc<RegisteredTool>| {
-                let is_ours = || self.0.iter().any(|ours| Arc::ptr_eq(ours, holder));
+                let is_ours = || self.0.iter().any(|own| Arc::ptr_eq(own, holder));
                 !holder.is_offered() || holder.origin().is_mcp() || is_ours()
             };
             let put = match registry.put(tool, may_replace) {

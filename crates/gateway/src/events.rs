@@ -5,9 +5,7 @@
 //! same applies to a client that resumes with the id of an event that is no longer in the ring.
 
 mod event;
-mod event_size;
 mod listener;
-mod tool_changes;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,11 +21,10 @@ use serde_json::json;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use event::{Event, EventCall};
-use event_size::serialize_limited;
+pub(crate) use event::NewToolObserver;
+use event::serialize_limited;
+pub use event::{Event, EventCall, ToolChanges, ToolListener};
 pub use listener::{EventKinds, Listener};
-pub(crate) use tool_changes::NewToolObserver;
-pub use tool_changes::{ToolChanges, ToolListener};
 
 /// Maximum number of events in the ring.
 const MAX_EVENTS: usize = 4_096;
@@ -48,8 +45,8 @@ pub struct Bus {
     /// The number of the next event, and whether the bus is closed.
     news: watch::Sender<BusPosition>,
     listeners: AtomicUsize,
-    began: Instant,
-    /// When the last listener disconnected, in seconds since `began`; 0 if there was none.
+    started_at: Instant,
+    /// When the last listener disconnected, in seconds since `started_at`; 0 if there was none.
     last_left: AtomicU64,
     /// Whether calls were skipped since the last event.
     has_gap: AtomicBool,
@@ -106,7 +103,7 @@ impl Default for Bus {
             ring: Mutex::default(),
             news: watch::Sender::default(),
             listeners: AtomicUsize::new(0),
-            began: Instant::now(),
+            started_at: Instant::now(),
             last_left: AtomicU64::new(0),
             has_gap: AtomicBool::new(false),
             new_tools: RwLock::default(),
@@ -176,7 +173,7 @@ impl Bus {
     }
 
     fn remove_listener(&self) {
-        let seconds = self.began.elapsed().as_secs() + 1;
+        let seconds = self.started_at.elapsed().as_secs() + 1;
         self.last_left.store(seconds, Ordering::Relaxed);
         self.listeners.fetch_sub(1, Ordering::Relaxed);
     }
@@ -186,7 +183,7 @@ impl Bus {
     fn has_listeners(&self) -> bool {
         let left = self.last_left.load(Ordering::Relaxed);
         let has_listeners = self.listeners.load(Ordering::Relaxed) > 0
-            || (left > 0 && self.began.elapsed().as_secs() < left + RESUME_TTL.as_secs());
+            || (left > 0 && self.started_at.elapsed().as_secs() < left + RESUME_TTL.as_secs());
         if !has_listeners && !self.has_gap.load(Ordering::Relaxed) {
             self.has_gap.store(true, Ordering::Relaxed);
         }

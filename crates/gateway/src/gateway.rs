@@ -1,7 +1,6 @@
 //! What answers the calls of all interfaces: tools, upstream servers, models, limits.
 
 mod builder;
-mod reload;
 mod resolution;
 mod unknown_tools;
 
@@ -10,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use indexmap::IndexMap;
+use pillion_config::Config;
 use pillion_core::compose::CheckpointStore;
 use pillion_core::executor::Executor;
 use pillion_core::pack::Packs;
@@ -35,8 +35,9 @@ use crate::upstream::{Own, UpstreamTool, Upstreams};
 use crate::visibility::Visibility;
 use crate::wasm_tools::WasmTools;
 use crate::workers::Workers;
-pub use builder::GatewayParts;
-pub use reload::ReloadScope;
+use builder::Builder;
+pub use builder::{GatewayParts, ReloadScope};
+use resolution::ToolLookup;
 pub use resolution::{MissingTool, NameScope, Resolution};
 use unknown_tools::UnknownTools;
 
@@ -100,8 +101,8 @@ impl Offered {
     #[must_use]
     pub fn server_tools(&self, gateway: &Gateway) -> IndexMap<ToolName, Arc<UpstreamTool>> {
         let mut tools = gateway.upstreams().tools();
-        let of_caller = self.own.listed.iter();
-        tools.extend(of_caller.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
+        let own_tools = self.own.listed.iter();
+        tools.extend(own_tools.map(|(name, tool)| (name.clone(), Arc::clone(tool))));
         tools
     }
 }
@@ -122,6 +123,35 @@ impl Gateway {
         shared.process.events.set_new_tool_observer(unknown_tools);
         Self {
             shared: Arc::new(shared),
+        }
+    }
+
+    /// Builds a gateway from a configuration. Performs no I/O: the tools of MCP servers are listed
+    /// on first use.
+    #[must_use]
+    pub fn build(config: &Config, parts: GatewayParts) -> Self {
+        Builder(config).build(parts)
+    }
+
+    /// Returns the [`Gateway`] of a new configuration. The registry stays the same, except for
+    /// tools of MCP servers and of the configuration that were removed or changed; the counters of
+    /// limits and metrics continue. Running calls finish with the `Gateway` with which they began.
+    pub async fn reload(&self, config: &Config, scope: ReloadScope) -> Self {
+        Builder(config).reload(&self.shared, scope).await
+    }
+
+    /// Releases this [`Gateway`] after `successor` has replaced it. When the last request has finished
+    /// with this `Gateway`, ends the sessions with those MCP servers that `successor` does not have.
+    pub fn retire(self, successor: &Self) -> impl Future<Output = ()> + Send + use<> {
+        let Self { shared } = self;
+        let mut used = shared.used.subscribe();
+        let upstreams = Arc::clone(&shared.upstreams);
+        let gone = upstreams.without(&successor.shared.upstreams);
+        async move {
+            drop((shared, upstreams));
+            // No value is ever sent: `changed` fails when the last sender is dropped.
+            while used.changed().await.is_ok() {}
+            gone.disconnect().await;
         }
     }
 
@@ -310,6 +340,33 @@ impl Gateway {
             own,
             unavailable_servers,
         }
+    }
+
+    /// Looks up the tools with these names for a caller. If a tool is missing, or calls a missing
+    /// tool, first lists the tools of the MCP servers that may have the missing tool.
+    pub async fn resolve(
+        &self,
+        context: &CallContext,
+        visibility: &Visibility,
+        scope: NameScope,
+        names: &[&str],
+    ) -> Resolution {
+        let lookup = ToolLookup {
+            gateway: self,
+            visibility,
+            scope,
+            names,
+        };
+        lookup.resolve(context).await
+    }
+
+    /// Returns the maximum duration of one call of these tools, of which only the names are given, or
+    /// of a call of any tool if there are none.
+    pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
+        let limits = names.map(|name| self.executor().timeout_of(name));
+        limits
+            .max()
+            .unwrap_or_else(|| self.executor().timeout_of(""))
     }
 
     /// Returns the prefix of the tool names of the MCP server with this label.

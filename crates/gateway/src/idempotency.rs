@@ -19,7 +19,7 @@ use pillion_core::store::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::process_lifetimes::ProcessLifetimes;
+use crate::predecessors::ProcessLifetimes;
 use response_bytes::ResponseBytes;
 pub use response_bytes::scope;
 
@@ -161,13 +161,13 @@ impl IdempotencyKeys {
 
     /// Returns whether the tool of a call may have started.
     async fn may_have_started(&self, call: CallId) -> Result<bool, StoreError> {
-        let began = [
+        let started = [
             CallStatus::Running,
             CallStatus::Interrupted,
             CallStatus::Success,
         ];
         match self.store.call(call).await? {
-            Some(call) => Ok(call.duration.is_some() || began.contains(&call.status)),
+            Some(call) => Ok(call.duration.is_some() || started.contains(&call.status)),
             // Each call is recorded before its tool starts.
             None => self.store.may_have_removed_call(call).await,
         }

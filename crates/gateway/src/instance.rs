@@ -12,7 +12,7 @@ use std::path::Path;
 use pillion_store::StoreLocation;
 use uuid::Uuid;
 
-use pillion_config::{Config, LocationText, state_directory};
+use pillion_config::{Config, state_directory};
 
 /// The file with the id, in the state directory.
 const INSTANCE_FILE: &str = "instance";
@@ -23,7 +23,7 @@ const INSTANCE_FILE: &str = "instance";
 /// set, replaces id and host name.
 pub(crate) fn owner(config: &Config, socket: &Path) -> String {
     let owner = local_identity(socket);
-    let Some(LocationText(StoreLocation::Postgres(_))) = config.store.location else {
+    let Some(StoreLocation::Postgres(_)) = config.store.location else {
         return owner;
     };
     if let Some(instance) = &config.store.instance {

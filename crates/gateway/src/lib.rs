@@ -32,12 +32,13 @@ pub mod pins;
 pub mod predecessors;
 pub mod problem;
 pub mod process;
-mod process_lifetimes;
 pub mod process_locks;
 pub mod results;
 pub mod rpc_connection;
 pub mod state;
 pub mod telemetry;
+#[cfg(test)]
+mod test_support;
 pub mod timestamp;
 pub mod tool_keys;
 pub mod tools;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub use exposition::{CONTENT_TYPE, Scrape};
 pub use latency::Latency;
 pub use requests::Requests;
+pub(crate) use requests::known_method;
 pub use system::System;
 pub use tools::Tools;
 

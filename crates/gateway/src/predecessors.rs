@@ -3,11 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pillion_core::store::ProcessLife;
 use tokio::net::UnixStream;
+
+use crate::finishing::FinishingLock;
 
 /// Maximum number of predecessors that are handed over: enough for one restart per second.
 const MAX_PREDECESSORS: usize = 60;
@@ -105,4 +109,37 @@ async fn end_of(line: OwnedFd) -> io::Result<()> {
 /// Returns another descriptor of the same connection.
 pub fn clone_connection(stream: &UnixStream) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
+}
+
+/// This process, and the earlier processes on its socket that may still finish calls.
+#[derive(Clone)]
+pub(crate) struct ProcessLifetimes {
+    pub(crate) own: ProcessLife,
+    pub(crate) predecessors: Predecessors,
+    /// The socket of this process, if it has one.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+impl ProcessLifetimes {
+    /// Returns whether the process with this id may still finish calls. For a process without a
+    /// socket, which others may run beside, this is assumed.
+    pub(crate) fn may_run(&self, life: &str) -> bool {
+        life == self.own.life || self.predecessors.contains(life) || self.is_finishing(life)
+    }
+
+    /// Returns whether a process still finishes its calls, which this process was not told because
+    /// the sidecar between them has died.
+    fn is_finishing(&self, life: &str) -> bool {
+        let Some(socket) = &self.socket else {
+            return true;
+        };
+        FinishingLock::is_held(socket, life).unwrap_or_else(|error| {
+            tracing::warn!(
+                %error,
+                "Cannot determine whether an earlier sidecar still finishes calls: its calls count \
+                 as running"
+            );
+            true
+        })
+    }
 }

@@ -109,7 +109,7 @@ impl Process {
         self.is_draining.send_replace(true);
     }
 
-    /// Whether the process accepts no more requests.
+    /// Returns whether the process accepts no more requests.
     pub fn is_draining(&self) -> bool {
         *self.is_draining.borrow()
     }
@@ -122,13 +122,9 @@ impl Process {
 
     /// Sets the rules of the Unix socket.
     pub fn set_peer_rules(&self, peers: &PeerRules) {
-        self.peers.send_if_modified(|current| {
-            let is_other = current != peers;
-            if is_other {
-                current.clone_from(peers);
-            }
-            is_other
-        });
+        if *self.peers.borrow() != *peers {
+            self.peers.send_replace(peers.clone());
+        }
     }
 
     /// Returns a watch on the rules that admit `peer`.
@@ -140,7 +136,7 @@ impl Process {
     }
 
     /// Records a reload of the configuration, or the error that prevented it.
-    pub fn reloaded(&self, error: Option<String>) {
+    pub fn record_reload(&self, error: Option<String>) {
         let counter = match error {
             None => &self.metrics.reloads,
             Some(_) => &self.metrics.failed_reloads,

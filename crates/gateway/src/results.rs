@@ -4,26 +4,25 @@
 //! The first line of a file is a JSON header with the result's owner. There is no other state, so
 //! results outlive the process, and several processes may share the directory.
 
-mod check;
 mod file;
 
 use std::fs::{self, DirBuilder};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use pillion_config::{Config, ResultsSection};
 use pillion_core::executor::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
+use pillion_deadline::timeout;
 use pillion_wire::route;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-use check::DirectoryHealth;
 pub(crate) use file::{Header, OpenedResult};
-use pillion_config::{Config, ResultsSection};
 
 /// Time after which an unfinished file is removed, because its process must have died.
 pub(crate) const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
@@ -31,6 +30,15 @@ pub(crate) const UNFINISHED_FILE_TTL: Duration = Duration::from_secs(600);
 /// Maximum time for writing a result, including the wait for a thread. The call has run, so that
 /// its deadline no longer ends it.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Minimum time between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum time that a readiness check waits for the directory.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Size of the file that a check writes, in bytes.
+const TRIAL_BYTES: usize = 4 * 1024;
 
 /// The URI prefix of offloaded results for MCP clients, followed by the result's id.
 pub const RESULT_URI_PREFIX: &str = "pillion://results/";
@@ -101,6 +109,17 @@ impl ResultDirectory {
             });
         }
         Ok(files)
+    }
+
+    /// Creates the directory if necessary, and writes and removes a file there.
+    fn try_write(&self) -> io::Result<()> {
+        self.create()?;
+        let name = Uuid::new_v4().simple().to_string() + file::UNFINISHED_SUFFIX;
+        let path = self.path.join(name);
+        let mut trial = file::create(&path)?;
+        let written = trial.write_all(&[b' '; TRIAL_BYTES]);
+        remove(&path)?;
+        written
     }
 }
 
@@ -213,6 +232,46 @@ impl Results {
         }
         Ok(())
     }
+
+    /// Returns why results cannot be stored, as far as the last [check](Self::check) has shown.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.directory.health.failure.lock().clone()
+    }
+
+    /// Checks whether results can be stored, at most once a second, for
+    /// [`failure`](Self::failure).
+    pub(crate) async fn check(&self) {
+        let health = &self.directory.health;
+        let Ok(mut checked_at) = Arc::clone(&health.checked_at).try_lock_owned() else {
+            return;
+        };
+        if checked_at.is_some_and(|at| at.elapsed() < CHECK_INTERVAL) {
+            return;
+        }
+        let directory = self.directory.clone();
+        let trial = spawn_blocking(move || {
+            let written = directory.try_write();
+            *checked_at = Some(Instant::now());
+            written
+        });
+        let written = match timeout(CHECK_TIMEOUT, trial).await {
+            Ok(Ok(written)) => written,
+            Ok(Err(error)) => Err(io::Error::other(error)),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the file system does not respond",
+            )),
+        };
+        let failure = written.err().map(|error| {
+            let path = self.directory.path.display();
+            format!("results cannot be stored in '{path}': {error}")
+        });
+        let mut known = health.failure.lock();
+        if let Some(failure) = failure.as_ref().filter(|_| known.is_none()) {
+            tracing::error!(error = failure, "Large results of tools cannot be stored");
+        }
+        *known = failure;
+    }
 }
 
 /// Returns whether a file is a complete result (`true`) or is being written (`false`); `None` for
@@ -239,7 +298,7 @@ impl ResultStore for Results {
         Box::pin(async move {
             let name = result.tool.name().clone();
             let mut storing = spawn_blocking(move || this.store_blocking(&result));
-            let stored = match pillion_deadline::timeout(STORE_TIMEOUT, &mut storing).await {
+            let stored = match timeout(STORE_TIMEOUT, &mut storing).await {
                 Ok(stored) => stored.unwrap_or_else(|error| Err(io::Error::other(error))),
                 Err(_) => {
                     // Has no effect if a thread already writes the file.
@@ -270,6 +329,15 @@ impl Header {
     pub fn is_of(&self, context: &CallContext) -> bool {
         self.principal == context.principal && self.user == context.user
     }
+}
+
+/// Whether results could be stored at the last check.
+#[derive(Debug, Default)]
+struct DirectoryHealth {
+    /// Why the directory cannot be written, if it cannot.
+    failure: Mutex<Option<String>>,
+    /// Locked during a check, also if no one waits for its outcome any more.
+    checked_at: Arc<tokio::sync::Mutex<Option<Instant>>>,
 }
 
 #[cfg(test)]

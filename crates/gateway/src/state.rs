@@ -1,13 +1,14 @@
 //! The state that outlives the sidecar: the store, and its maintenance.
 
 mod clean_up;
-mod file_watch;
 pub mod store_id;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clean_up::CleanUp;
+use pillion_config::Config;
 use pillion_core::executor::Journal;
 use pillion_core::store::{CallLog, ProcessLife, Store, StoreError, Timestamp};
 use pillion_deadline::timeout;
@@ -17,15 +18,15 @@ use uuid::Uuid;
 
 use crate::idempotency::IdempotencyKeys;
 use crate::instance;
-use crate::predecessors::Predecessors;
-use crate::process_lifetimes::ProcessLifetimes;
+use crate::predecessors::{Predecessors, ProcessLifetimes};
 use crate::process_locks::{ProcessLock, ProcessLocks};
 use crate::results::{ResultDirectory, Results};
-use clean_up::CleanUp;
-use pillion_config::Config;
 
 /// Maximum time that a readiness check waits for the store.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Interval at which the store's file is checked for the log. Each write does its own check.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The store of a running sidecar. Cheap to clone.
 #[derive(Clone)]
@@ -40,7 +41,6 @@ pub struct State {
     checking: Arc<tokio::sync::Mutex<()>>,
     /// The lock file of this process, if it serves no socket.
     process_lock: Option<Arc<ProcessLock>>,
-    /// The store's id.
     store_id: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl State {
         let store_id = store_id::load_or_create(&*store).await?;
         Ok(Self {
             store_id,
-            ..Self::over(store, lifetimes, config)
+            ..Self::with_store(store, lifetimes, config)
         })
     }
 
@@ -105,11 +105,11 @@ impl State {
         };
         Ok(Self {
             process_lock,
-            ..Self::over(store, lifetimes, config)
+            ..Self::with_store(store, lifetimes, config)
         })
     }
 
-    fn over(store: Arc<SqlStore>, lifetimes: ProcessLifetimes, config: &Config) -> Self {
+    fn with_store(store: Arc<SqlStore>, lifetimes: ProcessLifetimes, config: &Config) -> Self {
         let results = ResultDirectory::from_config(config);
         let stored_results = results
             .as_ref()
@@ -121,7 +121,7 @@ impl State {
             stored_results,
         );
         let clean_up = tokio::spawn(clean_up.run());
-        let file_watch = tokio::spawn(file_watch::watch(Arc::clone(&store)));
+        let file_watch = tokio::spawn(watch_file(Arc::clone(&store)));
         let known = Arc::<SqlStore>::clone(&store);
         let keys = IdempotencyKeys::new(known, lifetimes.clone());
         Self {
@@ -198,13 +198,13 @@ impl State {
     /// goes on, and the store counts as unresponsive until it has an outcome.
     pub async fn check_store(&self) {
         let check = async {
-            let Ok(turn) = Arc::clone(&self.checking).try_lock_owned() else {
+            let Ok(check_permit) = Arc::clone(&self.checking).try_lock_owned() else {
                 drop(self.checking.lock().await);
                 return;
             };
             let store = Arc::clone(&self.store);
             let check = tokio::spawn(async move {
-                let _turn = turn;
+                let _check_permit = check_permit;
                 store.check_health().await;
             });
             drop(check.await);
@@ -348,4 +348,23 @@ async fn interrupt_calls(store: &SqlStore, lifetimes: &ProcessLifetimes) -> Resu
     }
     warn_of(interrupted);
     Ok(())
+}
+
+/// Logs when the file of an open store is deleted or replaced, and when the file is back.
+async fn watch_file(store: Arc<SqlStore>) {
+    let mut was_there = true;
+    loop {
+        let failure = store.file_failure();
+        let is_there = failure.is_none();
+        match failure {
+            Some(error) if was_there => tracing::error!(
+                error,
+                "The store file is missing or was replaced: tool calls fail"
+            ),
+            None if !was_there => tracing::warn!("The store file is available again"),
+            _ => {}
+        }
+        was_there = is_there;
+        tokio::time::sleep(FILE_CHECK_INTERVAL).await;
+    }
 }

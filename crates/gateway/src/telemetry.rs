@@ -8,7 +8,6 @@
 //! Names and attributes follow the OpenTelemetry conventions for HTTP, MCP and GenAI. They never
 //! contain arguments, results, users or error messages.
 
-mod calls;
 mod collector;
 mod span;
 

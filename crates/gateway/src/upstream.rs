@@ -9,27 +9,20 @@
 //! tools stay.
 
 mod absent;
-mod all_tools;
 mod caller_connections;
-mod connecting;
 mod connection;
-mod current_report;
 mod discovery;
 mod discovery_state;
 mod entries;
-mod listed_names;
 mod listing;
 mod name_owners;
 mod named;
-mod notification_pause;
 mod offer;
 mod own;
 mod own_names;
 pub mod resources;
 mod server;
 pub(crate) mod tool;
-mod user_connections;
-mod user_listings;
 mod visible_servers;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -40,7 +33,7 @@ use futures_util::future::join_all;
 use indexmap::IndexMap;
 use parking_lot::{Mutex, RwLock};
 use pillion_core::registry::{RegisteredTool, ToolRegistry};
-use pillion_core::tool::{ToolName, ToolOrigin};
+use pillion_core::tool::{CallContext, ToolName, ToolOrigin};
 use pillion_mcp_client::McpLogLevel;
 use pillion_mcp_tools::registered_name;
 
@@ -51,13 +44,14 @@ use crate::pins::Pins;
 use crate::telemetry::Telemetry;
 pub use absent::Absent;
 pub use caller_connections::{CallerConnections, SWEEP_INTERVAL};
+use discovery::Reason;
 pub use entries::{EntryChecker, OfferedEntry};
 use name_owners::NameOwners;
 pub use own::Own;
+use own::UserListings;
 use pillion_config::{McpSection, McpServerSection, OfferedTools};
 pub use server::Server;
 pub use tool::UpstreamTool;
-use user_listings::UserListings;
 pub use visible_servers::VisibleServers;
 
 /// The parts of the sidecar that are notified of changes of the servers.
@@ -99,7 +93,7 @@ struct Offered {
     /// Tools that are not offered because they have changed, by the names that they would have.
     blocked: RwLock<IndexMap<String, Blocked>>,
     /// Tools that are offered to one user each, and are not registered.
-    of_users: UserListings,
+    user_listings: UserListings,
     /// Locked while tools are registered by the owners of the current configuration, and while a
     /// configuration with other owners replaces that one.
     registration: Mutex<()>,
@@ -112,7 +106,7 @@ impl Offered {
         tools.retain(|_, tool| !Arc::ptr_eq(tool.server(), gone));
         let mut blocked = self.blocked.write();
         blocked.retain(|_, blocked| !Arc::ptr_eq(&blocked.server, gone));
-        self.of_users.forget(gone);
+        self.user_listings.forget(gone);
     }
 }
 
@@ -260,11 +254,11 @@ impl Upstreams {
         if let Some(blocked) = blocked.get(name) {
             return Some(blocked.clone());
         }
-        let mut so_named = blocked
+        let mut matching = blocked
             .values()
             .filter(|blocked| blocked.tool == name && blocked.server.configured_prefix.is_none());
-        let first = so_named.next()?;
-        so_named.next().is_none().then(|| first.clone())
+        let first = matching.next()?;
+        matching.next().is_none().then(|| first.clone())
     }
 
     /// Marks the tool list of the server with this label as stale: the next discovery requests the
@@ -398,6 +392,35 @@ impl Upstreams {
         let servers = &self.latest().servers;
         let server = servers.iter().find(|server| server.label == label);
         server.map_or("", |server| &server.tool_prefix)
+    }
+
+    /// Returns the server with this label in the current configuration.
+    pub fn server(&self, label: &str) -> Option<Arc<Server>> {
+        let mut servers = self.latest().servers.iter();
+        servers.find(|server| server.label == label).cloned()
+    }
+
+    /// Ends the sessions with a server, and with them the calls that wait for it. The server is not
+    /// used until [`connect`](Self::connect).
+    pub async fn disconnect_from(&self, server: &Server) {
+        if server.close() {
+            self.publish_status(server, ConnectionStatus::Disconnected, None);
+        }
+        server.disconnect().await;
+    }
+
+    /// Requests a server's tools now, even if the list is fresh or a request has recently failed:
+    /// the shared list, or this caller's list if the server lists tools for each user. The outcome
+    /// is in the server's report.
+    pub async fn connect(&self, server: &Server, context: &CallContext) {
+        server.open();
+        server.expire();
+        if let Some(server) = self.server(&server.label) {
+            self.latest().ask(&server, Reason::Use).await;
+        }
+        if !server.lists_for_all() {
+            self.own(context).await;
+        }
     }
 
     /// Ends the sessions with all servers.

@@ -215,37 +215,25 @@ impl ConnectionBytes {
         }))
     }
 
-    /// Counts a response of `bytes` bytes: first the reserved bytes, and the rest even if there is
-    /// no room.
+    /// Counts a response of `bytes` bytes, which replaces all reserved bytes, even if there is no
+    /// room.
     fn hold(&self, bytes: u64) -> Hold {
-        let connection = &*self.0;
-        let principal = connection.all.with_ledger(|ledger| {
-            let principal = self.principal();
-            let reserved = connection.reserved.swap(0, Ordering::Relaxed);
-            connection.bytes.fetch_add(bytes, Ordering::Relaxed);
-            connection.bytes.fetch_sub(reserved, Ordering::Relaxed);
-            ledger.add(&principal, bytes);
-            ledger.subtract(&principal, reserved);
-            principal
-        });
-        Hold {
-            connection: self.clone(),
-            principal,
-            bytes,
-        }
+        self.replace_reserved(u64::MAX, bytes)
     }
 
     /// Counts a part of a response: reserved bytes as far as there are any.
     fn hold_part(&self, bytes: u64) -> Hold {
+        self.replace_reserved(bytes, bytes)
+    }
+
+    /// Counts `bytes` bytes of a response in place of at most `max` reserved bytes.
+    fn replace_reserved(&self, max: u64, bytes: u64) -> Hold {
         let connection = &*self.0;
         let principal = connection.all.with_ledger(|ledger| {
             let principal = self.principal();
-            let reserved = connection.reserved.load(Ordering::Relaxed).min(bytes);
-            connection.reserved.fetch_sub(reserved, Ordering::Relaxed);
-            connection
-                .bytes
-                .fetch_add(bytes - reserved, Ordering::Relaxed);
-            ledger.add(&principal, bytes - reserved);
+            connection.bytes.fetch_add(bytes, Ordering::Relaxed);
+            ledger.add(&principal, bytes);
+            connection.release_from(ledger, max);
             principal
         });
         Hold {

@@ -5,7 +5,7 @@
 mod compile_queue;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -61,13 +61,9 @@ impl WasmTools {
 
     /// Sets the configuration, which applies after the next check of the folder.
     pub fn reconfigure(&self, section: &WasmToolsSection) {
-        self.settings.send_if_modified(|settings| {
-            let is_other = settings != section;
-            if is_other {
-                settings.clone_from(section);
-            }
-            is_other
-        });
+        if *self.settings.borrow() != *section {
+            self.settings.send_replace(section.clone());
+        }
     }
 
     /// Registers the tools in the folder, and checks the folder until `self` is dropped. Waits up
@@ -75,9 +71,9 @@ impl WasmTools {
     pub async fn start(self: &Arc<Self>) {
         let settings = self.settings.subscribe();
         let has_folder = settings.borrow().folder.is_some();
-        let (looked, first_look) = oneshot::channel();
-        tokio::spawn(watch_folder(Arc::downgrade(self), settings, looked));
-        if has_folder && timeout(STARTUP_TIMEOUT, first_look).await.is_err() {
+        let (checked, first_check) = oneshot::channel();
+        tokio::spawn(watch_folder(Arc::downgrade(self), settings, checked));
+        if has_folder && timeout(STARTUP_TIMEOUT, first_check).await.is_err() {
             tracing::warn!(
                 "Still compiling WebAssembly tools; each one is offered as soon as it is compiled"
             );
@@ -170,23 +166,23 @@ impl WasmTools {
 /// Checks the folder at intervals, and compiles its files in the background, so that removed tools
 /// and revoked permissions apply in the meantime.
 async fn watch_folder(
-    tools: std::sync::Weak<WasmTools>,
+    tools: Weak<WasmTools>,
     mut settings: watch::Receiver<WasmToolsSection>,
-    looked: oneshot::Sender<()>,
+    checked: oneshot::Sender<()>,
 ) {
     let mut folder: Option<WasmFolder> = None;
-    let mut works = CompileQueue::default();
-    let mut looked = Some(looked);
+    let mut queue = CompileQueue::default();
+    let mut checked = Some(checked);
     let mut due = interval(CHECK_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_watched = folder.is_some() || settings.borrow().folder.is_some();
-        let mut turn = None;
+        let mut progress = None;
         tokio::select! {
             changed = settings.changed() => if changed.is_err() {
                 return;
             },
-            next = works.next() => turn = Some(next),
+            next = queue.next() => progress = Some(next),
             _ = due.tick(), if is_watched => {}
         }
         let Some(tools) = tools.upgrade() else {
@@ -207,7 +203,7 @@ async fn watch_folder(
                 }
             },
         };
-        match turn {
+        match progress {
             Some(CompileProgress::Finished(taken_up)) => now.apply_loaded(*taken_up),
             Some(CompileProgress::Panicked(name)) => now.mark_failed(&name),
             Some(CompileProgress::Late(name)) => now.mark_slow(&name),
@@ -218,16 +214,16 @@ async fn watch_folder(
             }
         }
         tools.apply(&now);
-        if works.has_room()
+        if queue.has_room()
             && let Some(file) = now.next_file()
         {
-            works.begin(file);
+            queue.begin(file);
         }
-        if !works.is_awaited()
-            && let Some(looked) = looked.take()
+        if !queue.is_awaited()
+            && let Some(checked) = checked.take()
         {
             // The receiver may have timed out.
-            let _ = looked.send(());
+            let _ = checked.send(());
         }
         folder = Some(now).filter(|_| has_folder);
     }

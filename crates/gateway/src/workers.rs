@@ -6,9 +6,7 @@
 //! ends, its current call fails at once. A call waits for the first idle worker with the tool.
 
 mod connection;
-mod job;
 mod message;
-mod process;
 mod registration;
 mod state;
 mod tool;
@@ -23,12 +21,12 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::events::{Bus, ToolChanges, ToolListener};
-use job::WorkerJob;
+pub use connection::ended;
 use pillion_config::WorkersSection;
-pub use process::ended;
 use registration::CheckedWorkerTool;
 pub use registration::{CheckedRegistration, Registration, RegistrationError};
 use state::{Offered, State, Worker};
+use tool::WorkerJob;
 pub(crate) use tool::WorkerTool;
 
 /// Maximum number of calls of one tool that wait for a worker.

@@ -206,7 +206,7 @@ impl Session {
             id: Uuid::new_v4(),
             version,
             owner,
-            capabilities: capabilities::bounded(capabilities),
+            capabilities: capabilities::limit_size(capabilities),
             log_level: LogThreshold::new(None),
             state: Mutex::new(State {
                 last_used: Instant::now(),

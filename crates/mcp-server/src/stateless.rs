@@ -73,7 +73,7 @@ pub(super) fn requester(
     Ok(Requester {
         owner: Uuid::new_v4(),
         version: protocol_version,
-        capabilities: capabilities::bounded(capabilities),
+        capabilities: capabilities::limit_size(capabilities),
         log_level: LogThreshold::new(None),
         param_headers: None,
         can_stream,

@@ -462,7 +462,7 @@ async fn build_loop(
         let run_here = offered.tools.iter().filter(|tool| !native.has(tool.name()));
         tools = run_here.map(definition).collect();
     }
-    let (native_servers, runner) = native.take_apart(executor);
+    let (native_servers, runner) = native.into_parts(executor);
     Ok(ChatLoop::new(client, runner)
         .with_tools(tools)
         .with_native_servers(native_servers)

@@ -276,7 +276,7 @@ impl Reloader {
         match outcome {
             Ok(()) => {
                 self.refused.clear();
-                process.reloaded(None);
+                process.record_reload(None);
                 tracing::info!("Reloaded the configuration");
                 service_manager::ready();
             }
@@ -315,7 +315,7 @@ fn log_warnings(loaded: &LoadedConfig) {
 fn refuse(process: &Process, error: String) {
     tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
     service_manager::reload_failed(&error);
-    process.reloaded(Some(error));
+    process.record_reload(Some(error));
 }
 
 /// Returns the settings that differ and take effect only after a restart.
@@ -341,7 +341,10 @@ fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
             "call_log.max_age_days, .max_calls or .max_bytes",
             old.call_log.retention() != new.call_log.retention(),
         ),
-        ("chat.retention_ms", old.chat.keep != new.chat.keep),
+        (
+            "chat.retention_ms",
+            old.chat.retention != new.chat.retention,
+        ),
         ("store", old.store != new.store),
         (
             "results.directory",

@@ -2,7 +2,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
@@ -30,7 +31,8 @@ const POSTGRES_PARAMETERS: [&str; 18] = [
 ];
 
 /// The location of a store.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
 #[non_exhaustive]
 pub enum StoreLocation {
     /// In memory; lost when the process ends.
@@ -39,6 +41,27 @@ pub enum StoreLocation {
     File(PathBuf),
     /// A Postgres database. The URL may contain a password.
     Postgres(SecretString),
+}
+
+impl PartialEq for StoreLocation {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Memory, Self::Memory) => true,
+            (Self::File(path), Self::File(other)) => path == other,
+            (Self::Postgres(url), Self::Postgres(other)) => {
+                url.expose_secret() == other.expose_secret()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl TryFrom<String> for StoreLocation {
+    type Error = LocationError;
+
+    fn try_from(text: String) -> Result<Self, LocationError> {
+        text.parse()
+    }
 }
 
 impl FromStr for StoreLocation {
@@ -190,7 +213,8 @@ mod tests {
 
 /// What a committed write to an SQLite file survives. For Postgres, the server's
 /// `synchronous_commit` decides.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Durability {
     /// Any end of the process. After a power failure, the last writes may be missing, but the store

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use pillion_egress::EgressPolicy;
 use secrecy::SecretString;
+use serde::Deserialize;
 use url::Url;
 
 /// The settings of the tool [`GetWeather`](super::GetWeather).
@@ -70,7 +71,8 @@ pub enum WeatherService {
 }
 
 /// The units of a temperature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Units {
     /// Degrees Celsius.
     #[default]

@@ -16,12 +16,11 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::credential;
-use super::error::McpCommandError;
+use super::error::{McpCommandError, McpUsageError};
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
-use super::prompt_duration::PromptDuration;
-use super::usage_error::McpUsageError;
+use super::terminal::PromptDuration;
 use crate::output::eprint;
 
 const REDIRECT_PATH: &str = "/callback";

@@ -1,6 +1,5 @@
 use std::process::ExitCode;
 
-use clap::Args;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,20 +13,6 @@ use super::server::ServerConnection;
 use crate::arguments::CommandArguments;
 use crate::output::{print, print_diagnostic};
 
-/// Calls a tool and prints its result
-#[derive(Debug, Args)]
-#[command(
-    after_help = examples![
-        "pillion mcp call http://127.0.0.1:8000/mcp roll dice=2d6",
-        "pillion mcp call echo message=hello -- npx -y @modelcontextprotocol/server-everything",
-    ],
-    override_usage = "pillion mcp call [OPTIONS] URL NAME [KEY=VALUE... | JSON | - | @FILE]\n       pillion mcp call [OPTIONS] NAME [KEY=VALUE... | JSON | - | @FILE] -- COMMAND..."
-)]
-pub(super) struct CallServerTool {
-    #[command(flatten)]
-    positional: PositionalArguments,
-}
-
 struct ToolCallOutcome {
     result: Box<RawValue>,
     is_error: bool,
@@ -36,36 +21,38 @@ struct ToolCallOutcome {
     available: Vec<String>,
 }
 
-impl CallServerTool {
-    pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let mut resolved = self.positional.resolve(options)?;
-        let name = resolved.required_word("the name of a tool")?;
-        let arguments = CommandArguments::read(resolved.words)?;
-        let server = ServerConnection::new(resolved.server, options).await?;
-        let outcome = server
-            .run_until_done(Box::pin(call(&server, &name, arguments)))
-            .await?;
-        if let Some(mismatch) = &outcome.output_mismatch {
-            print_diagnostic(&format!(
-                "the structured content does not match the tool's output schema: {}",
-                plain::one_line(mismatch)
-            ));
-        }
-        let text = if options.json {
-            outcome.result.get().to_owned()
-        } else {
-            let result: Value = server.read(&outcome.result)?;
-            content::tool_result_text(&result)
-        };
-        if outcome.is_error && !options.json {
-            // Many servers respond to an unknown tool with a tool error.
-            let available = error::available(&outcome.available);
-            print_diagnostic(&format!("{} (tool_error){available}", text.trim_end()));
-        } else if !text.is_empty() {
-            print(&text)?;
-        }
-        Ok(ExitCode::from(u8::from(outcome.is_error)))
+/// `pillion mcp call`
+pub(super) async fn run(
+    positional: PositionalArguments,
+    options: &Options,
+) -> Result<ExitCode, McpCommandError> {
+    let mut resolved = positional.resolve(options)?;
+    let name = resolved.required_word("the name of a tool")?;
+    let arguments = CommandArguments::read(resolved.words)?;
+    let server = ServerConnection::new(resolved.server, options).await?;
+    let outcome = server
+        .run_until_done(Box::pin(call(&server, &name, arguments)))
+        .await?;
+    if let Some(mismatch) = &outcome.output_mismatch {
+        print_diagnostic(&format!(
+            "the structured content does not match the tool's output schema: {}",
+            plain::one_line(mismatch)
+        ));
     }
+    let text = if options.json {
+        outcome.result.get().to_owned()
+    } else {
+        let result: Value = server.read(&outcome.result)?;
+        content::tool_result_text(&result)
+    };
+    if outcome.is_error && !options.json {
+        // Many servers respond to an unknown tool with a tool error.
+        let available = error::available(&outcome.available);
+        print_diagnostic(&format!("{} (tool_error){available}", text.trim_end()));
+    } else if !text.is_empty() {
+        print(&text)?;
+    }
+    Ok(ExitCode::from(u8::from(outcome.is_error)))
 }
 
 async fn call(

@@ -3,8 +3,8 @@
 use pillion_mcp_client::{Endpoint, ServerConfig, StdioCommand};
 
 use super::credential;
+use super::error::McpUsageError;
 use super::options::Options;
-use super::usage_error::McpUsageError;
 
 /// The environment variables that the program inherits by default: those that programs need to
 /// start, the same as in the official SDKs. Other variables may be secrets.

@@ -6,8 +6,8 @@ use std::path::Path;
 use pillion_mcp_client::{Authentication, ServerConfig};
 use secrecy::{ExposeSecret, SecretString};
 
+use super::error::McpUsageError;
 use super::options::Options;
-use super::usage_error::McpUsageError;
 use crate::input::read_secret;
 
 /// Maximum size of a token read from a file, in bytes.

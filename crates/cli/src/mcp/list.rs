@@ -1,61 +1,50 @@
 use std::process::ExitCode;
 
-use clap::Args;
 use serde_json::{Map, Value};
 
-use super::error::McpCommandError;
+use super::error::{McpCommandError, McpUsageError};
 use super::offer::{OfferItems, OfferKind};
 use super::options::Options;
 use super::plain;
 use super::positional_arguments::PositionalArguments;
 use super::server::ServerConnection;
-use super::usage_error::McpUsageError;
 use crate::output::print;
 use crate::typed::SchemaTypes;
 
-/// Lists the tools, resources or prompts of a server
-#[derive(Debug, Args)]
-#[command(
-    after_help = examples!["pillion mcp list http://127.0.0.1:8000/mcp tools"],
-    override_usage = "pillion mcp list [OPTIONS] URL [tools|resources|templates|prompts]\n       pillion mcp list [OPTIONS] [tools|resources|templates|prompts] -- COMMAND..."
-)]
-pub(super) struct ListOffers {
-    #[command(flatten)]
-    positional: PositionalArguments,
-}
-
-impl ListOffers {
-    pub(super) async fn run(mut self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let first = self.positional.take_first(OfferKind::parse);
-        let mut resolved = self.positional.resolve(options)?;
-        let kind = match (first, resolved.next_word()) {
-            (first, None) => first,
-            (None, Some(word)) => match OfferKind::parse(&word) {
-                Some(kind) => Some(kind),
-                None => return Err(McpUsageError::UnknownKind { word }.into()),
-            },
-            (Some(_), Some(word)) => return Err(McpUsageError::TooMany { word }.into()),
-        };
-        resolved.reject_extra_words()?;
-        let server = ServerConnection::new(resolved.server, options).await?;
-        let lists = server
-            .run_until_done(Box::pin(fetch_lists(&server, kind)))
-            .await?;
-        if options.json {
-            print(&as_json(&lists))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let has_headings = kind.is_none();
-        let texts: Vec<_> = lists
-            .iter()
-            .filter(|(_, items)| !items.is_empty())
-            .map(|(kind, items)| as_text(*kind, items, has_headings, options.verbose))
-            .collect();
-        if !texts.is_empty() {
-            print(&texts.join("\n\n"))?;
-        }
-        Ok(ExitCode::SUCCESS)
+/// `pillion mcp list`
+pub(super) async fn run(
+    mut positional: PositionalArguments,
+    options: &Options,
+) -> Result<ExitCode, McpCommandError> {
+    let first = positional.take_first(OfferKind::parse);
+    let mut resolved = positional.resolve(options)?;
+    let kind = match (first, resolved.next_word()) {
+        (first, None) => first,
+        (None, Some(word)) => match OfferKind::parse(&word) {
+            Some(kind) => Some(kind),
+            None => return Err(McpUsageError::UnknownKind { word }.into()),
+        },
+        (Some(_), Some(word)) => return Err(McpUsageError::TooMany { word }.into()),
+    };
+    resolved.reject_extra_words()?;
+    let server = ServerConnection::new(resolved.server, options).await?;
+    let lists = server
+        .run_until_done(Box::pin(fetch_lists(&server, kind)))
+        .await?;
+    if options.json {
+        print(&as_json(&lists))?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let has_headings = kind.is_none();
+    let texts: Vec<_> = lists
+        .iter()
+        .filter(|(_, items)| !items.is_empty())
+        .map(|(kind, items)| as_text(*kind, items, has_headings, options.verbose))
+        .collect();
+    if !texts.is_empty() {
+        print(&texts.join("\n\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the list of this kind, or all lists that the server offers.

@@ -1,16 +1,17 @@
 //! The OAuth login of `pillion auth login`, which uses the flow of `pillion mcp --oauth`.
 
+use pillion_config::{LogFormat, LogSection};
 use pillion_mcp_client::ServerConfig;
+use pillion_sidecar::logging;
 
 use super::error::McpCommandError;
-use super::log;
 use super::options::Options;
 use super::server::ServerConnection;
 
 /// Connects to a server and lists its tools. If the server requires an authorization, asks the user
 /// for it and saves the tokens in the token store of `server`.
 pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<(), McpCommandError> {
-    log::start(false);
+    start_log(false);
     let options = Options {
         oauth: true,
         oauth_port: port,
@@ -26,4 +27,15 @@ pub(crate) async fn log_in(server: ServerConfig, port: Option<u16>) -> Result<()
         Ok(())
     };
     server.run_until_done(Box::pin(work)).await
+}
+
+/// Logs warnings, and with `--verbose` debug messages. Results that do not match the tool's output
+/// schema are reported by the command itself, not by the log.
+pub(super) fn start_log(verbose: bool) {
+    let level = if verbose { "debug" } else { "warn" };
+    let filter = format!("warn,pillion={level},pillion_mcp_client::client::methods=error");
+    if let Ok(filter) = filter.try_into() {
+        let format = LogFormat::Text;
+        drop(logging::initialize(&LogSection { format, filter }));
+    }
 }

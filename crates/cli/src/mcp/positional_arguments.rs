@@ -1,8 +1,8 @@
 use clap::Args;
 use pillion_mcp_client::{MessageStyle, ServerConfig};
 
+use super::error::McpUsageError;
 use super::options::Options;
-use super::usage_error::McpUsageError;
 use super::{authorization, command, credential};
 use pillion_config::Config;
 

@@ -1,6 +1,5 @@
 use std::process::ExitCode;
 
-use clap::Args;
 use pillion_mcp_client::{ConnectionInfo, McpError};
 use serde_json::{Value, json};
 
@@ -12,44 +11,35 @@ use super::server::ServerConnection;
 use super::{plain, steps};
 use crate::output::print;
 
-/// Detects the transport, the protocol revision and the capabilities of a server
-#[derive(Debug, Args)]
-#[command(
-    after_help = examples!["pillion mcp probe http://127.0.0.1:8000/mcp"],
-    override_usage = "pillion mcp probe [OPTIONS] URL\n       pillion mcp probe [OPTIONS] -- COMMAND..."
-)]
-pub(super) struct Probe {
-    #[command(flatten)]
-    positional: PositionalArguments,
-}
-
 /// The result of a probe.
 struct ProbeResult {
     connection: ConnectionInfo,
     offers: Vec<(OfferKind, Result<OfferItems, McpError>)>,
 }
 
-impl Probe {
-    pub(super) async fn run(self, options: &Options) -> Result<ExitCode, McpCommandError> {
-        let resolved = self.positional.resolve(options)?;
-        resolved.reject_extra_words()?;
-        let server = ServerConnection::new(resolved.server, options).await?;
-        let outcome = server.run_until_done(Box::pin(probe(&server))).await;
-        if outcome.is_err() && !options.json {
-            // The list of attempts is more helpful than the last error alone.
-            let attempts = server.client.connection_steps();
-            if !attempts.is_empty() {
-                print(&steps::as_text(&attempts))?;
-            }
+/// `pillion mcp probe`
+pub(super) async fn run(
+    positional: PositionalArguments,
+    options: &Options,
+) -> Result<ExitCode, McpCommandError> {
+    let resolved = positional.resolve(options)?;
+    resolved.reject_extra_words()?;
+    let server = ServerConnection::new(resolved.server, options).await?;
+    let outcome = server.run_until_done(Box::pin(probe(&server))).await;
+    if outcome.is_err() && !options.json {
+        // The list of attempts is more helpful than the last error alone.
+        let attempts = server.client.connection_steps();
+        if !attempts.is_empty() {
+            print(&steps::as_text(&attempts))?;
         }
-        let result = outcome?;
-        print(&if options.json {
-            result.to_json().to_string()
-        } else {
-            result.to_text()
-        })?;
-        Ok(ExitCode::SUCCESS)
     }
+    let result = outcome?;
+    print(&if options.json {
+        result.to_json().to_string()
+    } else {
+        result.to_text()
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn probe(server: &ServerConnection) -> Result<ProbeResult, McpCommandError> {

@@ -18,8 +18,7 @@ use super::interrupt::{InterruptSignals, StopSignal};
 use super::options::Options;
 use super::plain;
 use super::progress::ProgressDisplay;
-use super::prompt_duration::PromptDuration;
-use super::terminal::Terminal;
+use super::terminal::{PromptDuration, Terminal};
 use crate::output::print_diagnostic;
 use crate::typed;
 

@@ -1,16 +1,17 @@
 use clap::Args;
 use pillion_client::Response;
+use pillion_gateway::pins::visible_line;
+use pillion_sidecar::servers::{How, ServerError};
 use pillion_wire::{ServerEntry, ServerResponse, route};
 use serde_json::{Map, Value, json};
 
+use super::list::summary_line;
 use super::server_options::ServerOptions;
-use super::show::summary_line;
 use super::{ServerArgument, ServersContext};
 use crate::dispatch::{CommandResult, RunCommand};
 use crate::error::CliError;
-use crate::output::{print_pretty, print_result};
+use crate::output::{print_body, print_pretty, print_result};
 use crate::sidecar::decode;
-use pillion_sidecar::servers::{How, ServerError};
 
 /// Adds a server
 #[derive(Debug, Args)]
@@ -157,4 +158,16 @@ fn print_server(
         Some(server) => print_result(&summary_line(server)),
         None => print_result(&format!("{name}: stored")),
     }
+}
+
+/// `pillion servers remove`
+pub(super) fn remove(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    let server = context.find_added(&argument.name)?;
+    let request = context.client.request(route::REMOVE_SERVER, [&server.id]);
+    let response = request.send()?;
+    if context.output.json {
+        return print_body(&response);
+    }
+    let name = visible_line(&server.name);
+    print_result(&format!("{name}: removed, with its recorded calls"))
 }

@@ -1,13 +1,16 @@
 use std::process::ExitCode;
 
+use clap::Args;
+use pillion_gateway::pins::visible_line;
 use pillion_wire::ServerResponse;
 use pillion_wire::route::{self, Route};
 
+use super::server_options::ServerOptions;
 use super::{ServerArgument, ServersContext};
-use crate::dispatch::CommandResult;
+use crate::dispatch::{CommandResult, RunCommand};
+use crate::error::CliError;
 use crate::output::{print, print_body, print_diagnostic};
 use crate::sidecar::decode;
-use pillion_gateway::pins::visible_line;
 
 /// `pillion servers connect`
 pub(super) fn connect(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
@@ -46,4 +49,53 @@ fn send(
         }
         None => ExitCode::SUCCESS,
     })
+}
+
+/// Tests a server, which need not be added, by listing its tools
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion servers test weather",
+    "pillion servers test --url https://mcp.example.com/mcp",
+])]
+pub(super) struct TestServer {
+    /// The server's name or ID; to test a server that is not added, give its options instead
+    #[arg(value_name = "SERVER", conflicts_with_all = ["url", "command"])]
+    server: Option<String>,
+    #[command(flatten)]
+    options: ServerOptions,
+}
+
+impl RunCommand<ServersContext> for TestServer {
+    fn run(self, context: &ServersContext) -> CommandResult {
+        let client = &context.client;
+        let response = match self.server {
+            Some(name) => {
+                let id = context.find(&name)?.id;
+                client.request(route::TEST_SERVER, [&id]).send()?
+            }
+            None if !self.options.has_address() => {
+                return Err(CliError::Usage(
+                    "no server is given: pass a name or --url".to_owned(),
+                ));
+            }
+            None => {
+                let request = client.request(route::TEST_NEW_SERVER, []);
+                request.send_json(&self.options.keys()?)?
+            }
+        };
+        let trial = decode(&response)?;
+        if context.output.json {
+            print_body(&response)?;
+        } else if trial.reachable {
+            let server = visible_line(trial.server.as_deref().unwrap_or("the server"));
+            let (tools, ms) = (trial.tools.len(), trial.duration_ms);
+            print(&format!("{server} listed {tools} tools in {ms} ms"))?;
+            for tool in &trial.tools {
+                print(&format!("  {}", visible_line(tool)))?;
+            }
+        } else {
+            print_diagnostic(&trial.error.unwrap_or_default());
+        }
+        Ok(ExitCode::from(u8::from(!trial.reachable)))
+    }
 }

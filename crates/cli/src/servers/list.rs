@@ -1,9 +1,17 @@
-use clap::Args;
-use pillion_wire::{ServerEntry, route};
+use std::process::ExitCode;
 
-use super::ServersContext;
+use clap::Args;
+use pillion_client::ClientError;
+use pillion_gateway::pins::visible_line;
+use pillion_wire::{PinEntry, ServerEntry, ServerRateLimit, ToolList, ToolSummary, route};
+
+use super::{ServerArgument, ServersContext};
 use crate::dispatch::{CommandResult, RunCommand};
-use crate::table::{first_line, table};
+use crate::error::CliError;
+use crate::output::{print, print_body, print_diagnostic, print_pretty, print_result};
+use crate::sidecar::{caller_for, decode};
+use crate::table::{first_line, or_dash, table};
+use crate::tools::warn_about_unavailable_servers;
 
 /// Lists the servers and their status
 #[derive(Debug, Args)]
@@ -41,9 +49,164 @@ fn row(server: &ServerEntry) -> [String; 8] {
 }
 
 /// Returns the server's URL or program.
-pub(super) fn address(server: &ServerEntry) -> String {
+fn address(server: &ServerEntry) -> String {
     match &server.command {
         Some(program) => format!("program {program}"),
         None => server.url.clone().unwrap_or_default(),
     }
+}
+
+/// `pillion servers show`
+pub(super) fn show(argument: &ServerArgument, context: &ServersContext) -> CommandResult {
+    let server = context.find(&argument.name)?;
+    if context.output.json {
+        return print_pretty(&server);
+    }
+    let policy = |text: Option<&str>| text.unwrap_or("default").to_owned();
+    let headers = (!server.headers.is_empty()).then(|| server.headers.join(", "));
+    let max_concurrent = server.max_concurrent.map(|max| max.to_string());
+    let protocol = server.protocol_version.as_deref().unwrap_or("newest");
+    let facts = [
+        ("name", server.name.clone()),
+        ("id", server.id.clone()),
+        ("description", or_dash(server.description.as_deref())),
+        ("origin", server.origin.clone()),
+        ("address", address(&server)),
+        ("transport", server.transport.clone()),
+        ("handshake", server.handshake.clone()),
+        ("protocol", protocol.to_owned()),
+        ("authentication", server.authentication.kind.clone()),
+        ("credential", server.credential.clone()),
+        ("headers", or_dash(headers)),
+        ("timeout", format!("{} ms", server.timeout)),
+        ("retry attempts", server.retry_attempts.to_string()),
+        ("tool prefix", server.tool_prefix.clone()),
+        ("approval", policy(server.require_approval.as_deref())),
+        ("pin", policy(server.pin.as_deref())),
+        ("new tools", policy(server.new_tools.as_deref())),
+        (
+            "rate limit",
+            or_dash(server.rate_limit.map(rate_limit_text)),
+        ),
+        ("max concurrent", policy(max_concurrent.as_deref())),
+        ("enabled", server.enabled.to_string()),
+        ("status", server.status.clone()),
+        ("error", or_dash(server.error.as_deref())),
+        ("tools", server.tool_count.to_string()),
+        (
+            "calls",
+            format!("{}, {} failed", server.calls.total, server.calls.failed),
+        ),
+        (
+            "last connected",
+            or_dash(server.last_connected_at.as_deref()),
+        ),
+        ("created", or_dash(server.created_at.as_deref())),
+        ("updated", or_dash(server.updated_at.as_deref())),
+    ];
+    let lines: Vec<_> = facts
+        .into_iter()
+        .map(|(name, value)| format!("{name:<15} {}", visible_line(&value)))
+        .collect();
+    print_result(&lines.join("\n"))
+}
+
+fn rate_limit_text(limit: ServerRateLimit) -> String {
+    let windows = [
+        (limit.per_minute, "minute"),
+        (limit.per_hour, "hour"),
+        (limit.per_day, "day"),
+    ];
+    let limits: Vec<_> = windows
+        .into_iter()
+        .filter_map(|(calls, window)| Some(format!("{} per {window}", calls?)))
+        .collect();
+    limits.join(", ")
+}
+
+/// Returns a one-line summary of a server.
+pub(super) fn summary_line(server: &ServerEntry) -> String {
+    let state = if server.enabled {
+        "enabled"
+    } else {
+        "disabled"
+    };
+    let name = visible_line(&server.name);
+    format!("{name}: {state}, {}, id {}", address(server), server.id)
+}
+
+/// Lists the tools of a server
+#[derive(Debug, Args)]
+#[command(after_help = examples![
+    "pillion servers tools weather",
+    "pillion servers tools weather --user alice",
+])]
+pub(super) struct ListServerTools {
+    /// The server's name or ID
+    server: String,
+    /// The user whose tools are listed, if the server lists tools per user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+}
+
+impl RunCommand<ServersContext> for ListServerTools {
+    fn run(self, context: &ServersContext) -> CommandResult {
+        let server = context.find(&self.server)?;
+        let user = self.user.as_deref();
+        let caller = caller_for(user);
+        let client = &context.client;
+        let request = client.request(route::LIST_SERVER_TOOLS, [&server.id]);
+        let response = request.caller(&caller).send()?;
+        let list = decode(&response)?;
+        if context.output.json {
+            print_body(&response)?;
+        } else {
+            let heads = ["NAME", "SERVER TOOL", "DESCRIPTION"];
+            print(&table(heads, list.tools.iter().map(tool_row)))?;
+        }
+        warn_about_unavailable_servers(&list.unavailable_servers);
+        for PinEntry { tool, user, .. } in list_blocked(context, &server.name, user, &list)? {
+            let user_option = user.map_or_else(String::new, |user| format!(" --user {user}"));
+            print_diagnostic(&format!(
+                "tool '{tool}' is blocked: the server changed, renamed or added it since its tools \
+                were accepted; see `pillion pins diff {} {tool}{user_option}`",
+                server.name
+            ));
+        }
+        let is_unavailable = !list.unavailable_servers.is_empty();
+        Ok(ExitCode::from(u8::from(is_unavailable)))
+    }
+}
+
+fn tool_row(tool: &ToolSummary) -> [String; 3] {
+    [
+        tool.name.clone(),
+        tool.server_tool.clone().unwrap_or_default(),
+        first_line(&tool.description),
+    ]
+}
+
+/// Returns the changed tools that are blocked and therefore not listed.
+fn list_blocked(
+    context: &ServersContext,
+    server: &str,
+    user: Option<&str>,
+    list: &ToolList,
+) -> Result<Vec<PinEntry>, CliError> {
+    let query = [("server", server.to_owned()), ("changed", true.to_string())];
+    let request = context.client.request(route::LIST_PINS, []);
+    let mut pins = match request.query(query).send() {
+        Ok(response) => decode(&response)?.pins,
+        // A sidecar without a store blocks nothing.
+        Err(ClientError::Status { status: 503, .. }) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let is_listed = |name: &str| {
+        list.tools
+            .iter()
+            .any(|tool| tool.server_tool.as_deref() == Some(name))
+    };
+    let is_for_user = |pin: &PinEntry| pin.user.is_none() || pin.user.as_deref() == user;
+    pins.retain(|pin| is_for_user(pin) && !is_listed(&pin.tool));
+    Ok(pins)
 }

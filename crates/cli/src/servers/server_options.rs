@@ -3,14 +3,27 @@ use std::path::PathBuf;
 
 use clap::Args;
 use secrecy::ExposeSecret;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::super::error::CliError;
 use super::super::mcp::credential::{from_file, from_variable};
 
-/// The options that describe a server.
-#[derive(Debug, Args)]
+/// The values of options that mean the configured default, by their keys in a request.
+const NAMES_OF_DEFAULTS: [(&str, &str); 6] = [
+    ("protocolVersion", "default"),
+    ("requireApproval", "default"),
+    ("pin", "default"),
+    ("newTools", "default"),
+    ("rateLimit", "none"),
+    ("maxConcurrent", "default"),
+];
+
+/// The options that describe a server. Each option that is not skipped is a key of a request, with
+/// its name in camel case.
+#[derive(Debug, Args, Serialize)]
 #[command(next_help_heading = "Server")]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ServerOptions {
     /// The server's URL
     #[arg(long, value_name = "URL", conflicts_with = "command")]
@@ -20,13 +33,16 @@ pub(super) struct ServerOptions {
     pub(super) command: Option<String>,
     /// The program's arguments
     #[arg(last = true, value_name = "ARGUMENT", requires = "command")]
+    #[serde(rename = "args")]
     arguments: Vec<String>,
     /// Sets an environment variable of the program; stored encrypted
     #[arg(long, value_name = "NAME=VALUE", requires = "command")]
+    #[serde(skip)]
     env: Vec<String>,
     /// Sets an environment variable of the program to the value of this command's variable; stored
     /// encrypted
     #[arg(long, value_name = "NAME", requires = "command")]
+    #[serde(skip)]
     env_from: Vec<String>,
     /// Passes this variable of the sidecar's environment to the program
     #[arg(long, value_name = "NAME", requires = "command")]
@@ -49,21 +65,27 @@ pub(super) struct ServerOptions {
     protocol_version: Option<String>,
     /// Sends the bearer token from this environment variable; stored encrypted
     #[arg(long, value_name = "VARIABLE", conflicts_with = "bearer_file")]
+    #[serde(skip)]
     bearer_env: Option<String>,
     /// Sends the bearer token from this file; stored encrypted
     #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
     bearer_file: Option<PathBuf>,
     /// Removes the credential
     #[arg(long, conflicts_with_all = ["bearer_env", "bearer_file"])]
+    #[serde(skip)]
     no_authentication: bool,
     /// Sends a header with every request; stored encrypted. For a secret, use --header-env
     #[arg(long = "header", value_name = "NAME:VALUE")]
+    #[serde(skip)]
     headers: Vec<String>,
     /// Sends a header with the value of an environment variable; stored encrypted
     #[arg(long = "header-env", value_name = "NAME:VARIABLE")]
+    #[serde(skip)]
     headers_env: Vec<String>,
     /// Timeout of one operation, in milliseconds: 1000 to 300000
     #[arg(long, value_name = "MS")]
+    #[serde(rename = "timeout")]
     timeout_ms: Option<u64>,
     /// How often a failed request for the server's tools is repeated at once: 0 to 5
     #[arg(long, value_name = "N")]
@@ -102,35 +124,28 @@ impl ServerOptions {
     }
 
     /// Returns the options as keys of a request.
-    pub(super) fn keys(self) -> Result<Map<String, Value>, CliError> {
+    pub(super) fn keys(&self) -> Result<Map<String, Value>, CliError> {
+        let options = json!(self);
         let mut keys = Map::new();
-        let mut insert = |key: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                keys.insert(key.to_owned(), value);
+        for (key, value) in options.as_object().into_iter().flatten() {
+            let is_given = !value.is_null() && *value != json!([]);
+            if is_given {
+                keys.insert(key.clone(), value.clone());
             }
-        };
-        let list = |list: Vec<String>| (!list.is_empty()).then(|| json!(list));
-        insert("authentication", self.authentication()?);
-        insert("headers", self.headers()?);
-        insert("env", self.environment()?);
-        insert("url", self.url.map(Into::into));
-        insert("command", self.command.map(Into::into));
-        insert("args", list(self.arguments));
-        insert("inheritEnv", list(self.inherit_env));
-        insert("cwd", self.cwd.map(Into::into));
-        insert("description", self.description.map(Into::into));
-        insert("transport", self.transport.map(Into::into));
-        insert("handshake", self.handshake.map(Into::into));
-        insert("protocolVersion", self.protocol_version.map(policy));
-        insert("timeout", self.timeout_ms.map(Into::into));
-        insert("retryAttempts", self.retry_attempts.map(Into::into));
-        insert("toolPrefix", self.tool_prefix.map(Into::into));
-        insert("requireApproval", self.require_approval.map(policy));
-        insert("pin", self.pin.map(policy));
-        insert("newTools", self.new_tools.map(policy));
-        insert("rateLimit", self.rate_limit);
-        insert("maxConcurrent", self.max_concurrent);
-        insert("credential", self.credential.map(Into::into));
+        }
+        // In a request, null means the configured default.
+        for (key, default) in NAMES_OF_DEFAULTS {
+            if let Some(value) = keys.get_mut(key).filter(|value| **value == default) {
+                *value = Value::Null;
+            }
+        }
+        for (key, value) in [
+            ("authentication", self.authentication()?),
+            ("headers", self.headers()?),
+            ("env", self.environment()?),
+        ] {
+            keys.extend(value.map(|value| (key.to_owned(), value)));
+        }
         Ok(keys)
     }
 
@@ -175,18 +190,10 @@ impl ServerOptions {
     }
 }
 
-/// Converts a policy to its form in a request: null means the configured default.
-fn policy(name: String) -> Value {
-    match name.as_str() {
-        "default" => Value::Null,
-        _ => name.into(),
-    }
-}
-
-/// Parses the maximum number of concurrent calls for a request: null means the configured default.
+/// Parses the maximum number of concurrent calls.
 fn max_concurrent(text: &str) -> Result<Value, &'static str> {
     if text == "default" {
-        return Ok(Value::Null);
+        return Ok(text.into());
     }
     let parsed: Result<NonZeroUsize, _> = text.parse();
     let number = parsed.map_err(|_| "expected a number of 1 or more, or default")?;
@@ -199,7 +206,7 @@ fn rate_limit(text: &str) -> Result<Value, &'static str> {
     const EXPECTED: &str = "expected one or more of per_minute=N, per_hour=N and per_day=N, \
         separated by commas, with numbers of 1 or more; or none";
     if text == "none" {
-        return Ok(Value::Null);
+        return Ok(text.into());
     }
     let mut limit = json!({"perMinute": null, "perHour": null, "perDay": null});
     for window in text.split(',') {

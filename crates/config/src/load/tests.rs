@@ -25,9 +25,20 @@ fn message(text: &str, variables: &[(&str, &str)]) -> String {
     message
 }
 
+/// Checks that the message of a rejected configuration begins with `start`.
+#[track_caller]
+fn check_message(text: &str, variables: &[(&str, &str)], start: &str) {
+    let message = message(text, variables);
+    assert!(message.starts_with(start), "{text}: {message}");
+}
+
+fn parse(text: &str) -> Config {
+    with_variables(text, &[]).unwrap()
+}
+
 #[test]
 fn an_empty_configuration_gives_the_defaults() {
-    let config = with_variables("", &[]).unwrap();
+    let config = parse("");
     assert_eq!(config.executor.timeout, Duration::from_secs(30));
     assert_eq!(config.executor.max_concurrent, None);
     assert_eq!(config.http.max_body_bytes.get(), 1 << 20);
@@ -41,7 +52,7 @@ fn an_empty_configuration_gives_the_defaults() {
 #[test]
 fn c1_concurrency_is_configured_for_each_source_and_in_total() {
     let numbers = |keys: &str| {
-        let config = with_variables(&format!("[executor]\n{keys}"), &[]).unwrap();
+        let config = parse(&format!("[executor]\n{keys}"));
         let core = config.executor.to_core(&config.tools);
         let local = core.max_concurrent_local.map(NonZeroUsize::get);
         (
@@ -56,7 +67,7 @@ fn c1_concurrency_is_configured_for_each_source_and_in_total() {
     let all = "max_concurrent = 2\nmax_concurrent_local = 3\nmax_concurrent_total = 9";
     assert_eq!(numbers(all), (2, 9, Some(3)));
     let server = format!("{SERVER}max_concurrent = 1\n");
-    let config = with_variables(&server, &[]).unwrap();
+    let config = parse(&server);
     let label = config.mcp_servers[0].label();
     let core = config.executor_config();
     assert_eq!(core.server_concurrency[label].get(), 1);
@@ -102,19 +113,16 @@ fn n1_legacy_variables_are_read_and_pillion_variables_win() {
     let config = with_variables("", &both).unwrap();
     assert_eq!(config.executor.max_concurrent, NonZeroUsize::new(9));
     for bad in ["abc", "-1", "0", "nan", "inf"] {
-        let message = message("", &[("MCP_CALCULATOR_TIMEOUT", bad)]);
         assert_eq!(
-            message,
+            message("", &[("MCP_CALCULATOR_TIMEOUT", bad)]),
             "environment variable MCP_CALCULATOR_TIMEOUT: tools.calculator.timeout_ms: \
              expected a number of seconds above zero"
         );
     }
-    let message = message("", &[("MCP_MAX_CONCURRENT_TOOLS", "0")]);
-    assert!(
-        message.starts_with(
-            "environment variable MCP_MAX_CONCURRENT_TOOLS: executor.max_concurrent: "
-        ),
-        "{message}"
+    check_message(
+        "",
+        &[("MCP_MAX_CONCURRENT_TOOLS", "0")],
+        "environment variable MCP_MAX_CONCURRENT_TOOLS: executor.max_concurrent: ",
     );
 }
 
@@ -187,31 +195,31 @@ fn a_bad_value_in_the_file_names_file_line_and_key() {
         ),
     ];
     for (text, expected) in cases {
-        let message = message(text, &[]);
-        assert!(message.starts_with(expected), "{message}");
+        check_message(text, &[], expected);
     }
 }
 
 #[test]
 fn an_unknown_key_is_an_error_that_names_it() {
-    let error = message("[executor]\ntimeout_ms = 1\ntimeout = 5", &[]);
-    assert!(error.starts_with("pillion.toml:3: executor.timeout: unknown field `timeout` (did you mean `timeout_ms`?), expected one of `timeout_ms`"), "{error}");
-    let error = message("", &[("PILLION__EXECUTR__TIMEOUT_MS", "5")]);
-    assert!(
-        error.starts_with(
-            "environment variable PILLION__EXECUTR__TIMEOUT_MS: executr: unknown field"
-        ),
-        "{error}"
+    check_message(
+        "[executor]\ntimeout_ms = 1\ntimeout = 5",
+        &[],
+        "pillion.toml:3: executor.timeout: unknown field `timeout` (did you mean `timeout_ms`?), expected one of `timeout_ms`",
+    );
+    check_message(
+        "",
+        &[("PILLION__EXECUTR__TIMEOUT_MS", "5")],
+        "environment variable PILLION__EXECUTR__TIMEOUT_MS: executr: unknown field",
     );
 }
 
 #[test]
 fn a_bad_variable_is_named() {
-    let error = message(
+    check_message(
         "[executor]\ntimeout_ms = 5",
         &[("PILLION__EXECUTOR__TIMEOUT_MS", "soon")],
+        "environment variable PILLION__EXECUTOR__TIMEOUT_MS: executor.timeout_ms: invalid type: string \"soon\"",
     );
-    assert!(error.starts_with("environment variable PILLION__EXECUTOR__TIMEOUT_MS: executor.timeout_ms: invalid type: string \"soon\""), "{error}");
     let error = message("executor = 5", &[("PILLION__EXECUTOR__TIMEOUT_MS", "5")]);
     assert!(error.contains("is a value, not a table"), "{error}");
 }
@@ -305,7 +313,7 @@ fn a_variable_that_would_have_no_effect_is_an_error() {
 fn a_variable_with_a_table_leaves_the_other_keys_of_the_file() {
     let file = "[approvals]\npolicy = \"always-ask\"\nmax_pending = 7\n\
                 [tools.calculator]\nrequire_approval = \"always\"\n";
-    let alone = with_variables(file, &[]).unwrap();
+    let alone = parse(file);
     for (variable, value) in [
         ("PILLION__APPROVALS", "{max_pending = 5}"),
         ("PILLION__TOOLS", "{calculator = {timeout_ms = 5000}}"),
@@ -489,15 +497,15 @@ fn a_blank_name_or_credential_is_an_error() {
         assert!(error.starts_with(expected), "{authentication}: {error}");
     }
     let basic = "authentication = { type = 'basic', username = 'key', password = '' }";
-    with_variables(&format!("{SERVER}{basic}"), &[]).unwrap();
+    parse(&format!("{SERVER}{basic}"));
 }
 
 #[test]
 fn an_invalid_proxy_is_an_error() {
-    let error = message("", &[("http_proxy", "http//proxy.corp")]);
-    assert!(
-        error.starts_with("environment variable http_proxy: "),
-        "{error}"
+    check_message(
+        "",
+        &[("http_proxy", "http//proxy.corp")],
+        "environment variable http_proxy: ",
     );
     with_variables("", &[("http_proxy", "http://proxy.corp")]).unwrap();
 }
@@ -584,8 +592,7 @@ fn an_empty_file_is_an_error_and_a_file_without_a_last_line_break_a_warning() {
 
 #[test]
 fn broken_toml_names_file_and_line() {
-    let error = message("[executor]\n\ntimeout_ms = = 5", &[]);
-    assert!(error.starts_with("pillion.toml:3: "), "{error}");
+    check_message("[executor]\n\ntimeout_ms = = 5", &[], "pillion.toml:3: ");
     let error = Config::load(Some(Path::new("/nowhere/pillion.toml")), []).unwrap_err();
     assert!(
         error
@@ -613,7 +620,7 @@ fn mcp_servers_have_defaults_and_separate_settings() {
     let text = format!(
         "{SERVER}\n[[mcp_servers]]\nlabel = \"b\"\nurl = \"http://localhost/\"\nenabled = false\ntool_prefix = \"\"\nrate_limit = {{ per_day = 4 }}"
     );
-    let config = with_variables(&text, &[]).unwrap();
+    let config = parse(&text);
     let [a, b] = config.mcp_servers.as_slice() else {
         panic!("{config:?}");
     };
@@ -632,7 +639,7 @@ fn mcp_servers_have_defaults_and_separate_settings() {
         ("über", "_ber_"),
     ] {
         let text = SERVER.replace("\"a\"", &format!("{label:?}"));
-        let config = with_variables(&text, &[]).unwrap();
+        let config = parse(&text);
         assert_eq!(config.mcp_servers[0].tool_prefix(), prefix);
     }
 }
@@ -643,10 +650,10 @@ fn mcp_servers_can_come_from_a_variable() {
     let config = with_variables("", &[("PILLION__MCP_SERVERS", servers)]).unwrap();
     assert_eq!(config.mcp_servers[0].label(), "a");
     let bad = r#"[{label = "a", url = 5}]"#;
-    let error = message("", &[("PILLION__MCP_SERVERS", bad)]);
-    assert!(
-        error.starts_with("environment variable PILLION__MCP_SERVERS: mcp_servers[0].url: "),
-        "{error}"
+    check_message(
+        "",
+        &[("PILLION__MCP_SERVERS", bad)],
+        "environment variable PILLION__MCP_SERVERS: mcp_servers[0].url: ",
     );
 }
 
@@ -673,22 +680,19 @@ fn e7_a_server_can_be_a_command_with_secrets_from_variables() {
     assert_eq!(command.inherit_env, ["HOME"]);
     assert!(command.env.contains_key("API_KEY") && command.env.contains_key("LEVEL"));
 
-    let error = message(text, &[]);
     assert_eq!(
-        error,
+        message(text, &[]),
         "pillion.toml:7: mcp_servers[0].env_from.API_KEY: the environment variable NOTES_KEY is not set"
     );
     let both = text.replace("LEVEL =", "API_KEY =");
-    let error = message(&both, &[("NOTES_KEY", "hunter3")]);
     assert_eq!(
-        error,
+        message(&both, &[("NOTES_KEY", "hunter3")]),
         "pillion.toml:7: mcp_servers[0].env_from.API_KEY: API_KEY is also set: set only one of \
          the two"
     );
     let strayed = format!("{SERVER}env_from = {{ API_KEY = \"NOTES_KEY\" }}");
-    let error = message(&strayed, &[("NOTES_KEY", "hunter3")]);
     assert_eq!(
-        error,
+        message(&strayed, &[("NOTES_KEY", "hunter3")]),
         "pillion.toml:1: mcp_servers[0]: 'env' is only allowed with a 'command', not with a 'url'"
     );
 }
@@ -726,8 +730,7 @@ fn a_bad_entry_of_mcp_servers_names_its_key_and_line() {
         ),
     ];
     for (text, expected) in cases {
-        let error = message(&text, &[]);
-        assert!(error.starts_with(expected), "{error}");
+        check_message(&text, &[], expected);
     }
 }
 
@@ -755,13 +758,12 @@ fn h2_a_bad_entry_of_models_names_its_key_and_line() {
     ];
     for (line, expected) in cases {
         let text = format!("[[models]]\nid = \"a\"\n\n[[models]]\nid = \"b\"\n{line}");
-        let error = message(&text, &[]);
-        assert!(error.starts_with(expected), "{error}");
+        check_message(&text, &[], expected);
     }
-    let error = message("[[models]]\nid = \" \"", &[]);
-    assert!(
-        error.starts_with("pillion.toml:2: models[0].id: "),
-        "{error}"
+    check_message(
+        "[[models]]\nid = \" \"",
+        &[],
+        "pillion.toml:2: models[0].id: ",
     );
     let error = message("[[models]]\nlabel = \"a\"", &[]);
     assert!(error.ends_with("missing field `id`"), "{error}");
@@ -777,20 +779,17 @@ fn l1_secrets_come_from_variables_and_are_never_shown() {
     let shown = format!("{config:?}");
     assert!(!shown.contains("hunter"), "{shown}");
 
-    let error = message(&text, &variables[..1]);
     assert_eq!(
-        error,
+        message(&text, &variables[..1]),
         "pillion.toml:5: mcp_servers[0].headers_env.X-Extra: the environment variable EXTRA is not set"
     );
-    let error = message(&text, &[]);
     assert_eq!(
-        error,
+        message(&text, &[]),
         "pillion.toml:4: mcp_servers[0].authentication.token_env: the environment variable MY_TOKEN is not set"
     );
     let both = text.replace("token_env", "token = \"hunter2\", token_env");
-    let error = message(&both, &variables);
     assert_eq!(
-        error,
+        message(&both, &variables),
         "pillion.toml:4: mcp_servers[0].authentication.token_env: token is also set: set only one \
          of the two"
     );
@@ -840,11 +839,7 @@ fn l1_a_token_for_providers_has_to_be_in_a_variable() {
 #[test]
 fn l1_the_vault_accepts_one_key() {
     let both = "[vault]\nkey_file = \"/a\"\nkey_env = \"B\"";
-    let error = message(both, &[]);
-    assert!(
-        error.starts_with("pillion.toml:3: vault.key_env: "),
-        "{error}"
-    );
+    check_message(both, &[], "pillion.toml:3: vault.key_env: ");
     let config = with_variables("", &[("PILLION__VAULT__KEY_FILE", "/a")]).unwrap();
     assert_eq!(config.vault.key_file, Some("/a".into()));
     assert_eq!(config.vault.key_env, None);
@@ -862,7 +857,7 @@ fn a_missing_or_doubled_character_never_removes_a_restriction_silently() {
             config.mcp.pin
         )
     };
-    let expected = restrictions(&with_variables(text, &[]).unwrap());
+    let expected = restrictions(&parse(text));
     let mut accepted = 0;
     for (start, letter) in text.char_indices() {
         let (before, after) = (&text[..start], &text[start + letter.len_utf8()..]);

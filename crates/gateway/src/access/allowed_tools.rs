@@ -1,18 +1,10 @@
-use std::fmt;
 use std::sync::Arc;
 
-use pillion_core::tool::ToolName;
+use pillion_core::tool::ToolNamePattern;
 
 /// The tools that a token may see and call, by their registered names; all tools by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AllowedTools(Option<Arc<[Pattern]>>);
-
-/// The name of a tool, or a prefix of tool names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Pattern {
-    Exactly(ToolName),
-    Beginning(String),
-}
+pub struct AllowedTools(Option<Arc<[ToolNamePattern]>>);
 
 /// The list after `tools=` is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,14 +31,14 @@ impl AllowedTools {
     /// # Errors
     /// An entry is neither a tool name nor a prefix followed by `*`.
     pub fn listed(list: &str) -> Result<Self, BadToolPattern> {
-        let patterns: Option<Vec<_>> = list.split(',').map(Pattern::parse).collect();
+        let patterns: Option<Vec<_>> = list.split(',').map(ToolNamePattern::parse).collect();
         Ok(Self(Some(patterns.ok_or(BadToolPattern)?.into())))
     }
 
     /// Returns the word for a token's entry, or `None` for all tools.
     #[must_use]
     pub fn word(&self) -> Option<String> {
-        let patterns: Vec<_> = self.0.as_ref()?.iter().map(Pattern::to_string).collect();
+        let patterns: Vec<_> = self.0.as_ref()?.iter().map(ToString::to_string).collect();
         Some(format!("{}{}", Self::ENTRY_PREFIX, patterns.join(",")))
     }
 
@@ -56,33 +48,7 @@ impl AllowedTools {
         let Some(patterns) = &self.0 else {
             return true;
         };
-        patterns.iter().any(|pattern| match pattern {
-            Pattern::Exactly(tool) => tool.as_str() == name,
-            Pattern::Beginning(beginning) => name.starts_with(beginning),
-        })
-    }
-}
-
-impl Pattern {
-    fn parse(text: &str) -> Option<Self> {
-        match text.strip_suffix('*') {
-            Some("") => Some(Self::Beginning(String::new())),
-            Some(beginning) => {
-                // A prefix of a tool name is itself a valid tool name.
-                ToolName::new(beginning).ok()?;
-                Some(Self::Beginning(beginning.to_owned()))
-            }
-            None => ToolName::new(text).ok().map(Self::Exactly),
-        }
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exactly(name) => write!(f, "{name}"),
-            Self::Beginning(beginning) => write!(f, "{beginning}*"),
-        }
+        patterns.iter().any(|pattern| pattern.matches(name))
     }
 }
 

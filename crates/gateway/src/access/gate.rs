@@ -1,6 +1,5 @@
 //! The checks of requests over TCP: an allowed host, an allowed origin and a token.
 
-mod host;
 mod rejection;
 
 use std::net::SocketAddr;
@@ -9,10 +8,9 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::request::Parts;
+use pillion_config::TcpSection;
 
 use super::{AccessGrant, Scope, TokenCheck, TokenCheckError, TokenValidity};
-use host::{authority, host_name, is_same};
-use pillion_config::TcpSection;
 pub use rejection::AccessRejection;
 
 /// An alternative header for the token in requests below `/v1/`.
@@ -192,6 +190,32 @@ fn api_key(headers: &HeaderMap) -> Result<Option<&str>, AccessRejection> {
         None => value.transpose().map_err(|_| AccessRejection::BadToken),
         Some(_) => Err(AccessRejection::BadToken),
     }
+}
+
+/// Returns the host of an authority such as `localhost:7420` or `[::1]:7420`, including brackets.
+fn host_name(authority: &str) -> Option<&str> {
+    let (name, port) = if authority.starts_with('[') {
+        let end = authority.find(']')? + 1;
+        authority.split_at(end)
+    } else {
+        let end = authority.find(':').unwrap_or(authority.len());
+        authority.split_at(end)
+    };
+    let port = port.strip_prefix(':').unwrap_or(port);
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_port && !name.is_empty()).then_some(name)
+}
+
+/// Returns the authority of an HTTP or HTTPS origin.
+fn authority(origin: &str) -> Option<&str> {
+    let (scheme, authority) = origin.split_once("://")?;
+    let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    is_http.then_some(authority)
+}
+
+/// Compares host names, which are case-insensitive.
+fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
 }
 
 #[cfg(test)]

@@ -21,13 +21,9 @@ impl Scope {
     /// Parses a scope: `read`, `execute`, `approve` or `admin`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "read" => Some(Self::Read),
-            "execute" => Some(Self::Execute),
-            "approve" => Some(Self::Approve),
-            "admin" => Some(Self::Admin),
-            _ => None,
-        }
+        [Self::Read, Self::Execute, Self::Approve, Self::Admin]
+            .into_iter()
+            .find(|scope| scope.as_str() == name)
     }
 
     /// Returns the name of the scope in lists of tokens and in the API.
@@ -197,51 +193,61 @@ impl AccessGrant {
 mod tests {
     use super::*;
 
+    fn grant(scope: Scope, users: Users) -> AccessGrant {
+        AccessGrant {
+            name: "ci".to_owned(),
+            holder: GrantHolder::StoredToken,
+            scope,
+            users,
+            tools: AllowedTools::default(),
+        }
+    }
+
     #[test]
     fn l3_a_route_without_a_rule_needs_admin() {
-        let required = |method, path| Scope::required_scope(&method, path);
-        assert_eq!(required(Method::GET, "/api/v1/tools/"), Scope::Read);
-        assert_eq!(required(Method::GET, "/metrics"), Scope::Read);
-        assert_eq!(required(Method::POST, "/mcp/"), Scope::Execute);
-        assert_eq!(required(Method::GET, "/mcp"), Scope::Execute);
-        assert_eq!(required(Method::POST, "/mcp/stdio"), Scope::Execute);
-        assert_eq!(
-            required(Method::POST, "/api/v1/tools/execute/x"),
-            Scope::Execute
-        );
-        assert_eq!(required(Method::POST, "/v1/messages"), Scope::Execute);
-        // Unknown route: a token with the scope for chats receives the route's error, not
-        // `insufficient scope`.
-        let count = "/v1/messages/count_tokens";
-        assert_eq!(required(Method::POST, count), Scope::Execute);
-        assert_eq!(required(Method::GET, "/v1/models/x"), Scope::Read);
-        assert_eq!(required(Method::POST, "/api/v1/servers"), Scope::Admin);
-        let connect = "/api/v1/servers/far/connect";
-        assert_eq!(required(Method::POST, connect), Scope::Admin);
-        let resources = "/api/v1/servers/far/resources";
-        assert_eq!(required(Method::GET, resources), Scope::Read);
-        let read = "/api/v1/servers/far/resources/read/";
-        assert_eq!(required(Method::GET, read), Scope::Execute);
-        let approve = "/api/v1/approvals/1/approve";
-        assert_eq!(required(Method::POST, approve), Scope::Approve);
-        assert_eq!(required(Method::GET, "/api/v1/approvals/1"), Scope::Read);
-        let format = "/api/v1/formats/openai/tools";
-        assert_eq!(required(Method::POST, format), Scope::Read);
-        assert_eq!(required(Method::DELETE, "/api/v1/tools/x"), Scope::Admin);
-        assert_eq!(required(Method::GET, "/api/v1/packs/"), Scope::Read);
-        let scenes = "/api/v1/packs/tabletop/scenes";
-        assert_eq!(required(Method::GET, scenes), Scope::Admin);
+        for (method, path, scope) in [
+            (Method::GET, "/api/v1/tools/", Scope::Read),
+            (Method::GET, "/metrics", Scope::Read),
+            (Method::POST, "/mcp/", Scope::Execute),
+            (Method::GET, "/mcp", Scope::Execute),
+            (Method::POST, "/mcp/stdio", Scope::Execute),
+            (Method::POST, "/api/v1/tools/execute/x", Scope::Execute),
+            (Method::POST, "/v1/messages", Scope::Execute),
+            // Unknown route: a token with the scope for chats receives the route's error, not
+            // `insufficient scope`.
+            (Method::POST, "/v1/messages/count_tokens", Scope::Execute),
+            (Method::GET, "/v1/models/x", Scope::Read),
+            (Method::POST, "/api/v1/servers", Scope::Admin),
+            (Method::POST, "/api/v1/servers/far/connect", Scope::Admin),
+            (Method::GET, "/api/v1/servers/far/resources", Scope::Read),
+            (
+                Method::GET,
+                "/api/v1/servers/far/resources/read/",
+                Scope::Execute,
+            ),
+            (
+                Method::GET,
+                "/api/v1/servers/far/credentials/",
+                Scope::Admin,
+            ),
+            (Method::POST, "/api/v1/approvals/1/approve", Scope::Approve),
+            (Method::GET, "/api/v1/approvals/1", Scope::Read),
+            (Method::POST, "/api/v1/formats/openai/tools", Scope::Read),
+            (Method::DELETE, "/api/v1/tools/x", Scope::Admin),
+            (Method::GET, "/api/v1/packs/", Scope::Read),
+            (Method::GET, "/api/v1/packs/tabletop/scenes", Scope::Admin),
+        ] {
+            assert_eq!(
+                Scope::required_scope(&method, path),
+                scope,
+                "{method} {path}"
+            );
+        }
     }
 
     #[test]
     fn l1_a_token_acts_for_its_listed_users() {
-        let grant = |scope, word| AccessGrant {
-            name: "ci".to_owned(),
-            holder: GrantHolder::StoredToken,
-            scope,
-            users: Users::parse(word).unwrap_or_default(),
-            tools: AllowedTools::default(),
-        };
+        let grant = |scope, word| grant(scope, Users::parse(word).unwrap_or_default());
         assert!(!grant(Scope::Approve, "").may_act_for("alice"));
         assert!(grant(Scope::Admin, "").may_act_for("alice"));
         assert!(grant(Scope::Execute, "any-user").may_act_for("alice"));
@@ -262,30 +268,26 @@ mod tests {
             assert!(grant.may_see_records_of(Some("alice")));
             assert!(!grant.may_see_records_of(None) && !grant.may_see_records_of(Some("bob")));
         }
-        let list = "/api/v1/servers/far/credentials/";
-        assert_eq!(Scope::required_scope(&Method::GET, list), Scope::Admin);
     }
 
     #[test]
     fn l3_two_tokens_and_a_local_user_of_one_name_are_three_principals() {
-        let of = |name: &str, holder| {
+        let principal = |name: &str, holder| {
             let name = name.to_owned();
-            let scope = Scope::Read;
-            let grant = AccessGrant {
+            let grant = grant(Scope::Read, Users::NoUser);
+            AccessGrant {
                 name,
                 holder,
-                scope,
-                users: Users::NoUser,
-                tools: AllowedTools::default(),
-            };
-            grant.principal()
+                ..grant
+            }
+            .principal()
         };
         let all = [
-            of("ci", GrantHolder::ConfiguredToken),
-            of("ci", GrantHolder::StoredToken),
-            of("uid:0", GrantHolder::LocalUser),
-            of("uid:0", GrantHolder::ConfiguredToken),
-            of("uid:0", GrantHolder::StoredToken),
+            principal("ci", GrantHolder::ConfiguredToken),
+            principal("ci", GrantHolder::StoredToken),
+            principal("uid:0", GrantHolder::LocalUser),
+            principal("uid:0", GrantHolder::ConfiguredToken),
+            principal("uid:0", GrantHolder::StoredToken),
         ];
         let distinct: std::collections::HashSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "{all:?}");
@@ -293,13 +295,7 @@ mod tests {
 
     #[test]
     fn l3_a_scope_includes_the_lower_scopes() {
-        let grant = |scope| AccessGrant {
-            name: String::new(),
-            holder: GrantHolder::LocalUser,
-            scope,
-            users: Users::NoUser,
-            tools: AllowedTools::default(),
-        };
+        let grant = |scope| grant(scope, Users::NoUser);
         assert!(grant(Scope::Admin).allows(Scope::Read));
         assert!(grant(Scope::Execute).allows(Scope::Execute));
         assert!(!grant(Scope::Execute).allows(Scope::Admin));

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 
 use pillion_config::{Group, SocketSection, User};
 
@@ -8,11 +9,11 @@ use pillion_config::{Group, SocketSection, User};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PeerRules {
     /// `None` if the file permissions alone decide.
-    allowed: Option<Allowed>,
+    allowed: Option<AllowedIds>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Allowed {
+struct AllowedIds {
     uids: BTreeSet<u32>,
     gids: BTreeSet<u32>,
 }
@@ -46,7 +47,7 @@ impl PeerRules {
         if !socket.has_rules() {
             return Ok(Self::default());
         }
-        let mut allowed = Allowed {
+        let mut allowed = AllowedIds {
             uids: socket.allow_uids.iter().flatten().copied().collect(),
             gids: socket.allow_gids.iter().flatten().copied().collect(),
         };
@@ -72,7 +73,7 @@ impl PeerRules {
     }
 }
 
-impl Allowed {
+impl AllowedIds {
     fn add_group(&mut self, group: &Group) -> Result<(), RuleError> {
         let lookup = match group {
             Group::Id(id) => {
@@ -110,6 +111,37 @@ fn find_uid(name: &str) -> Result<u32, RuleError> {
             name: name.to_owned(),
             source: errno.into(),
         }),
+    }
+}
+
+/// The peer of a connection, as an extension of every request on the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this host on the Unix socket, with credentials from the kernel, which cannot be
+    /// forged.
+    Process {
+        /// The user id of the process when it connected.
+        uid: u32,
+        /// The primary group id of the process when it connected.
+        gid: u32,
+        /// The process id, if the system reports it. The process may have ended since.
+        pid: Option<i32>,
+    },
+    /// A client that is connected over TCP.
+    Network {
+        /// The address and port of the client.
+        address: SocketAddr,
+    },
+}
+
+impl Peer {
+    /// Returns the kind of connection, for logs and metrics: `unix` or `tcp`.
+    #[must_use]
+    pub fn transport(&self) -> &'static str {
+        match self {
+            Self::Process { .. } => "unix",
+            Self::Network { .. } => "tcp",
+        }
     }
 }
 

@@ -1,12 +1,13 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::Pin;
 
+use pillion_config::{ConfigError, ConfigFile, TcpSection, ends_within_line};
 use pillion_core::variable;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::{AccessGrant, AllowedTools, CheckFuture, GrantHolder, Scope, TokenCheck, Users};
-use pillion_config::{ConfigError, ConfigFile, TcpSection, ends_within_line};
+use super::{AccessGrant, AllowedTools, GrantHolder, Scope, Users};
 
 /// Minimum length of a plain token in an environment variable, in bytes, so that tokens cannot be
 /// guessed.
@@ -272,6 +273,26 @@ fn parse_hash(hex: &str) -> Option<[u8; 32]> {
     }
     Some(hash)
 }
+
+/// The future of [`TokenCheck::check`], whose output is the grant of a valid token.
+pub type CheckFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<AccessGrant>, TokenCheckError>> + Send + 'a>>;
+
+/// Checks the tokens of requests over TCP.
+///
+/// An implementation stores only hashes, compares them in constant time, and never logs a token.
+pub trait TokenCheck: Send + Sync + fmt::Debug + 'static {
+    /// Returns what the token allows, or `None` for an unknown, expired or revoked token.
+    ///
+    /// # Errors
+    /// [`TokenCheckError`] if the tokens cannot be checked at present.
+    fn check<'a>(&'a self, token: &'a str) -> CheckFuture<'a>;
+}
+
+/// The tokens cannot be checked at present.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot check access tokens now: {0}")]
+pub struct TokenCheckError(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
 #[cfg(test)]
 mod tests {

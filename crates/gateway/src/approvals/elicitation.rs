@@ -59,12 +59,12 @@ pub(super) fn question(redaction: &Redaction, request: &ApprovalRequest) -> Pend
 }
 
 /// Resolves with the client's verdict, once; never resolves without a question.
-pub(super) async fn verdict(asking: &mut PendingElicitation) -> Option<Verdict> {
-    let Some(question) = asking else {
+pub(super) async fn verdict(elicitation: &mut PendingElicitation) -> Option<Verdict> {
+    let Some(question) = elicitation else {
         return std::future::pending().await;
     };
     let verdict = question.await;
-    *asking = None;
+    *elicitation = None;
     verdict
 }
 
@@ -186,16 +186,14 @@ fn parse_verdict(response: &Value) -> Option<Verdict> {
 mod tests {
     use pillion_core::executor::DecisionClock;
     use pillion_core::registry::RegisteredTool;
-    use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
 
     use super::*;
+    use crate::test_support::tool;
 
     fn request(arguments: &Value) -> ApprovalRequest {
-        let definition = ToolDefinition::builder("send", "Sends").build().unwrap();
-        let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("sent")) });
         ApprovalRequest {
             id: String::new(),
-            tool: Arc::new(RegisteredTool::new(Arc::new(tool)).unwrap()),
+            tool: Arc::new(RegisteredTool::new(tool("send", "sent")).unwrap()),
             arguments: arguments.as_object().unwrap().clone(),
             forwarded: None,
             context: CallContext::default(),
@@ -265,7 +263,7 @@ mod tests {
                     .unwrap_or_default(),
             )
         };
-        let capabilities = |of_client: Value| json!({"_meta": {CLIENT_CAPABILITIES: of_client}});
+        let capabilities = |client_capabilities: Value| json!({"_meta": {CLIENT_CAPABILITIES: client_capabilities}});
         for usual in [
             json!({"elicitation": {}, "roots": {"listChanged": true}}),
             json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}}),

@@ -12,6 +12,7 @@ use pillion_core::tool::ToolFailure;
 use tokio::sync::{Notify, watch};
 
 use super::failure;
+use crate::accounts::{AccountLimits, Charge, PrincipalAccounts, Usage};
 
 /// Interval between two reads of the store for each approval, for decisions made in another
 /// process.
@@ -27,10 +28,10 @@ pub struct PendingDecisions {
     /// Held while an approval is looked up or created, so that two concurrent calls share one
     /// approval.
     pub(super) opening: tokio::sync::Mutex<()>,
-    /// The tasks that look up approvals which callers wait for, by approval id.
+    /// The tasks that read approvals that callers wait for, by approval id.
     polls: Mutex<HashMap<String, Arc<Poll>>>,
     /// Number of waiting callers by principal.
-    waiting: Mutex<HashMap<Option<String>, usize>>,
+    waiting: Arc<PrincipalAccounts>,
     closing: Notify,
     is_closed: AtomicBool,
 }
@@ -41,14 +42,7 @@ struct Poll {
     outcome: watch::Sender<Option<Outcome>>,
     /// Notified when a request of this process has decided, so that the task reads the store at
     /// once.
-    look_now: Notify,
-}
-
-/// Counts a waiting caller for its principal until dropped.
-#[derive(Debug)]
-pub(super) struct WaitPermit {
-    pending: Arc<PendingDecisions>,
-    principal: Option<String>,
+    wake: Notify,
 }
 
 /// Removes a poll when its task ends, also by a panic.
@@ -78,42 +72,39 @@ impl PendingDecisions {
     }
 
     /// Makes the callers that wait for this approval read the store at once.
-    pub(super) fn decided(&self, id: &str) {
+    pub(super) fn poll_now(&self, id: &str) {
         if let Some(poll) = self.polls.lock().get(id) {
-            poll.look_now.notify_one();
+            poll.wake.notify_one();
         }
     }
 
     /// Returns a permit to wait for another caller of this principal, or `None` at the limit.
-    pub(super) fn wait_permit(
-        self: &Arc<Self>,
-        principal: Option<&str>,
-        max: usize,
-    ) -> Option<WaitPermit> {
-        let principal = principal.map(str::to_owned);
-        let mut waiting = self.waiting.lock();
-        let count = waiting.entry(principal.clone()).or_default();
-        if *count >= max {
-            return None;
-        }
-        *count += 1;
-        Some(WaitPermit {
-            pending: Arc::clone(self),
-            principal,
-        })
+    pub(super) fn wait_permit(&self, principal: Option<&str>, max: usize) -> Option<Charge> {
+        let unlimited = Usage {
+            count: usize::MAX,
+            bytes: u64::MAX,
+        };
+        self.waiting.set_limits(AccountLimits {
+            principal: Usage {
+                count: max,
+                ..unlimited
+            },
+            total: unlimited,
+        });
+        self.waiting.charge(principal, Usage::one(0))
     }
 
     /// Waits until the approval with this id is decided or gone. All callers that wait for one
-    /// approval share the task of the first caller, which calls `look`.
+    /// approval share the task of the first caller, which calls `read`.
     pub(super) async fn outcome<L>(
         self: &Arc<Self>,
         id: &str,
-        look: impl Fn() -> L + Send + 'static,
+        read: impl Fn() -> L + Send + 'static,
     ) -> Outcome
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
-        let mut outcome = self.follow(id, look);
+        let mut outcome = self.follow(id, read);
         let waited = outcome.wait_for(Option::is_some).await;
         let decision = waited.ok().and_then(|decision| decision.clone());
         // The task was dropped, for example with its runtime.
@@ -123,7 +114,7 @@ impl PendingDecisions {
     fn follow<L>(
         self: &Arc<Self>,
         id: &str,
-        look: impl Fn() -> L + Send + 'static,
+        read: impl Fn() -> L + Send + 'static,
     ) -> watch::Receiver<Option<Outcome>>
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
@@ -135,7 +126,7 @@ impl PendingDecisions {
         let (outcome, receiver) = watch::channel(None);
         let poll = Arc::new(Poll {
             outcome,
-            look_now: Notify::new(),
+            wake: Notify::new(),
         });
         polls.insert(id.to_owned(), Arc::clone(&poll));
         let registered = Registered {
@@ -143,18 +134,18 @@ impl PendingDecisions {
             id: id.to_owned(),
             poll,
         };
-        tokio::spawn(registered.run(look));
+        tokio::spawn(registered.run(read));
         receiver
     }
 }
 
 impl Registered {
-    async fn run<L>(self, look: impl Fn() -> L + Send)
+    async fn run<L>(self, read: impl Fn() -> L + Send)
     where
         L: Future<Output = Result<Option<ApprovalRecord>, StoreError>> + Send + 'static,
     {
         loop {
-            let outcome = match look().await {
+            let outcome = match read().await {
                 Ok(Some(record)) if record.decision.is_none() => None,
                 Ok(found) => Some(Ok(found)),
                 Err(error) => Some(Err(failure::store_failure(error))),
@@ -167,7 +158,7 @@ impl Registered {
                 return;
             }
             tokio::select! {
-                () = self.poll.look_now.notified() => {}
+                () = self.poll.wake.notified() => {}
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = self.poll.outcome.closed() => {
                     let mut polls = self.pending.polls.lock();
@@ -198,30 +189,18 @@ impl Drop for Registered {
     }
 }
 
-impl Drop for WaitPermit {
-    fn drop(&mut self) {
-        let mut waiting = self.pending.waiting.lock();
-        if let Some(count) = waiting.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                waiting.remove(&self.principal);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use pillion_core::store::{ApprovalDecision, Verdict};
 
-    use super::super::tests::record;
     use super::*;
+    use crate::test_support;
 
     /// Returns an approval with this decision.
     fn approval(verdict: Option<Verdict>) -> ApprovalRecord {
-        let mut approval = record("a", Duration::ZERO);
+        let mut approval = test_support::approval("a", Duration::ZERO);
         approval.decision = verdict.map(|verdict| ApprovalDecision {
             verdict,
             by: "alice".to_owned(),
@@ -241,19 +220,19 @@ mod tests {
             let (pending, looks) = (Arc::clone(&pending), Arc::clone(&looks));
             let is_decided = Arc::clone(&is_decided);
             tokio::spawn(async move {
-                let look = move || {
+                let read = move || {
                     looks.fetch_add(1, Ordering::SeqCst);
                     let decided = is_decided.load(Ordering::SeqCst);
                     async move { Ok(Some(approval(decided.then_some(Verdict::Approved)))) }
                 };
-                pending.outcome("a", look).await
+                pending.outcome("a", read).await
             })
         };
         let callers: Vec<_> = (0..50).map(|_| wait()).collect();
         tokio::time::sleep(Duration::from_millis(10_500)).await;
         assert_eq!(looks.load(Ordering::SeqCst), 11);
         is_decided.store(true, Ordering::SeqCst);
-        pending.decided("a");
+        pending.poll_now("a");
         for caller in callers {
             let outcome = caller.await.unwrap().unwrap();
             assert!(outcome.unwrap().decision.is_some());
@@ -265,8 +244,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_store_is_not_read_when_no_caller_waits() {
         let pending = Arc::new(PendingDecisions::default());
-        let look = || async { Ok(Some(approval(None))) };
-        let waiting = pending.outcome("a", look);
+        let read = || async { Ok(Some(approval(None))) };
+        let waiting = pending.outcome("a", read);
         let waited = tokio::time::timeout(Duration::from_secs(3), waiting).await;
         assert!(waited.is_err());
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -289,6 +268,6 @@ mod tests {
         drop(first);
         assert!(permit(Some("token:a")).is_some());
         drop(second);
-        assert!(pending.waiting.lock().is_empty());
+        assert_eq!(pending.waiting.total(), Usage::default());
     }
 }

@@ -21,7 +21,7 @@ const KNOWN_CAPABILITIES: [(&str, &[&str]); 4] = [
 /// Returns the declared capabilities that are stored: all capabilities that MCP defines, reduced to
 /// their known members if they are long, and as many other capabilities, such as extensions, as fit
 /// into 8 KiB.
-pub fn bounded(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
+pub fn limit_size(declared: Map<String, Value>) -> Arc<Map<String, Value>> {
     let mut left = MAX_BYTES;
     let (known, others): (Vec<_>, Vec<_>) = declared
         .into_iter()
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn bounded_value(declared: &Value) -> Value {
-        Value::Object((*bounded(declared.as_object().cloned().unwrap())).clone())
+        Value::Object((*limit_size(declared.as_object().cloned().unwrap())).clone())
     }
 
     #[test]
@@ -137,6 +137,6 @@ mod tests {
         });
         assert_eq!(bounded_value(&declared), expected);
         let many: Map<_, _> = (0..10_000).map(|n| (format!("c{n}"), json!({}))).collect();
-        assert!(length(&Value::Object((*bounded(many)).clone())) < 2 * MAX_BYTES);
+        assert!(length(&Value::Object((*limit_size(many)).clone())) < 2 * MAX_BYTES);
     }
 }

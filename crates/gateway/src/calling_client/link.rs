@@ -142,12 +142,32 @@ impl Serialize for ForwardedCall<'_> {
 }
 
 impl ClientLink {
+    /// Returns the link of a client with these capabilities, for a `tools/call` with these
+    /// parameters.
+    #[cfg(test)]
+    pub(crate) fn for_test(params: &str, capabilities: Value) -> Arc<Self> {
+        let requester = Requester {
+            owner: Uuid::new_v4(),
+            version: ProtocolVersion::V2025_11_25,
+            capabilities: Arc::new(serde_json::from_value(capabilities).unwrap()),
+            log_level: LogThreshold::new(None),
+            param_headers: None,
+            can_stream: false,
+        };
+        let request = message::Request {
+            id: message::raw(&1).unwrap(),
+            method: "tools/call".to_owned(),
+            params: serde_json::from_str(params).unwrap(),
+        };
+        Self::new(requester, &request).0
+    }
+
     /// Creates the link of a request, and the receiver of its messages.
     pub fn new(
         requester: Requester,
         request: &message::Request,
     ) -> (Arc<Self>, mpsc::Receiver<ClientMessage>) {
-        let (messages, comes_out) = mpsc::channel(MAX_WAITING);
+        let (messages, receiver) = mpsc::channel(MAX_WAITING);
         let mut meta = request.meta();
         // Each progress notification repeats the token.
         let progress_token = meta
@@ -171,7 +191,7 @@ impl ClientLink {
             meta_trace,
             trace: OnceLock::new(),
         };
-        (Arc::new(link), comes_out)
+        (Arc::new(link), receiver)
     }
 
     /// Returns the request's parameters for an upstream server, with `instead` replaced, in this
@@ -384,8 +404,9 @@ impl ClientLink {
             .capabilities
             .get("elicitation")
             .and_then(Value::as_object);
-        let forms = elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
-        forms && self.requester.can_stream
+        let has_forms =
+            elicitation.is_some_and(|modes| modes.is_empty() || modes.contains_key("form"));
+        has_forms && self.requester.can_stream
     }
 }
 
@@ -482,34 +503,13 @@ fn progress_params(token: &RawValue, progress: &ProgressNotification) -> Value {
 mod tests {
     use super::*;
 
-    /// Returns the link of a `tools/call` with these parameters.
-    fn link(params: &str, capabilities: Value) -> Arc<ClientLink> {
-        let Value::Object(capabilities) = capabilities else {
-            panic!("capabilities are an object");
-        };
-        let requester = Requester {
-            owner: Uuid::new_v4(),
-            version: ProtocolVersion::V2025_11_25,
-            capabilities: Arc::new(capabilities),
-            log_level: LogThreshold::new(None),
-            param_headers: None,
-            can_stream: false,
-        };
-        let request = message::Request {
-            id: message::raw(&1).unwrap(),
-            method: "tools/call".to_owned(),
-            params: serde_json::from_str(params).unwrap(),
-        };
-        ClientLink::new(requester, &request).0
-    }
-
     fn arguments() -> JsonObject {
         json!({"n": 2}).as_object().cloned().unwrap()
     }
 
     /// Returns the forwarded parameters of a `tools/call` with these parameters.
     fn forwarded(params: &str, trace: Option<&TraceContext>) -> String {
-        let link = link(params, json!({}));
+        let link = ClientLink::for_test(params, json!({}));
         serde_json::to_string(&link.tool_call(trace, "roll", &arguments(), false)).unwrap()
     }
 
@@ -519,7 +519,7 @@ mod tests {
         let params = format!(
             r#"{{"name":"far_roll","task":{{"ttl":1e3}},"_meta":{{"a":1,"traceparent":"{parent}","tracestate":"pay=1"}}}}"#
         );
-        let link = link(&params, json!({"roots": {}}));
+        let link = ClientLink::for_test(&params, json!({"roots": {}}));
         let trace = link.meta_trace().cloned().map(TraceContext::without_state);
         let arguments = arguments();
         let call = link.tool_call(trace.as_ref(), "roll", &arguments, true);
@@ -592,7 +592,7 @@ mod tests {
     fn calls_that_differ_in_forwarded_bytes_differ_in_their_approval() {
         let mut forwarded_by_digest = HashMap::new();
         for (params, capabilities) in generated() {
-            let link = link(&params, capabilities);
+            let link = ClientLink::for_test(&params, capabilities);
             let digest = link.forwarded().unwrap().map(|forwarded| forwarded.digest);
             let options = link.options();
             let trace = link.meta_trace().cloned().map(TraceContext::without_state);
@@ -620,7 +620,7 @@ mod tests {
 
     #[test]
     fn two_members_of_one_name_cannot_be_approved() {
-        let link = link(r#"{"name":"far_roll","sudo":{"a":1,"a":2}}"#, json!({}));
+        let link = ClientLink::for_test(r#"{"name":"far_roll","sudo":{"a":1,"a":2}}"#, json!({}));
         let failure = link.forwarded().unwrap_err();
         assert_eq!(failure.code, pillion_core::tool::ErrorCode::InvalidInput);
     }
@@ -630,7 +630,7 @@ mod tests {
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let variant = |parent: &str| {
             let params = format!(r#"{{"name":"x","_meta":{{"traceparent":"{parent}"}}}}"#);
-            link(&params, json!({})).variant()
+            ClientLink::for_test(&params, json!({})).variant()
         };
         assert_eq!(variant(parent), None);
         assert!(variant(&format!("01{}-pay=1", &parent[2..])).is_some());

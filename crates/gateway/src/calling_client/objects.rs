@@ -255,10 +255,10 @@ mod tests {
             });
         let capabilities = prop_oneof![Just(json!({})), capabilities].boxed();
         (capabilities.clone(), capabilities, named(&["a", "b"]), object(), object()).prop_map(
-            |(of_meta, own, arguments, info, content)| {
+            |(meta_capabilities, own, arguments, info, content)| {
                 json!({
                     "_meta": {
-                        CLIENT_CAPABILITIES: of_meta, CLIENT_INFO: info,
+                        CLIENT_CAPABILITIES: meta_capabilities, CLIENT_INFO: info,
                         "progressToken": 1, "x": [],
                     },
                     "capabilities": own,

@@ -180,7 +180,7 @@ impl UserCredentials {
         let Some(vault) = self.vault() else {
             return Ok(None);
         };
-        let id = credential_id(server, user);
+        let id = identity_of(server, user);
         let found = vault.get(SecretKind::UserCredential, &id).await?;
         found.map(|secret| read(&secret)).transpose()
     }
@@ -194,7 +194,7 @@ impl UserCredentials {
     ) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
         let text = serde_json::to_string(credential).map_err(|_| CredentialError::Unreadable)?;
-        let id = credential_id(server, user);
+        let id = identity_of(server, user);
         let secret = SecretString::from(text);
         vault.put(SecretKind::UserCredential, &id, &secret).await?;
         if !credential.is_oauth() {
@@ -209,7 +209,7 @@ impl UserCredentials {
     /// [`CredentialError::NoUserCredential`]: the user has no credential for the server.
     pub async fn remove(&self, server: &str, user: &str) -> Result<(), CredentialError> {
         let vault = self.vault().ok_or(CredentialError::NoKey)?;
-        let id = credential_id(server, user);
+        let id = identity_of(server, user);
         if vault.get(SecretKind::UserCredential, &id).await?.is_none() {
             return Err(CredentialError::NoUserCredential);
         }
@@ -282,12 +282,9 @@ fn belongs_to(secret_id: &SecretId, server: &str) -> bool {
     parts.is_some_and(|[owner_server, _]| owner_server == server)
 }
 
-/// Returns the owner of a user's OAuth tokens, in the format of [`VaultTokenStore`].
+/// Returns the id of a user's credential in the vault, which is also the owner of the user's OAuth
+/// tokens in the format of [`VaultTokenStore`].
 pub fn identity_of(server: &str, user: &str) -> String {
-    credential_id(server, user)
-}
-
-fn credential_id(server: &str, user: &str) -> String {
     json!([server, user]).to_string()
 }
 

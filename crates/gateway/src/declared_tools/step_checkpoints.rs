@@ -17,7 +17,7 @@ pub struct StepCheckpoints {
 
 impl StepCheckpoints {
     /// Creates a checkpoint store in `store`, or in memory without a store.
-    pub fn over(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn CheckpointStore> {
+    pub fn for_store(store: Option<Arc<dyn Store>>, time: Duration) -> Arc<dyn CheckpointStore> {
         match store {
             Some(store) => Arc::new(Self { store, time }),
             None => Arc::new(MemoryCheckpoints::new(time)),

@@ -9,13 +9,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::events::{EventKinds, Listener};
-
-/// Creates a tool that returns `what`.
-fn tool(name: &str, what: &'static str) -> Arc<dyn Tool> {
-    let definition = ToolDefinition::builder(name, what).build().unwrap();
-    let say = move |_, _| async move { Ok(ToolOutput::text(what)) };
-    Arc::new(FnTool::new(definition, say))
-}
+use crate::test_support::tool;
 
 struct Unoffered(ToolDefinition);
 

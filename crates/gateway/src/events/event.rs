@@ -1,12 +1,14 @@
 use std::time::Duration;
 
+use pillion_core::registry::ToolRegistry;
 use pillion_core::store::{ApprovalRecord, CallId, CallStatus, Timestamp};
 use pillion_core::tool::{CallContext, ErrorCode, ToolOrigin};
 use pillion_core::truncated;
+use pillion_mcp_client::shortened;
 use pillion_wire::MAX_ID_BYTES;
 use serde_json::{Value, json};
 
-use super::ToolChanges;
+use super::Bus;
 use crate::client_text::truncate_input;
 use crate::timestamp::format_timestamp;
 
@@ -230,4 +232,125 @@ fn approval(record: &ApprovalRecord) -> Value {
         "decided_by": decision.map(|decision| &decision.by),
         "reason": decision.and_then(|decision| decision.reason.as_deref()),
     })
+}
+
+/// Is notified synchronously that tools have changed.
+pub trait ToolListener: std::fmt::Debug + Send + Sync {
+    /// Is called after each change.
+    fn tools_changed(&self);
+}
+
+/// Is notified of new tools, before listeners of the bus are.
+pub(crate) trait NewToolObserver: std::fmt::Debug + Send + Sync {
+    /// Is called with the names of tools that were added, of an MCP server or of other sources.
+    fn tools_added(&self, server: Option<&str>, names: &[String]);
+}
+
+/// The names of added, removed and changed tools.
+#[derive(Debug, Default)]
+pub struct ToolChanges {
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    pub(crate) changed: Vec<String>,
+}
+
+impl ToolChanges {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// Publishes the changes, if any: of an MCP server's tools, or of other tools without `server`.
+    /// A removed name counts as changed if `registry` already has another tool with that name.
+    pub(crate) fn publish(mut self, server: Option<&str>, registry: &ToolRegistry, bus: &Bus) {
+        let is_taken_up = |name: &String| {
+            let tool = registry.get(name);
+            tool.is_some_and(|tool| tool.is_offered() && tool.name().as_str() == name)
+        };
+        let taken_up = self.removed.extract_if(.., |name| is_taken_up(name));
+        self.changed.extend(taken_up);
+        if !self.is_empty() {
+            bus.observe_added(server, &self.added);
+            bus.publish(&Event::ToolsChanged {
+                server,
+                changes: self,
+            });
+        }
+    }
+}
+
+/// Maximum size of the data of one event, in bytes.
+const MAX_EVENT_BYTES: usize = 8 * 1024;
+
+/// Limits of the first attempt to shorten an event. Each further attempt halves them.
+const MAX_TEXT_BYTES: usize = 2 * 1024;
+const MAX_TEXT_BYTES_PER_ITEM: usize = 32;
+
+/// Serializes the data of an event. If that is too large, texts are shortened, lists have only their
+/// first items, and `truncated` is true.
+pub(super) fn serialize_limited(mut data: Value) -> String {
+    let mut text = data.to_string();
+    if text.len() <= MAX_EVENT_BYTES {
+        return text;
+    }
+    data["truncated"] = json!(true);
+    let mut max_text_bytes = MAX_TEXT_BYTES;
+    while text.len() > MAX_EVENT_BYTES && max_text_bytes >= MAX_TEXT_BYTES_PER_ITEM {
+        shorten_members(&mut data, max_text_bytes);
+        text = data.to_string();
+        max_text_bytes /= 2;
+    }
+    text
+}
+
+fn shorten_members(value: &mut Value, max_text_bytes: usize) {
+    match value {
+        Value::String(text) => *text = shortened(text, max_text_bytes).into_owned(),
+        Value::Array(items) => {
+            items.truncate(max_text_bytes / MAX_TEXT_BYTES_PER_ITEM);
+            for item in items {
+                shorten_members(item, max_text_bytes);
+            }
+        }
+        Value::Object(members) => {
+            for member in members.values_mut() {
+                shorten_members(member, max_text_bytes);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_and_each_list_of_a_large_event_is_shortened() {
+        let members = |value: &Value, count: usize| {
+            let members = (0..count).map(|nth| (format!("m{nth}"), value.clone()));
+            Value::Object(members.collect())
+        };
+        let values = [
+            json!("x".repeat(1_000_000)),
+            json!("\u{1b}".repeat(1_000_000)),
+            json!("😀".repeat(1_000_000)),
+            json!(vec!["name"; 100_000]),
+            json!(vec!["x".repeat(10_000); 1_000]),
+            json!({"inner": vec![vec!["\u{1}".repeat(1_000); 100]; 100]}),
+        ];
+        for value in values {
+            for count in [1, 3, 15] {
+                let mut data = members(&value, count);
+                data["id"] = json!("7");
+                let text = serialize_limited(data);
+                assert!(text.len() <= MAX_EVENT_BYTES, "{} bytes", text.len());
+                let data: Value = serde_json::from_str(&text).unwrap();
+                assert_eq!(data["truncated"], true);
+                assert_eq!(data["id"], "7");
+                assert!(!data["m0"].is_null());
+            }
+        }
+        let small = json!({"error": "x".repeat(MAX_EVENT_BYTES - 20)});
+        assert_eq!(serialize_limited(small.clone()), small.to_string());
+    }
 }

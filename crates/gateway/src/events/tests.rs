@@ -1,4 +1,7 @@
+use pillion_core::store::ApprovalRecord;
+
 use super::*;
+use crate::test_support::approval;
 
 fn publish(bus: &Bus, count: usize) {
     for _ in 0..count {
@@ -137,7 +140,13 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
             ..CallContext::default()
         };
         bus.on_started(&ToolCall::new("c", "echo", json!({})), None, &context);
-        bus.publish(&Event::ApprovalRequested(&approval(&context)));
+        let approval = ApprovalRecord {
+            user: context.user.clone(),
+            user_is_verified: is_user_verified,
+            principal: context.principal.clone(),
+            ..approval("a", Duration::ZERO)
+        };
+        bus.publish(&Event::ApprovalRequested(&approval));
     }
     publish(&bus, 1);
     for (listener, expected) in [(&mut hers, 1), (&mut all, 4)] {
@@ -159,26 +168,5 @@ async fn l1_a_listener_of_one_user_receives_no_events_of_other_users() {
             .count();
         assert_eq!(claims, if expected == 1 { 0 } else { 2 }, "{events}");
         assert!(events.contains(r#""principal":"token:true""#), "{events}");
-    }
-}
-
-fn approval(context: &CallContext) -> pillion_core::store::ApprovalRecord {
-    use pillion_core::store::{ApprovalRecord, Timestamp};
-    ApprovalRecord {
-        id: "a".to_owned(),
-        call: None,
-        tool: "echo".to_owned(),
-        server: None,
-        arguments_hash: "h".to_owned(),
-        arguments: "{}".to_owned(),
-        user: context.user.clone(),
-        user_is_verified: context.is_user_verified,
-        principal: context.principal.clone(),
-        channel: None,
-        forwarded: None,
-        created_at: Timestamp::now(),
-        expires_at: Timestamp::now(),
-        decision: None,
-        used_at: None,
     }
 }

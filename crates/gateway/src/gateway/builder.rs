@@ -43,13 +43,13 @@ pub struct GatewayParts {
     pub has_all_tools: bool,
 }
 
-impl Gateway {
-    /// Builds a gateway from a configuration. Performs no I/O: the tools of MCP servers are listed
-    /// on first use.
-    #[must_use]
-    pub fn build(config: &Config, parts: GatewayParts) -> Self {
-        Builder(config).gateway(parts)
-    }
+/// What a reload applies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReloadScope {
+    /// The whole configuration.
+    Everything,
+    /// The configuration without its built-in tools, packs and declared tools, which stay.
+    Servers,
 }
 
 /// Requests of all principals may continue without their clients up to the limits of this many
@@ -61,7 +61,7 @@ pub(super) struct Builder<'c>(pub(super) &'c Config);
 
 impl Builder<'_> {
     /// Returns the limits of requests that continue without their clients.
-    pub(super) fn detached_limits(&self) -> AccountLimits {
+    fn detached_limits(&self) -> AccountLimits {
         let http = &self.0.http;
         let bytes = u64::try_from(http.max_detached_bytes.get()).unwrap_or(u64::MAX);
         AccountLimits {
@@ -76,7 +76,8 @@ impl Builder<'_> {
         }
     }
 
-    fn gateway(&self, parts: GatewayParts) -> Gateway {
+    /// Builds a gateway. Performs no I/O: the tools of MCP servers are listed on first use.
+    pub(super) fn build(&self, parts: GatewayParts) -> Gateway {
         let GatewayParts {
             registry,
             state,
@@ -148,9 +149,74 @@ impl Builder<'_> {
         })
     }
 
+    /// Builds the gateway that replaces the gateway with the parts `old`.
+    pub(super) async fn reload(&self, old: &Shared, scope: ReloadScope) -> Gateway {
+        let config = self.0;
+        let upstreams = old
+            .upstreams
+            .reload(&config.mcp_servers, config.mcp.clone())
+            .await;
+        old.process
+            .metrics
+            .tools
+            .record_servers(upstreams.listings());
+        old.process.detached.set_limits(self.detached_limits());
+        old.workers.reconfigure(&config.workers);
+        old.wasm_tools.reconfigure(&config.wasm_tools);
+        // A checkpoint store in memory must survive the reload.
+        let checkpoints = match &old.state {
+            Some(state) => self.checkpoints(Some(state)),
+            None => Arc::clone(&old.checkpoints),
+        };
+        let credentials = old.credentials.clone();
+        let models = Arc::new(Models::new(config, &credentials));
+        let (mut loaded_packs, mut registered) = (old.loaded_packs.clone(), old.registered.clone());
+        if scope == ReloadScope::Everything {
+            let state = old.state.as_ref().filter(|_| old.has_all_tools);
+            let (registry, events) = (old.executor.registry(), &old.process.events);
+            let tools;
+            (loaded_packs, tools) = self.tools_of(
+                &old.loaded_packs,
+                &models,
+                state,
+                &credentials,
+                &checkpoints,
+            );
+            registered = old.registered.replace_tools(tools, registry, Some(events));
+            self.set_up_builtins(registry);
+        }
+        let results = self.results(old.state.as_ref());
+        let approvals = self.approvals(old.state.as_ref(), &old.process);
+        let hooks = self.hooks(
+            old.state.as_ref(),
+            results.as_ref(),
+            &old.process,
+            &approvals,
+        );
+        Gateway::new(Shared {
+            executor: old.executor.reconfigured(config.executor_config(), hooks),
+            upstreams,
+            approvals,
+            state: old.state.clone(),
+            credentials,
+            results,
+            models,
+            tool_keys: ToolKeys::new(&config.builtins),
+            unknown_tools: Arc::new(UnknownTools::new(config)),
+            workers: Arc::clone(&old.workers),
+            wasm_tools: Arc::clone(&old.wasm_tools),
+            registered,
+            has_all_tools: old.has_all_tools,
+            checkpoints,
+            loaded_packs,
+            process: Arc::clone(&old.process),
+            used: watch::Sender::new(()),
+        })
+    }
+
     /// Returns the packs and all tools of the configuration; without `state`, only the declared
     /// tools.
-    pub(super) fn tools_of(
+    fn tools_of(
         &self,
         loaded_packs: &LoadedPacks,
         models: &Models,
@@ -165,14 +231,14 @@ impl Builder<'_> {
             );
         };
         let mut tools = tools::configured(self.0, Some(state.store()), credentials);
-        let (loaded_packs, of_packs) = loaded_packs.reload(self.0, models, state.store());
-        tools.extend(of_packs);
+        let (loaded_packs, pack_tools) = loaded_packs.reload(self.0, models, state.store());
+        tools.extend(pack_tools);
         tools.extend(declared_tools::build(&self.0.declared, checkpoints));
         (loaded_packs, tools)
     }
 
     /// Applies the settings and aliases of the built-in tools in the registry.
-    pub(super) fn set_up_builtins(&self, registry: &ToolRegistry) {
+    fn set_up_builtins(&self, registry: &ToolRegistry) {
         let zone = self.0.builtins.time_zone.as_deref();
         if let Err(error) = tools::set_time_zone(registry, zone) {
             tracing::error!(%error, "Cannot set the time zone of the built-in tools");
@@ -182,22 +248,22 @@ impl Builder<'_> {
         }
     }
 
-    pub(super) fn checkpoints(&self, state: Option<&State>) -> Arc<dyn CheckpointStore> {
-        StepCheckpoints::over(state.map(State::store), self.0.approvals.expires_after)
+    fn checkpoints(&self, state: Option<&State>) -> Arc<dyn CheckpointStore> {
+        StepCheckpoints::for_store(state.map(State::store), self.0.approvals.expires_after)
     }
 
-    pub(super) fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
+    fn approvals(&self, state: Option<&State>, process: &Process) -> Approvals {
         let (pending, events) = (Arc::clone(&process.pending), Arc::clone(&process.events));
         Approvals::new(self.0, state.map(State::store), pending, events)
     }
 
-    pub(super) fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
+    fn results(&self, state: Option<&State>) -> Option<Arc<Results>> {
         state?.results(self.0).map(Arc::new)
     }
 
     /// Returns the executor's hooks: approvals, the call log, metrics, event listeners, telemetry
     /// and the store of offloaded results.
-    pub(super) fn hooks(
+    fn hooks(
         &self,
         state: Option<&State>,
         results: Option<&Arc<Results>>,

@@ -9,7 +9,7 @@ use pillion_core::tool::{CallContext, Nesting, ToolFailure};
 use pillion_wire::UnavailableServer;
 
 use super::Gateway;
-use crate::upstream::{Absent, Blocked, Own};
+use crate::upstream::{Absent, Blocked, Own, Upstreams};
 use crate::visibility::Visibility;
 
 /// The names by which a caller may call tools.
@@ -65,18 +65,20 @@ impl Resolution {
     }
 }
 
-impl Gateway {
-    /// Looks up the tools with these names for a caller. If a tool is missing, or calls a missing
-    /// tool, first lists the tools of the MCP servers that may have the missing tool.
-    pub async fn resolve(
-        &self,
-        context: &CallContext,
-        visibility: &Visibility,
-        scope: NameScope,
-        names: &[&str],
-    ) -> Resolution {
-        let tools = self.visible(visibility, scope, names);
-        let missing = self.missing(names, &tools);
+/// A lookup of tools for one caller.
+pub(super) struct ToolLookup<'a> {
+    pub(super) gateway: &'a Gateway,
+    pub(super) visibility: &'a Visibility,
+    pub(super) scope: NameScope,
+    pub(super) names: &'a [&'a str],
+}
+
+impl ToolLookup<'_> {
+    /// Looks up the tools. If a tool is missing, or calls a missing tool, first lists the tools of
+    /// the MCP servers that may have the missing tool.
+    pub(super) async fn resolve(&self, context: &CallContext) -> Resolution {
+        let tools = self.visible();
+        let missing = self.missing(&tools);
         if missing.is_empty() {
             return Resolution {
                 tools,
@@ -86,168 +88,108 @@ impl Gateway {
             };
         }
         // Boxed, because the future of every call would be larger otherwise.
-        Box::pin(self.resolve_missing(context, visibility, scope, names, &missing)).await
-    }
-
-    /// Returns the maximum duration of one call of these tools, of which only the names are given, or
-    /// of a call of any tool if there are none.
-    pub fn timeout_of_calls<'a>(&self, names: impl Iterator<Item = &'a str>) -> Duration {
-        let limits = names.map(|name| self.executor().timeout_of(name));
-        limits
-            .max()
-            .unwrap_or_else(|| self.executor().timeout_of(""))
+        Box::pin(self.resolve_missing(context, &missing)).await
     }
 
     /// Lists the tools of the MCP servers that may have the `missing` tools, then looks up the
-    /// tools with these names.
-    async fn resolve_missing(
-        &self,
-        context: &CallContext,
-        visibility: &Visibility,
-        scope: NameScope,
-        names: &[&str],
-        missing: &[String],
-    ) -> Resolution {
-        let upstreams = &self.shared.upstreams;
-        let began = Instant::now();
-        let limit = self.timeout_of_calls(names.iter().copied());
+    /// tools.
+    async fn resolve_missing(&self, context: &CallContext, missing: &[String]) -> Resolution {
+        let upstreams = self.gateway.upstreams();
+        let started_at = Instant::now();
+        let limit = self.gateway.timeout_of_calls(self.names.iter().copied());
         let discovery = upstreams.discover_named_within(missing, limit);
         let unavailable_servers = discovery.await;
-        let tools = self.visible(visibility, scope, names);
-        let mut missing = self.missing(names, &tools);
+        let tools = self.visible();
+        let mut missing = self.missing(&tools);
         let mut own = Own::default();
         if !missing.is_empty() {
-            let remaining = limit.saturating_sub(began.elapsed());
+            let remaining = limit.saturating_sub(started_at.elapsed());
             let lookup = upstreams.user_tools_named_within(context, &missing, remaining);
             own = lookup.await;
-            missing.retain(|name| !names.contains(&name.as_str()));
+            missing.retain(|name| !self.names.contains(&name.as_str()));
             own.add_unavailable(upstreams, &missing);
         }
-        let tools = names.iter().zip(tools).map(|(name, shared)| {
-            let other = || self.own_or_not_offered(&own, visibility, scope, name);
-            shared.ok().or_else(other).ok_or_else(|| {
-                match self.missing_tool(visibility, &own, name, &unavailable_servers) {
-                    MissingTool::Unknown if scope == NameScope::ListedToClients => {
-                        self.missing_own_name(visibility, name, &unavailable_servers)
-                    }
-                    missing => missing,
-                }
-            })
+        let tools = self.names.iter().zip(tools).map(|(name, shared)| {
+            let other = || self.own_or_not_offered(&own, name);
+            shared
+                .ok()
+                .or_else(other)
+                .ok_or_else(|| self.missing_tool(&own, name, &unavailable_servers))
         });
         Resolution {
             tools: tools.collect(),
             own: Some(own),
             unavailable_servers,
-            took: began.elapsed(),
+            took: started_at.elapsed(),
         }
     }
 
     /// Returns the shared tool of each name, if the caller may see the tool.
-    fn visible(
-        &self,
-        visibility: &Visibility,
-        scope: NameScope,
-        names: &[&str],
-    ) -> Vec<Result<Arc<RegisteredTool>, MissingTool>> {
-        let tools = names.iter().map(|name| {
-            self.known(name, scope)
-                .filter(|tool| visibility.admits(tool, name))
+    fn visible(&self) -> Vec<Result<Arc<RegisteredTool>, MissingTool>> {
+        let tools = self.names.iter().map(|name| {
+            self.known(name)
+                .filter(|tool| self.visibility.admits(tool, name))
                 .ok_or(MissingTool::Unknown)
         });
         tools.collect()
     }
 
     /// Returns the shared tool with this name, without checking whether the caller may see the tool.
-    fn known(&self, name: &str, scope: NameScope) -> Option<Arc<RegisteredTool>> {
-        let tool = self.registry().get(name);
-        match scope {
+    fn known(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+        let registry = self.gateway.registry();
+        let tool = registry.get(name);
+        match self.scope {
             NameScope::Registered => tool.or_else(|| {
-                let mut tools = repaired_names(name).filter_map(|name| self.registry().get(name));
+                let mut tools = repaired_names(name).filter_map(|name| registry.get(name));
                 tools.find(|tool| tool.is_offered())
             }),
             NameScope::ListedToClients => tool.filter(|tool| tool.is_offered()).or_else(|| {
-                let name = self.shared.upstreams.only_named(name)?;
-                self.registry().get(name.as_str())
+                let name = self.gateway.upstreams().only_named(name)?;
+                registry.get(name.as_str())
             }),
         }
     }
 
     /// Returns the caller's own tool with this name, or else a registered tool that is not offered,
     /// whose calls return an error that says what it needs.
-    fn own_or_not_offered(
-        &self,
-        own: &Own,
-        visibility: &Visibility,
-        scope: NameScope,
-        name: &str,
-    ) -> Option<Arc<RegisteredTool>> {
-        if self.known(name, scope).is_some() {
+    fn own_or_not_offered(&self, own: &Own, name: &str) -> Option<Arc<RegisteredTool>> {
+        if self.known(name).is_some() {
             // The name belongs to a tool that the caller may not see.
             return None;
         }
-        let listed = || match scope {
+        let listed = || match self.scope {
             NameScope::Registered => {
                 repaired_names(name).find_map(|name| own.tools.get(name).cloned())
             }
-            NameScope::ListedToClients => own.only_named(&self.shared.upstreams, name),
+            NameScope::ListedToClients => own.only_named(self.gateway.upstreams(), name),
         };
         let named = own.tools.get(name).cloned().or_else(listed);
         named
-            .or_else(|| self.registry().get(name))
-            .filter(|tool| visibility.admits(tool, name))
+            .or_else(|| self.gateway.registry().get(name))
+            .filter(|tool| self.visibility.admits(tool, name))
     }
 
-    /// Returns why a caller with these own tools has no tool with this name.
-    pub fn missing_tool(
+    /// Returns why the caller has no tool with this name.
+    fn missing_tool(
         &self,
-        visibility: &Visibility,
         own: &Own,
         name: &str,
         unavailable: &[UnavailableServer],
     ) -> MissingTool {
-        let upstreams = &self.shared.upstreams;
-        let missing_credential = own
-            .missing_credential(upstreams, name)
-            .filter(|server| visibility.is_name_visible(name, name, &server.origin));
-        if let Some(server) = missing_credential {
-            return MissingTool::NoCredential(Box::new(server.failure.clone()));
-        }
-        let blocked = upstreams
-            .blocked(name)
-            .filter(|blocked| visibility.is_name_visible(&blocked.name(), name, &blocked.origin()));
-        if let Some(blocked) = blocked {
-            return MissingTool::Blocked(blocked);
-        }
-        let unavailable = unavailable.iter().chain(&own.unavailable);
-        let absent = upstreams.absent(name, unavailable);
-        match absent.filter(|absent| visibility.is_name_visible(name, name, &absent.origin)) {
-            Some(absent) => MissingTool::Unavailable(absent),
-            None => MissingTool::Unknown,
-        }
-    }
-
-    /// Returns why MCP clients cannot call a tool by its server's own name.
-    fn missing_own_name(
-        &self,
-        visibility: &Visibility,
-        name: &str,
-        unavailable: &[UnavailableServer],
-    ) -> MissingTool {
-        let absent = self.shared.upstreams.absent_own_name(name, unavailable);
-        match absent.filter(|absent| visibility.is_name_visible(name, name, &absent.origin)) {
-            Some(absent) => MissingTool::Unavailable(absent),
-            None => MissingTool::Unknown,
+        let upstreams = self.gateway.upstreams();
+        match MissingTool::find(upstreams, self.visibility, own, name, unavailable) {
+            MissingTool::Unknown if self.scope == NameScope::ListedToClients => {
+                let absent = upstreams.absent_own_name(name, unavailable);
+                MissingTool::from_absent(absent, self.visibility, name)
+            }
+            missing => missing,
         }
     }
 
     /// Returns the names without a tool, and the missing tools that the found tools call.
-    fn missing(
-        &self,
-        names: &[&str],
-        tools: &[Result<Arc<RegisteredTool>, MissingTool>],
-    ) -> Vec<String> {
+    fn missing(&self, tools: &[Result<Arc<RegisteredTool>, MissingTool>]) -> Vec<String> {
         let mut missing = Vec::new();
-        for (name, tool) in names.iter().zip(tools) {
+        for (name, tool) in self.names.iter().zip(tools) {
             match tool {
                 Ok(tool) => self.missing_below(tool, Nesting::DEEPEST, &mut missing),
                 Err(_) => missing.push((*name).to_owned()),
@@ -258,12 +200,45 @@ impl Gateway {
 
     fn missing_below(&self, tool: &RegisteredTool, depth: usize, missing: &mut Vec<String>) {
         for name in tool.tool().called_tools() {
-            match self.registry().get(name) {
+            match self.gateway.registry().get(name) {
                 Some(called) if depth > 0 => self.missing_below(&called, depth - 1, missing),
                 Some(_) => {}
                 None if missing.iter().any(|other| other == name) => {}
                 None => missing.push(name.to_owned()),
             }
+        }
+    }
+}
+
+impl MissingTool {
+    /// Returns why a caller with these own tools has no tool with this name.
+    pub fn find(
+        upstreams: &Upstreams,
+        visibility: &Visibility,
+        own: &Own,
+        name: &str,
+        unavailable: &[UnavailableServer],
+    ) -> Self {
+        let missing_credential = own
+            .missing_credential(upstreams, name)
+            .filter(|server| visibility.is_name_visible(name, name, &server.origin));
+        if let Some(server) = missing_credential {
+            return Self::NoCredential(Box::new(server.failure.clone()));
+        }
+        let blocked = upstreams
+            .blocked(name)
+            .filter(|blocked| visibility.is_name_visible(&blocked.name(), name, &blocked.origin()));
+        if let Some(blocked) = blocked {
+            return Self::Blocked(blocked);
+        }
+        let absent = upstreams.absent(name, unavailable.iter().chain(&own.unavailable));
+        Self::from_absent(absent, visibility, name)
+    }
+
+    fn from_absent(absent: Option<Absent>, visibility: &Visibility, name: &str) -> Self {
+        match absent.filter(|absent| visibility.is_name_visible(name, name, &absent.origin)) {
+            Some(absent) => Self::Unavailable(absent),
+            None => Self::Unknown,
         }
     }
 }

@@ -108,11 +108,11 @@ impl UnknownTools {
         }
         let mut pending = std::mem::take(&mut *self.pending.lock());
         pending.retain(|named| {
-            let is_known = match named.in_any_case {
-                false => registry.contains(&named.name),
-                true => registry.contains_in_any_case(&named.name),
-            };
-            !is_known
+            if named.in_any_case {
+                !registry.contains_in_any_case(&named.name)
+            } else {
+                !registry.contains(&named.name)
+            }
         });
         pending
     }

@@ -66,14 +66,13 @@ async fn read(store: &dyn Store) -> Result<Counted, StoreError> {
 #[cfg(test)]
 mod tests {
     use pillion_core::store::{IdempotencyKey, IdempotencyStore, Timestamp};
-    use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 
     use super::*;
+    use crate::test_support::memory_store;
 
     #[tokio::test]
     async fn the_size_of_stored_responses_is_limited_for_each_principal() {
-        let options = StoreOptions::new(StoreLocation::Memory);
-        let store = SqlStore::open(&options).await.unwrap();
+        let store = memory_store().await;
         let (ci, app) = (Some("token:ci"), Some("token:app"));
         let now = Timestamp::now();
         let expires_at = now.plus(Duration::from_secs(3600));
@@ -86,7 +85,8 @@ mod tests {
             store.record_key(&key, "f", result).await.unwrap();
         }
         let bytes = ResponseBytes::default();
-        let admit = async |principal, size| bytes.admit(&store, principal, size, 10).await.unwrap();
+        let admit =
+            async |principal, size| bytes.admit(&*store, principal, size, 10).await.unwrap();
         assert!(!admit(ci, 3).await);
         assert!(admit(ci, 2).await && !admit(ci, 1).await);
         assert!(admit(app, 10).await && !admit(app, 1).await);

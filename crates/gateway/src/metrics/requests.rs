@@ -31,7 +31,7 @@ impl Requests {
     pub fn add(&self, method: &str, route: &str, status: u16, elapsed: Duration) {
         let labels = RequestLabels {
             route: route.to_owned(),
-            method: known(method),
+            method: known_method(method).unwrap_or("other"),
             status,
         };
         self.latency.add(elapsed);
@@ -57,11 +57,8 @@ impl Requests {
     }
 }
 
-/// Maps unknown methods, which clients may invent, to `other`.
-fn known(method: &str) -> &'static str {
+/// Returns the name of a known method; clients may invent others.
+pub(crate) fn known_method(method: &str) -> Option<&'static str> {
     const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
-    METHODS
-        .into_iter()
-        .find(|known| *known == method)
-        .unwrap_or("other")
+    METHODS.into_iter().find(|known| *known == method)
 }

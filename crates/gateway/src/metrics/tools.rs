@@ -74,9 +74,9 @@ impl ToolStats {
     #[must_use]
     pub fn calls_and_failures(&self) -> (u64, u64) {
         let mut outcomes = self.outcomes();
-        let well = outcomes.next().map_or(0, |(_, count)| count);
+        let successes = outcomes.next().map_or(0, |(_, count)| count);
         let failures: u64 = outcomes.map(|(_, count)| count).sum();
-        (well + failures, failures)
+        (successes + failures, failures)
     }
 }
 
@@ -85,7 +85,7 @@ impl ToolStats {
 pub struct Tools {
     by_name: RwLock<BTreeMap<String, Arc<ToolStats>>>,
     /// The labels of MCP servers that list their tools for each user.
-    of_users: RwLock<HashSet<String>>,
+    per_user_servers: RwLock<HashSet<String>>,
     in_flight: AtomicI64,
 }
 
@@ -110,12 +110,13 @@ impl Tools {
     /// servers are private to their users, so all tools of such a server count as one. Earlier
     /// records of other servers stay.
     pub fn record_servers(&self, servers: impl IntoIterator<Item = (String, bool)>) {
-        let mut of_users = self.of_users.write();
+        let mut per_user = self.per_user_servers.write();
         for (label, lists_for_all) in servers {
-            match lists_for_all {
-                true => of_users.remove(&label),
-                false => of_users.insert(label),
-            };
+            if lists_for_all {
+                per_user.remove(&label);
+            } else {
+                per_user.insert(label);
+            }
         }
     }
 
@@ -125,7 +126,7 @@ impl Tools {
             // Callers can invent names, so only names of known tools are stored.
             None => UNKNOWN_TOOL.to_owned(),
             Some(ToolOrigin::Mcp { server_label, .. })
-                if self.of_users.read().contains(server_label) =>
+                if self.per_user_servers.read().contains(server_label) =>
             {
                 format!("(users' of {server_label})")
             }

@@ -43,7 +43,7 @@ impl NativeEndpoint {
 pub struct NativeTools {
     servers: Vec<NativeServer>,
     /// The tools that run in the executor instead when the provider requests permission.
-    stand_ins: CallerOnlyTools,
+    overrides: CallerOnlyTools,
 }
 
 impl NativeTools {
@@ -55,34 +55,37 @@ impl NativeTools {
         let Some(api) = model.api else {
             return native;
         };
-        let asks_us = api.api().requests_approval();
+        let can_request_approval = api.api().requests_approval();
         for endpoint in &model.native {
             let mut names = Vec::new();
-            let mut free = Vec::new();
+            let mut without_approval = Vec::new();
             for tool in tools {
-                let Some(there) = endpoint.name_of(tool) else {
+                let Some(server_tool) = endpoint.name_of(tool) else {
                     continue;
                 };
-                let asks = executor.asks(tool);
-                if asks && !asks_us {
+                let needs_approval = executor.asks(tool);
+                if needs_approval && !can_request_approval {
                     continue;
                 }
-                if !asks {
-                    free.push(there.clone());
+                if !needs_approval {
+                    without_approval.push(server_tool.clone());
                 }
-                names.push((there, tool.name().to_string()));
+                names.push((server_tool, tool.name().to_string()));
                 native.add_override(api, tool);
             }
             if names.is_empty() {
                 continue;
             }
-            let allowed = names.iter().map(|(there, _)| there.clone()).collect();
+            let allowed = names
+                .iter()
+                .map(|(server_tool, _)| server_tool.clone())
+                .collect();
             let server = NativeMcpServer {
                 allowed_tools: Some(allowed),
-                require_approval: match free.len() {
+                require_approval: match without_approval.len() {
                     0 => NativeApproval::Always,
                     count if count == names.len() => NativeApproval::Never,
-                    _ => NativeApproval::Except(free),
+                    _ => NativeApproval::Except(without_approval),
                 },
                 ..endpoint.server.clone()
             };
@@ -95,29 +98,29 @@ impl NativeTools {
     }
 
     fn add_override(&mut self, api: Provider, tool: &RegisteredTool) {
-        let add_override = ToolOverride {
+        let tool_override = ToolOverride {
             definition: tool.definition().clone(),
             origin: tool.origin().clone(),
             digest: tool.tool().digest(),
             api,
         };
         let name = tool.name().clone();
-        let add_override = tool.with_tool(Arc::new(add_override));
-        self.stand_ins.insert(name, Arc::new(add_override));
+        let registered = tool.with_tool(Arc::new(tool_override));
+        self.overrides.insert(name, Arc::new(registered));
     }
 
     /// Returns whether the provider calls the tool with this name directly.
     pub fn has(&self, name: &ToolName) -> bool {
-        self.stand_ins.contains_key(name)
+        self.overrides.contains_key(name)
     }
 
     /// Returns the servers for the provider, and the runner of the chat's calls.
-    pub fn take_apart(self, executor: Executor) -> (Vec<NativeServer>, Arc<dyn ToolRunner>) {
+    pub fn into_parts(self, executor: Executor) -> (Vec<NativeServer>, Arc<dyn ToolRunner>) {
         if self.servers.is_empty() {
             return (Vec::new(), Arc::new(executor));
         }
         let runner = Runner {
-            permits: executor.with_overrides(Arc::new(self.stand_ins)),
+            permits: executor.with_overrides(Arc::new(self.overrides)),
             executor,
         };
         (self.servers, Arc::new(runner))
@@ -131,8 +134,8 @@ impl NativeEndpoint {
             return None;
         };
         let is_ours = *server_label == self.server.label;
-        let there = tool.tool().name_on_server();
-        there.filter(|_| is_ours).map(str::to_owned)
+        let server_tool = tool.tool().name_on_server();
+        server_tool.filter(|_| is_ours).map(str::to_owned)
     }
 }
 

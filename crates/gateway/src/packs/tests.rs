@@ -2,12 +2,13 @@ use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::EventStream;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::tool::{CallContext, ToolCall};
-use pillion_store::{SqlStore, StoreLocation, StoreOptions};
+use pillion_store::SqlStore;
 use pillion_testkit::{FakeLlm, LlmResponse};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::credentials::UserCredentials;
+use crate::test_support::memory_store;
 
 /// A sidecar's packs under a sequence of configurations.
 struct Bench {
@@ -19,9 +20,8 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
-        let store = StoreOptions::new(StoreLocation::Memory);
         Self {
-            store: Arc::new(SqlStore::open(&store).await.unwrap()),
+            store: memory_store().await,
             loaded_packs: LoadedPacks::default(),
             tools: Vec::new(),
             actions: 0,

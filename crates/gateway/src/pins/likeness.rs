@@ -152,26 +152,27 @@ mod tests {
     use pillion_core::store::PinOwner;
     use serde_json::json;
 
+    use super::super::new_pin;
     use super::*;
 
     fn definition(tool: &Value) -> Definition {
         Definition::new(tool["name"].as_str().unwrap(), tool.clone())
     }
 
-    fn predecessor(pinned: &[Value], listed: &[Value]) -> Option<String> {
+    fn pins(tools: &[Value]) -> HashMap<String, ToolPin> {
         let owner = PinOwner {
             server: "far",
             user: None,
         };
-        let pins = pinned.iter().map(|tool| {
-            let definition = definition(tool);
-            (
-                definition.name.clone(),
-                super::super::new_pin(owner, &definition),
-            )
-        });
+        let definitions = tools.iter().map(definition);
+        definitions
+            .map(|tool| (tool.name.clone(), new_pin(owner, &tool)))
+            .collect()
+    }
+
+    fn predecessor(pinned: &[Value], listed: &[Value]) -> Option<String> {
         let definitions: Vec<_> = listed.iter().map(definition).collect();
-        let mut renames = Renames::new(&pins.collect(), &definitions);
+        let mut renames = Renames::new(&pins(pinned), &definitions);
         let new = definitions.last().unwrap();
         renames.find_predecessor(new).map(str::to_owned)
     }
@@ -221,30 +222,17 @@ mod tests {
     fn many_tools_do_not_evade_the_comparison() {
         let pinned: Vec<_> = (0..100)
             .map(|n| {
-                tool(
-                    &format!("gone_{n}"),
-                    &format!("Something number{n} about topic{n}"),
-                )
-            })
-            .collect();
-        let pins: HashMap<_, _> = pinned
-            .iter()
-            .map(|tool| {
-                let definition = definition(tool);
-                let owner = PinOwner {
-                    server: "far",
-                    user: None,
-                };
                 (
-                    definition.name.clone(),
-                    super::super::new_pin(owner, &definition),
+                    format!("gone_{n}"),
+                    format!("Something number{n} about topic{n}"),
                 )
             })
+            .map(|(name, description)| tool(&name, &description))
             .collect();
         let listed: Vec<_> = (0..200)
             .map(|n| definition(&json!({"name": format!("new_{n}"), "description": "unlike"})))
             .collect();
-        let mut renames = Renames::new(&pins, &listed);
+        let mut renames = Renames::new(&pins(&pinned), &listed);
         let found: Vec<_> = listed
             .iter()
             .map(|new| renames.find_predecessor(new).is_some())

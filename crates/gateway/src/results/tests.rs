@@ -1,10 +1,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use futures_util::StreamExt;
-use pillion_core::registry::ToolRegistry;
-use pillion_core::tool::{FnTool, ToolDefinition, ToolOutput};
+use pillion_core::registry::RegisteredTool;
+use pillion_core::tool::ToolOutput;
 
 use super::*;
+use crate::test_support::tool;
 
 fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
     let directory = ResultDirectory {
@@ -21,12 +22,8 @@ fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
 }
 
 async fn put(results: &Results, text: &str) -> Result<StoredResult, ToolFailure> {
-    let definition = ToolDefinition::builder("long", "Goes on").build().unwrap();
-    let tool = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("")) });
-    let registry = ToolRegistry::new();
-    registry.register(Arc::new(tool)).unwrap();
     let result = OversizedResult {
-        tool: registry.get("long").unwrap(),
+        tool: Arc::new(RegisteredTool::new(tool("long", "")).unwrap()),
         context: CallContext::for_user("alice"),
         output: ToolOutput::text(text),
     };

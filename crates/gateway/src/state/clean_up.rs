@@ -9,7 +9,7 @@ use pillion_core::store::{
 use pillion_store::{ClockHistory, SqlStore};
 
 use super::interrupt_calls;
-use crate::process_lifetimes::ProcessLifetimes;
+use crate::predecessors::ProcessLifetimes;
 use crate::results::{Results, UNFINISHED_FILE_TTL};
 
 /// Interval of the store's maintenance, such as removing old calls.
@@ -44,7 +44,7 @@ impl CleanUp {
             store,
             lifetimes,
             retention: config.call_log.retention(),
-            chat_ttl: config.chat.keep,
+            chat_ttl: config.chat.retention,
             approval_ttl: config.approvals.expires_after,
             key_ttl: config.http.idempotency_ttl,
             results,

@@ -5,14 +5,20 @@ use opentelemetry::trace::{
     TraceState, Tracer as _,
 };
 use opentelemetry::{Context, KeyValue, Value};
-use pillion_core::tool::TraceContext;
+use pillion_core::executor::{CallSpan, Tracer};
+use pillion_core::tool::{
+    CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin, ToolResult, TraceContext,
+};
+use pillion_mcp_client::{RpcError, ServerConfig};
 
 use super::Telemetry;
+use crate::client_text::truncate_input;
+use crate::metrics::known_method;
 
 /// A span that ends when dropped.
 pub struct Span {
     span: opentelemetry_sdk::trace::Span,
-    began: SystemTime,
+    started_at: SystemTime,
     /// Measures the duration, because the system clock may be set in the meantime.
     started: Instant,
 }
@@ -42,18 +48,18 @@ impl Telemetry {
         let parent = remote.map_or_else(Context::new, |remote| {
             Context::new().with_remote_span_context(remote)
         });
-        let began = SystemTime::now();
+        let started_at = SystemTime::now();
         let mut builder = self.tracer.span_builder(name);
         builder = builder
             .with_kind(kind)
-            .with_start_time(began)
+            .with_start_time(started_at)
             .with_attributes(attributes);
         if let Some(link) = link.and_then(span_context) {
             builder = builder.with_links(vec![Link::with_context(link)]);
         }
         Span {
             span: self.tracer.build_with_context(builder, &parent),
-            began,
+            started_at,
             started: Instant::now(),
         }
     }
@@ -83,8 +89,8 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        let end = self.began.checked_add(self.started.elapsed());
-        self.span.end_with_timestamp(end.unwrap_or(self.began));
+        let end = self.started_at.checked_add(self.started.elapsed());
+        self.span.end_with_timestamp(end.unwrap_or(self.started_at));
     }
 }
 
@@ -101,4 +107,174 @@ fn span_context(trace: &TraceContext) -> Option<SpanContext> {
         true,
         state.unwrap_or(TraceState::NONE),
     ))
+}
+
+/// The MCP methods that spans are named after. Other methods are arbitrary text of a client.
+const METHODS: [&str; 13] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "completion/complete",
+    "logging/setLevel",
+    "subscriptions/listen",
+];
+
+impl Telemetry {
+    /// Starts the span of an incoming HTTP request.
+    pub fn http_request(
+        &self,
+        method: &str,
+        route: &str,
+        id: &str,
+        parent: Option<&TraceContext>,
+    ) -> Span {
+        let method = known_method(method).unwrap_or("_OTHER");
+        let attributes = vec![
+            KeyValue::new("http.request.method", method),
+            KeyValue::new("http.route", route.to_owned()),
+            KeyValue::new("pillion.request_id", id.to_owned()),
+        ];
+        let name = format!("{method} {route}");
+        self.span(name, SpanKind::Server, parent, attributes)
+    }
+
+    /// Starts the span of an incoming MCP request, as a child of the span in its `_meta`, or else
+    /// of the HTTP request's span. `tool` must be an existing tool.
+    pub fn mcp_request(
+        &self,
+        method: &str,
+        tool: Option<&str>,
+        version: &'static str,
+        meta_trace: Option<&TraceContext>,
+        http_trace: Option<&TraceContext>,
+    ) -> Span {
+        let method = METHODS.iter().find(|known| **known == method);
+        let method = *method.unwrap_or(&"other");
+        let mut attributes = vec![
+            KeyValue::new("mcp.method.name", method),
+            KeyValue::new("mcp.protocol.version", version),
+        ];
+        let mut name = method.to_owned();
+        if let Some(tool) = tool {
+            name = format!("{method} {tool}");
+            attributes.push(KeyValue::new("gen_ai.tool.name", tool.to_owned()));
+        }
+        let link = meta_trace.and(http_trace);
+        let parent = meta_trace.or(http_trace);
+        self.linked_span(name, SpanKind::Server, parent, link, attributes)
+    }
+
+    /// Starts the span of a request to an MCP server. `tool` is the tool's name on the server.
+    pub(crate) fn upstream(
+        &self,
+        server: &ServerConfig,
+        method: &str,
+        tool: Option<&str>,
+        parent: Option<&TraceContext>,
+    ) -> Span {
+        let mut attributes = vec![
+            KeyValue::new("mcp.method.name", method.to_owned()),
+            KeyValue::new("pillion.server", server.label.clone()),
+        ];
+        match server.url() {
+            Some(url) => {
+                let host = url.host_str().unwrap_or_default().to_owned();
+                attributes.push(KeyValue::new("network.transport", "tcp"));
+                attributes.push(KeyValue::new("server.address", host));
+                if let Some(port) = url.port_or_known_default() {
+                    attributes.push(KeyValue::new("server.port", i64::from(port)));
+                }
+            }
+            None => attributes.push(KeyValue::new("network.transport", "pipe")),
+        }
+        let mut name = method.to_owned();
+        if let Some(tool) = tool {
+            name = format!("{method} {tool}");
+            attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
+            attributes.push(KeyValue::new("gen_ai.tool.name", tool.to_owned()));
+        }
+        self.span(name, SpanKind::Client, parent, attributes)
+    }
+}
+
+impl Span {
+    /// Records the response status of an HTTP request.
+    pub fn http_status(&mut self, status: u16) {
+        self.set("http.response.status_code", i64::from(status));
+        if status >= 500 {
+            self.fail(status.to_string());
+        }
+    }
+
+    /// Ends the span of a call to a server's tool.
+    pub(crate) fn end_tool_span<T>(mut self, outcome: &Result<T, ToolFailure>) {
+        if let Err(failure) = outcome {
+            self.fail(failure.code.as_str());
+        }
+    }
+
+    /// Ends the span of a request.
+    pub fn end_request_span<T>(mut self, outcome: &Result<T, RpcError>) {
+        if let Err(error) = outcome {
+            self.set("rpc.response.status_code", error.code.to_string());
+            self.fail(error.code.to_string());
+        }
+    }
+}
+
+impl Tracer for Telemetry {
+    fn start(
+        &self,
+        call: &ToolCall,
+        origin: Option<&ToolOrigin>,
+        context: &CallContext,
+    ) -> Box<dyn CallSpan> {
+        let mut attributes = vec![
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.type", "function"),
+            KeyValue::new("gen_ai.tool.call.id", truncate_input(&call.id)),
+        ];
+        // A name without a tool is arbitrary text of the caller.
+        let mut name = "execute_tool".to_owned();
+        if let Some(origin) = origin {
+            name = format!("execute_tool {}", call.name);
+            attributes.push(KeyValue::new("gen_ai.tool.name", call.name.clone()));
+            if let ToolOrigin::Mcp { server_label, .. } = origin {
+                attributes.push(KeyValue::new("pillion.server", server_label.clone()));
+            }
+        }
+        let parent = context.trace.as_ref();
+        let span = self.span(name, SpanKind::Internal, parent, attributes);
+        Box::new(Running(Some(span)))
+    }
+}
+
+/// The span of a running call.
+struct Running(Option<Span>);
+
+impl CallSpan for Running {
+    fn context(&self) -> Option<TraceContext> {
+        self.0.as_ref().and_then(Span::context)
+    }
+
+    fn end(mut self: Box<Self>, result: &ToolResult) {
+        if let (Some(mut span), false) = (self.0.take(), result.success) {
+            span.fail(result.error_code.map_or("error", ErrorCode::as_str));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(span) = &mut self.0 {
+            span.fail(ErrorCode::Cancelled.as_str());
+        }
+    }
 }

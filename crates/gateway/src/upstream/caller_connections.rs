@@ -1,20 +1,32 @@
 //! Connections with a server under its own credential or under the credential of the calling user.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use pillion_config::{CredentialPolicy, McpServerSection};
 use pillion_core::tool::{ActingIdentity, CallContext, ErrorCode, Link, ToolFailure};
 use pillion_mcp_client::ServerConfig;
+use tokio::time::{Instant, sleep};
 
 use super::connection::UpstreamConnection;
-use super::user_connections::UserConnections;
 use crate::credentials::{UserCredential, UserCredentials, file_id, origin_of};
-use pillion_config::{CredentialPolicy, McpServerSection};
 
 /// Interval at which unused user connections, and those whose credential was changed or removed,
 /// are closed.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Maximum number of user connections per server. Above the limit, the least recently used
+/// connection is closed.
+const MAX_USER_CONNECTIONS: usize = 1_000;
+
+/// Time after which an unused user connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Maximum time for running calls to finish on a closed connection.
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The error message for a server that was disconnected manually.
 pub(super) const NOT_CONNECTED_MESSAGE: &str = "Not connected to server";
@@ -30,7 +42,18 @@ pub struct CallerConnections {
     shared: Arc<UpstreamConnection>,
     /// Whether the server was disconnected manually and must not be used.
     is_closed: AtomicBool,
-    users: UserConnections,
+    credentials: UserCredentials,
+    /// The connections of single users, by name.
+    users: Mutex<HashMap<String, UserConnection>>,
+}
+
+/// The connection of a user.
+#[derive(Debug)]
+struct UserConnection {
+    /// The version of the credential.
+    version: String,
+    connection: Arc<UpstreamConnection>,
+    used: Instant,
 }
 
 /// The identity under which a call is sent.
@@ -61,7 +84,8 @@ impl CallerConnections {
             section: Arc::clone(section),
             shared: Arc::clone(shared),
             is_closed: AtomicBool::new(false),
-            users: UserConnections::new(credentials),
+            credentials: credentials.clone(),
+            users: Mutex::default(),
         }
     }
 
@@ -82,12 +106,29 @@ impl CallerConnections {
 
     /// Removes and returns all connections of users.
     pub(super) fn take_all(&self) -> Vec<Arc<UpstreamConnection>> {
-        self.users.take_all()
+        let users = std::mem::take(&mut *self.users.lock());
+        users.into_values().map(|user| user.connection).collect()
     }
 
-    /// Closes a user's connection after its running calls.
+    /// Closes a user's connection after its running calls. Its token stores save no more OAuth
+    /// tokens.
     pub(super) fn forget(&self, user: &str) {
-        self.users.forget(&self.server_id, user, None);
+        self.remove(&mut self.users.lock(), user, None);
+    }
+
+    /// Closes a user's connection after its running calls. Token stores of other credential versions
+    /// than `current` save no more OAuth tokens.
+    fn remove(
+        &self,
+        users: &mut HashMap<String, UserConnection>,
+        user: &str,
+        current: Option<&str>,
+    ) {
+        let credentials = &self.credentials;
+        credentials.close_other_tokens(&self.server_id, user, current);
+        if let Some(removed) = users.remove(user) {
+            close_when_unused(removed.connection);
+        }
     }
 
     /// Returns the connection for a call of this caller: the one for which
@@ -121,16 +162,8 @@ impl CallerConnections {
     fn for_identity(&self, acting: &Acting<'_>) -> Result<Arc<UpstreamConnection>, ToolFailure> {
         match acting {
             Acting::Server => Ok(Arc::clone(&self.shared)),
-            Acting::User(user, credential) => {
-                let server = || self.server_for(user, credential);
-                self.users.connection(user, credential, server)
-            }
+            Acting::User(user, credential) => self.user_connection(user, credential),
         }
-    }
-
-    /// Closes user connections that are idle or have an outdated credential, after their calls.
-    pub(super) async fn sweep(&self) {
-        self.users.sweep(&self.server_id).await;
     }
 
     /// Returns the identity under which a call of this caller is sent, with the connection.
@@ -201,7 +234,7 @@ impl CallerConnections {
                 "the caller may not act for '{user}' (see `pillion tokens create --user`)"
             ));
         };
-        let read = self.users.credentials.get(&self.server_id, user).await;
+        let read = self.credentials.get(&self.server_id, user).await;
         let found = read.map_err(|error| {
             tracing::error!(server.label = label, %error, "Cannot read the credential of a user");
             ToolFailure::new(
@@ -215,8 +248,7 @@ impl CallerConnections {
                 Ok(Acting::User(user, Box::new(credential)))
             }
             Some(credential) => {
-                let good = Some(credential.version.as_str());
-                self.users.forget(&self.server_id, user, good);
+                self.remove(&mut self.users.lock(), user, Some(&credential.version));
                 without(format!(
                     "the credential of '{user}' was set for another URL; set it again with \
                      `pillion servers credentials set`"
@@ -246,7 +278,7 @@ impl CallerConnections {
         };
         let mut server = self.section.server.clone();
         if credential.is_oauth() {
-            let credentials = &self.users.credentials;
+            let credentials = &self.credentials;
             let tokens =
                 credentials.tokens_of_user(&server, &self.server_id, user, &credential.version);
             server.authorization.token_store = Some(tokens.ok_or_else(unusable)?);
@@ -255,5 +287,126 @@ impl CallerConnections {
         }
         server.validate().map_err(|_| unusable())?;
         Ok(server)
+    }
+
+    /// Returns the user's connection with this credential; creates one if necessary.
+    fn user_connection(
+        &self,
+        user: &str,
+        credential: &UserCredential,
+    ) -> Result<Arc<UpstreamConnection>, ToolFailure> {
+        let mut users = self.users.lock();
+        let now = Instant::now();
+        if let Some(known) = users.get_mut(user)
+            && known.version == credential.version
+        {
+            known.used = now;
+            return Ok(Arc::clone(&known.connection));
+        }
+        let connection = Arc::new(UpstreamConnection::to(self.server_for(user, credential)?));
+        let created = UserConnection {
+            version: credential.version.clone(),
+            connection: Arc::clone(&connection),
+            used: now,
+        };
+        let mut closed = users.insert(user.to_owned(), created);
+        if users.len() > MAX_USER_CONNECTIONS {
+            let others = users.iter().filter(|(name, _)| *name != user);
+            let oldest = others
+                .min_by_key(|(_, other)| other.used)
+                .map(|(name, _)| name.clone());
+            closed = oldest.and_then(|name| users.remove(&name));
+        }
+        if let Some(closed) = closed {
+            close_when_unused(closed.connection);
+        }
+        Ok(connection)
+    }
+
+    /// Closes user connections that are idle, and those whose credential was changed or removed by
+    /// another process or while the connection was being created, after their calls.
+    pub(super) async fn sweep(&self) {
+        let versions: Vec<_> = {
+            let mut users = self.users.lock();
+            let is_idle =
+                |_: &String, user: &mut UserConnection| user.used.elapsed() > IDLE_TIMEOUT;
+            for (_, idle) in users.extract_if(is_idle) {
+                close_when_unused(idle.connection);
+            }
+            let pairs = users.iter();
+            pairs
+                .map(|(name, user)| (name.clone(), user.version.clone()))
+                .collect()
+        };
+        for (user, version) in versions {
+            match self.credentials.get(&self.server_id, &user).await {
+                Ok(Some(credential)) if credential.version == version => {}
+                Ok(credential) => {
+                    let current = credential.map(|credential| credential.version);
+                    let mut users = self.users.lock();
+                    let is_outdated = |known: &UserConnection| known.version == version;
+                    if users.get(&user).is_some_and(is_outdated) {
+                        self.remove(&mut users, &user, current.as_deref());
+                    }
+                }
+                // The error is returned to the next caller.
+                Err(error) => tracing::debug!(%error, "Cannot read the credential of a user"),
+            }
+        }
+    }
+}
+
+/// Ends a session when its calls have finished.
+fn close_when_unused(connection: Arc<UpstreamConnection>) {
+    tokio::spawn(async move {
+        let since = Instant::now();
+        while Arc::strong_count(&connection) > 1 && since.elapsed() < LAST_CALLS_TIMEOUT {
+            sleep(Duration::from_millis(250)).await;
+        }
+        connection.client.disconnect().await;
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_config::ServerSettings;
+    use pillion_store::{MasterKey, Vault};
+    use serde_json::json;
+
+    use super::*;
+    use crate::test_support::memory_store;
+
+    #[tokio::test]
+    async fn l1_removing_a_credential_closes_its_unused_connection() {
+        let store = memory_store().await;
+        let vault = Vault::open(store, MasterKey::generate()).await.unwrap();
+        let credentials = UserCredentials::default();
+        credentials.set_vault(Some(Arc::new(vault)));
+        let definition = json!({"label": "far", "url": "http://127.0.0.1:9/"});
+        let server: ServerConfig = serde_json::from_value(definition).unwrap();
+        let shared = Arc::new(UpstreamConnection::to(server.clone()));
+        let section = McpServerSection::new(ServerSettings::default(), server, "far");
+        let connections = CallerConnections::new(&Arc::new(section), &shared, &credentials);
+        let server_id = &connections.server_id;
+        for user in ["alice", "bob", "carol"] {
+            let bearer = json!({"type": "bearer", "token": user});
+            let credential = UserCredential::new("place".to_owned(), bearer).unwrap();
+            credentials.put(server_id, user, &credential).await.unwrap();
+            connections.user_connection(user, &credential).unwrap();
+        }
+        let connected = || {
+            let mut names: Vec<_> = connections.users.lock().keys().cloned().collect();
+            names.sort();
+            names
+        };
+        connections.sweep().await;
+        assert_eq!(connected(), ["alice", "bob", "carol"]);
+        // Removed as by another process: nothing in this process is notified.
+        credentials.remove(server_id, "alice").await.unwrap();
+        let bearer = json!({"type": "bearer", "token": "another"});
+        let other = UserCredential::new("place".to_owned(), bearer).unwrap();
+        credentials.put(server_id, "bob", &other).await.unwrap();
+        connections.sweep().await;
+        assert_eq!(connected(), ["carol"]);
     }
 }

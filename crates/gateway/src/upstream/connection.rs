@@ -168,29 +168,12 @@ async fn ask(
 
 #[cfg(test)]
 mod tests {
-    use pillion_mcp_client::ProtocolVersion;
-    use serde_json::Map;
-    use uuid::Uuid;
+    use serde_json::json;
 
     use super::*;
-    use crate::calling_client::link::{LogThreshold, Requester};
-    use crate::calling_client::message;
 
     fn link() -> Arc<ClientLink> {
-        let requester = Requester {
-            owner: Uuid::new_v4(),
-            version: ProtocolVersion::V2025_11_25,
-            capabilities: Arc::new(Map::new()),
-            log_level: LogThreshold::new(None),
-            param_headers: None,
-            can_stream: true,
-        };
-        let request = message::Request {
-            id: message::raw(&1).unwrap(),
-            method: "tools/call".to_owned(),
-            params: message::Members::new(),
-        };
-        ClientLink::new(requester, &request).0
+        ClientLink::for_test("{}", json!({}))
     }
 
     #[tokio::test]

@@ -12,16 +12,13 @@ use pillion_wire::UnavailableServer;
 use tokio::time::{Instant, timeout};
 
 use super::caller_connections::NOT_CONNECTED_MESSAGE;
-use super::discovery_state::{DiscoveryState, NextListing};
+use super::discovery_state::{DiscoveryState, backoff, time_until_stale};
 use super::listing::list_tools;
 use super::offer::{CheckedTool, ListedTools, RawTool, check_tools};
 use super::server::Server;
 use super::{Blocked, UpstreamTool, Upstreams};
 use crate::connections::ConnectionStatus;
 use crate::events::{Event, ToolChanges};
-
-/// Maximum pause between two attempts for a server that fails repeatedly.
-pub(super) const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// Maximum time of a `tools/list` request after which change notifications of the server are
 /// honored at once. After a slower response, they are ignored for `BACKOFF_FACTOR` times its
@@ -118,10 +115,10 @@ impl Upstreams {
                         }
                         self.accept(server, &tools, state, checked, &blocked, took);
                     }
-                    Err(error) => self.give_up(server, state, error, is_due),
+                    Err(error) => self.record_failure(server, state, error, is_due),
                 }
             }
-            Err(error) => self.give_up(server, state, error, is_due),
+            Err(error) => self.record_failure(server, state, error, is_due),
         }
     }
 
@@ -230,7 +227,6 @@ impl Upstreams {
         if server.report.status() != ConnectionStatus::Connected {
             self.publish_status(server, ConnectionStatus::Connected, None);
         }
-        let refresh_after = self.times.refresh_after;
         let registration = self.offered.registration.lock();
         let offer = ListedTools {
             upstreams: self.latest(),
@@ -266,11 +262,7 @@ impl Upstreams {
         server.notification_pause.set(paused_until);
         *state = DiscoveryState {
             tools: names,
-            next: Some(if refresh_after.is_zero() {
-                NextListing::Never
-            } else {
-                NextListing::At(Instant::now() + refresh_after)
-            }),
+            next: Some(Instant::now() + time_until_stale(&self.times)),
             ..DiscoveryState::default()
         };
         let tools = state.tools.len();
@@ -284,23 +276,24 @@ impl Upstreams {
     }
 
     /// Records a failure. If the request was only for a call, the backoff of lists is not extended.
-    fn give_up(&self, server: &Server, state: &mut DiscoveryState, error: String, was_due: bool) {
+    fn record_failure(
+        &self,
+        server: &Server,
+        state: &mut DiscoveryState,
+        error: String,
+        was_due: bool,
+    ) {
         // Logged once for each reason, not for each attempt.
         if server.report.get().error.as_ref() != Some(&error) {
             self.publish_status(server, ConnectionStatus::Error, Some(&error));
             tracing::warn!(server.label = server.label, %error, "Failed to list MCP tools");
         }
-        let pause = self
-            .times
-            .retry_after
-            .saturating_mul(1 << state.failures.min(16))
-            .min(MAX_PAUSE.max(self.times.retry_after));
         server.report.record_failure(error);
         if !was_due {
             return;
         }
         state.is_stale = false;
+        state.next = Some(Instant::now() + backoff(&self.times, state.failures));
         state.failures += 1;
-        state.next = Some(NextListing::At(Instant::now() + pause));
     }
 }

@@ -1,11 +1,12 @@
 //! When the tools of a server are listed next.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
+use parking_lot::Mutex;
+use pillion_config::McpSection;
 use pillion_core::tool::ToolName;
 use tokio::time::Instant;
-
-use super::notification_pause::NotificationPause;
 
 /// The discovery state of one server.
 #[derive(Debug, Default, Clone)]
@@ -13,7 +14,7 @@ pub(super) struct DiscoveryState {
     /// The names under which the server's tools are registered.
     pub(super) tools: Vec<ToolName>,
     /// When to list the tools next; `None` for now.
-    pub(super) next: Option<NextListing>,
+    pub(super) next: Option<Instant>,
     /// Number of failed attempts since the last success.
     pub(super) failures: u32,
     /// Whether the list must be requested now, even if it is fresh.
@@ -32,11 +33,23 @@ pub(super) struct ListRequestCounts {
     pub(super) ended: AtomicU64,
 }
 
-/// When to list the tools next.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum NextListing {
-    At(Instant),
-    Never,
+/// Returns the time after which a list is stale; far in the future if lists never become stale.
+pub(super) fn time_until_stale(times: &McpSection) -> Duration {
+    const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+    if times.refresh_after.is_zero() {
+        FAR_FUTURE
+    } else {
+        times.refresh_after
+    }
+}
+
+/// Returns the pause before the next attempt for a server that has failed once more than
+/// `failures` times.
+pub(super) fn backoff(times: &McpSection, failures: u32) -> Duration {
+    /// Maximum pause for a server that fails repeatedly.
+    const MAX_PAUSE: Duration = Duration::from_secs(300);
+    let pause = times.retry_after.saturating_mul(1 << failures.min(16));
+    pause.min(MAX_PAUSE.max(times.retry_after))
 }
 
 impl DiscoveryState {
@@ -48,14 +61,9 @@ impl DiscoveryState {
     }
 
     pub(super) fn is_due(&self, notification_pause: &NotificationPause) -> bool {
-        if self.is_stale || (self.has_changed && self.honors_notifications(notification_pause)) {
-            return true;
-        }
-        match self.next {
-            None => true,
-            Some(NextListing::At(instant)) => Instant::now() >= instant,
-            Some(NextListing::Never) => false,
-        }
+        self.is_stale
+            || (self.has_changed && self.honors_notifications(notification_pause))
+            || self.next.is_none_or(|next| Instant::now() >= next)
     }
 
     /// Returns whether a change notification is honored. Notifications of failing servers and, for
@@ -65,15 +73,31 @@ impl DiscoveryState {
     }
 }
 
+/// The time until which change notifications of a server are ignored. Shared between the requests
+/// that set this time and the listeners that check it.
+#[derive(Debug, Default)]
+pub struct NotificationPause(Mutex<Option<Instant>>);
+
+impl NotificationPause {
+    /// Sets the time; `None` to honor notifications.
+    pub(super) fn set(&self, until: Option<Instant>) {
+        *self.0.lock() = until;
+    }
+
+    /// Returns the time if it is in the future.
+    pub fn until(&self) -> Option<Instant> {
+        let until = *self.0.lock();
+        until.filter(|until| *until > Instant::now())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn list_changes_are_honored_unless_the_server_fails_or_is_slow() {
-        let far = Some(NextListing::At(Instant::now() + Duration::from_secs(3600)));
+        let far = Some(Instant::now() + Duration::from_secs(3600));
         let known = DiscoveryState {
             next: far,
             ..DiscoveryState::default()

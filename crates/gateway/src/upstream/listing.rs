@@ -59,11 +59,11 @@ async fn list_resources(server: &Server, client: &McpClient) {
     let Ok(connection) = client.connection().await else {
         return;
     };
-    let hello = connection
+    let handshake = connection
         .server
         .as_ref()
-        .and_then(|hello| serde_json::from_str::<Hello>(hello.get()).ok());
-    if hello.is_none_or(|hello| hello.capabilities.resources.is_none()) {
+        .and_then(|handshake| serde_json::from_str::<HandshakeResult>(handshake.get()).ok());
+    if handshake.is_none_or(|handshake| handshake.capabilities.resources.is_none()) {
         return;
     }
     match timeout(RESOURCES_TIMEOUT, client.list_resources()).await {
@@ -82,7 +82,7 @@ async fn list_resources(server: &Server, client: &McpClient) {
 }
 
 #[derive(Deserialize)]
-struct Hello {
+struct HandshakeResult {
     capabilities: HasResources,
 }
 

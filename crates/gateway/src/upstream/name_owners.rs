@@ -79,7 +79,7 @@ impl NameOwners {
             [] => self.without_prefix.iter().collect(),
             group => group.iter().map(|owner| &owner.label).collect(),
         };
-        let rank = |label: &str| labels.iter().position(|of_group| *of_group == label);
+        let rank = |label: &str| labels.iter().position(|known| *known == label);
         match (rank(label), rank(other)) {
             (Some(rank), Some(other_rank)) => rank < other_rank,
             (Some(_), None) => true,

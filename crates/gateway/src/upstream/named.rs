@@ -11,8 +11,8 @@ use pillion_wire::UnavailableServer;
 use tokio::sync::Semaphore;
 use tracing::Instrument;
 
-use super::all_tools::add_unanswered;
 use super::discovery::Reason;
+use super::listing::not_listed_within;
 use super::{Absent, Own, Server, Upstreams};
 
 /// Requests for tools that go on although the calls that began them have ended at their deadlines.
@@ -21,10 +21,7 @@ static CONTINUED: Semaphore = Semaphore::const_new(16);
 
 /// Returns what `work` returns within `limit`. Otherwise, `work` goes on without its caller, so that
 /// a later call finds its outcome.
-pub(super) async fn within<T>(
-    limit: Duration,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Option<T> {
+async fn within<T>(limit: Duration, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut work = Box::pin(work);
     if let Ok(done) = timeout(limit, &mut work).await {
         return Some(done);
@@ -100,7 +97,7 @@ impl Upstreams {
     /// missing or stale. Returns the servers that failed.
     pub async fn discover_named(&self, names: &[String]) -> Vec<UnavailableServer> {
         let latest = self.latest();
-        let named = latest.named_by(names);
+        let named = latest.owners_of(names);
         join_all(named.iter().map(|server| latest.ask(server, Reason::Use))).await;
         let is_named = |name: &String| {
             latest.registry.contains(name) || named.iter().any(|server| latest.owns(server, name))
@@ -119,7 +116,7 @@ impl Upstreams {
     }
 
     /// Returns the servers that own one of the names.
-    pub(super) fn named_by(&self, names: &[String]) -> Vec<Arc<Server>> {
+    pub(super) fn owners_of(&self, names: &[String]) -> Vec<Arc<Server>> {
         let servers = self.servers.iter();
         servers
             .filter(|server| names.iter().any(|name| self.owns(server, name)))
@@ -164,6 +161,62 @@ impl Own {
             if let Some(tool) = tool.filter(|tool| !tools.contains_key(tool.name())) {
                 tools.insert(tool.name().clone(), Arc::new(tool));
             }
+        }
+    }
+}
+
+/// Maximum time of a list beyond that of one request to a server: a list that waits for the request
+/// of another client does not wait for a second request.
+const LIST_ALLOWANCE: Duration = Duration::from_millis(500);
+
+impl Upstreams {
+    /// Returns the maximum time to list what all servers offer.
+    pub fn list_timeout(&self) -> Duration {
+        self.times.discovery_timeout.saturating_add(LIST_ALLOWANCE)
+    }
+
+    /// Lists the tools of every server whose list is missing or stale: the shared tools and, at the
+    /// same time, those that only this caller has. Returns the servers that failed, and the
+    /// caller's own tools. Servers that do not respond within `limit` are unavailable; requests for
+    /// shared tools then go on.
+    pub async fn list_within(
+        self: &Arc<Self>,
+        limit: Duration,
+        context: &CallContext,
+    ) -> (Vec<UnavailableServer>, Own) {
+        let mut unavailable = Vec::new();
+        let shared = async {
+            let upstreams = Arc::clone(self);
+            let discovery = async move { upstreams.discover().await };
+            unavailable = match within(limit, discovery).await {
+                Some(unavailable) => unavailable,
+                None => {
+                    let latest = self.latest();
+                    let mut unavailable = latest.unavailable();
+                    let servers = latest.servers.iter();
+                    let is_listing = |server: &&Arc<Server>| server.state.try_lock().is_err();
+                    add_unanswered(&mut unavailable, servers.filter(is_listing), limit);
+                    unavailable
+                }
+            };
+        };
+        let own = self.own_within(limit, context, shared).await;
+        (unavailable, own)
+    }
+}
+
+/// Adds the servers that have not responded within `limit` to those that are unavailable.
+fn add_unanswered<'a>(
+    unavailable: &mut Vec<UnavailableServer>,
+    servers: impl Iterator<Item = &'a Arc<Server>>,
+    limit: Duration,
+) {
+    for server in servers {
+        if unavailable.iter().all(|other| other.label != server.label) {
+            unavailable.push(UnavailableServer {
+                label: server.label.clone(),
+                error: not_listed_within(limit),
+            });
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::pins::Definition;
 pub(super) type RawTool = Box<RawValue>;
 
 /// A tool whose definition and schema were checked.
+#[derive(Debug, Clone)]
 pub(super) struct CheckedTool {
     pub(super) upstream: Arc<UpstreamTool>,
     pub(super) registered: Arc<RegisteredTool>,
@@ -29,11 +30,11 @@ pub(super) async fn check_tools(
     server: &Arc<Server>,
     tools: &Arc<Vec<RawTool>>,
 ) -> (Vec<CheckedTool>, Vec<Definition>) {
-    let (of_thread, tools) = (Arc::clone(server), Arc::clone(tools));
+    let (thread_server, tools) = (Arc::clone(server), Arc::clone(tools));
     compute::run(&server.label, usize::MAX, move || {
         let time = SchemaCheckTime::start();
         let tools = tools.iter().enumerate();
-        let checked = tools.filter_map(|(index, raw)| check_tool(&of_thread, raw, index, time));
+        let checked = tools.filter_map(|(index, raw)| check_tool(&thread_server, raw, index, time));
         checked.unzip()
     })
     .await

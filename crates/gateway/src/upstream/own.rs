@@ -1,11 +1,13 @@
 //! Tools that a server lists for a single user.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all, ready};
 use indexmap::IndexMap;
+use parking_lot::Mutex;
 use pillion_core::executor::CallerOnlyTools;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOrigin};
@@ -14,20 +16,11 @@ use pillion_mcp_client::EntryKind;
 use pillion_wire::UnavailableServer;
 use tokio::time::Instant;
 
-use super::discovery::MAX_PAUSE;
+use super::connection::UpstreamConnection;
+use super::discovery_state::{backoff, time_until_stale};
 use super::listing::{list_tools, not_listed_within};
-use super::offer::check_tools;
-use super::user_listings::{Listing, UserTool};
+use super::offer::{CheckedTool, check_tools};
 use super::{Server, UpstreamTool, Upstreams};
-
-/// The outcome of listing the tools of one server for a caller.
-struct UserList {
-    tools: Vec<UserTool>,
-    /// The error of the last attempt, if it failed.
-    error: Option<String>,
-    /// Whether an attempt has succeeded.
-    has_listed: bool,
-}
 
 /// The tools of all servers that only one caller has.
 #[derive(Debug, Default)]
@@ -70,11 +63,11 @@ impl Own {
 
     /// Returns the tool that MCP clients know by its server's own name.
     pub fn only_named(&self, upstreams: &Upstreams, own_name: &str) -> Option<Arc<RegisteredTool>> {
-        let mut so_named = self.listed.iter().filter(|(_, tool)| {
+        let mut matching = self.listed.iter().filter(|(_, tool)| {
             tool.remote_name() == own_name && self.allows_own_name(upstreams, tool)
         });
-        let (name, _) = so_named.next()?;
-        let is_only = so_named.next().is_none();
+        let (name, _) = matching.next()?;
+        let is_only = matching.next().is_none();
         self.tools.get(name).filter(|_| is_only).cloned()
     }
 }
@@ -105,7 +98,7 @@ impl Upstreams {
     /// failed recently receives another request if its list does not contain the name.
     pub async fn user_tools_named(&self, context: &CallContext, names: &[String]) -> Own {
         let latest = self.latest();
-        let named = latest.named_by(names);
+        let named = latest.owners_of(names);
         let is_named = |name: &String| named.iter().any(|server| latest.owns(server, name));
         // Without a prefix, a caller's own tools may have any name.
         let has_any_name =
@@ -148,10 +141,11 @@ impl Upstreams {
         let (lists, ()) = join(join_all(lists), shared).await;
         for (server, list) in servers.iter().zip(lists) {
             match list {
-                Ok(UserList {
+                Ok(Listing {
                     tools: listed,
                     error,
                     has_listed,
+                    ..
                 }) => {
                     for tool in listed {
                         let name = tool.registered.name().clone();
@@ -210,10 +204,13 @@ impl Upstreams {
         server: &Arc<Server>,
         context: &CallContext,
         sought: &[String],
-    ) -> Result<UserList, ToolFailure> {
+    ) -> Result<Listing, ToolFailure> {
         let connection = server.connections.for_caller(context).await?;
         let came = Instant::now();
-        let shared = self.offered.of_users.for_connection(server, &connection);
+        let shared = self
+            .offered
+            .user_listings
+            .for_connection(server, &connection);
         let mut listing = shared.lock().await;
         let epoch = server.epoch.load(Ordering::Relaxed);
         // Callers that waited for a failed attempt share its outcome.
@@ -241,20 +238,14 @@ impl Upstreams {
             };
             match listed {
                 Ok((checked, blocked)) => {
-                    let tools = checked.into_iter().map(|tool| UserTool {
-                        registered: tool.registered,
-                        upstream: tool.upstream,
-                    });
                     let is_offered =
-                        |tool: &UserTool| !blocked.contains(tool.upstream.remote_name());
+                        |tool: &CheckedTool| !blocked.contains(tool.upstream.remote_name());
                     *listing = Listing {
-                        tools: tools.filter(is_offered).collect(),
-                        next: Some(Instant::now() + refresh_after(self.times.refresh_after)),
+                        tools: checked.into_iter().filter(is_offered).collect(),
+                        next: Some(Instant::now() + time_until_stale(&self.times)),
                         epoch,
-                        error: None,
-                        failures: 0,
-                        failed_at: None,
                         has_listed: true,
+                        ..Listing::default()
                     };
                     server.report.record_listing(listing.tools.len());
                 }
@@ -263,10 +254,7 @@ impl Upstreams {
                     listing.error = Some(error);
                     listing.failed_at = Some(Instant::now());
                     if is_due {
-                        let retry_after = self.times.retry_after;
-                        let pause = retry_after
-                            .saturating_mul(1 << listing.failures.min(16))
-                            .min(MAX_PAUSE.max(retry_after));
+                        let pause = backoff(&self.times, listing.failures);
                         listing.next = Some(Instant::now() + pause);
                         listing.epoch = epoch;
                         listing.failures += 1;
@@ -274,19 +262,15 @@ impl Upstreams {
                 }
             }
         }
-        Ok(UserList {
-            tools: listing.tools.clone(),
-            error: listing.error.clone(),
-            has_listed: listing.has_listed,
-        })
+        Ok(listing.clone())
     }
 
     /// Closes unneeded connections of users once their calls have ended.
     pub async fn sweep_users(&self) {
         let servers = self.latest().servers.iter();
-        let of_users = servers.filter(|server| server.uses_user_credentials());
-        join_all(of_users.map(|server| server.connections.sweep())).await;
-        self.offered.of_users.remove_closed();
+        let per_user = servers.filter(|server| server.uses_user_credentials());
+        join_all(per_user.map(|server| server.connections.sweep())).await;
+        self.offered.user_listings.remove_closed();
     }
 
     /// Closes a user's connection to a server after the user's credential was changed or removed.
@@ -298,11 +282,77 @@ impl Upstreams {
     }
 }
 
-fn refresh_after(configured: Duration) -> Duration {
-    const FAR_FUTURE: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-    if configured.is_zero() {
-        FAR_FUTURE
-    } else {
-        configured
+/// The tools that a server lists on one connection, and the time of the next `tools/list`.
+#[derive(Debug, Default, Clone)]
+struct Listing {
+    tools: Vec<CheckedTool>,
+    /// `None` before the first attempt.
+    next: Option<Instant>,
+    /// The server's epoch at the last attempt.
+    epoch: u64,
+    /// The error of the last attempt, if it failed.
+    error: Option<String>,
+    failures: u32,
+    /// Whether an attempt has succeeded.
+    has_listed: bool,
+    /// When the last attempt failed.
+    failed_at: Option<Instant>,
+}
+
+/// The tool lists of users. Each belongs to a connection under the user's credential, and is removed
+/// after that connection is closed.
+#[derive(Debug, Default)]
+pub(super) struct UserListings {
+    /// By the address of the connection, which is unique while the entry exists.
+    by_connection: Mutex<HashMap<usize, UserListing>>,
+}
+
+#[derive(Debug)]
+struct UserListing {
+    server: Weak<Server>,
+    connection: Weak<UpstreamConnection>,
+    listing: Arc<tokio::sync::Mutex<Listing>>,
+}
+
+impl UserListings {
+    /// Returns the list of the user of a connection.
+    fn for_connection(
+        &self,
+        server: &Arc<Server>,
+        connection: &Arc<UpstreamConnection>,
+    ) -> Arc<tokio::sync::Mutex<Listing>> {
+        let mut by_connection = self.by_connection.lock();
+        let address = Arc::as_ptr(connection).addr();
+        let entry = by_connection.entry(address).or_insert_with(|| UserListing {
+            server: Arc::downgrade(server),
+            connection: Arc::downgrade(connection),
+            listing: Arc::default(),
+        });
+        Arc::clone(&entry.listing)
+    }
+
+    /// Removes the lists of closed connections.
+    fn remove_closed(&self) {
+        let mut by_connection = self.by_connection.lock();
+        by_connection.retain(|_, entry| entry.connection.strong_count() > 0);
+    }
+
+    /// Removes the lists of a server.
+    pub(super) fn forget(&self, server: &Arc<Server>) {
+        let mut by_connection = self.by_connection.lock();
+        by_connection.retain(|_, entry| !std::ptr::eq(entry.server.as_ptr(), &**server));
+    }
+}
+
+impl Listing {
+    /// Returns whether the server owns one of the names and does not list it.
+    fn is_missing_any(&self, is_owned: impl Fn(&str) -> bool, names: &[String]) -> bool {
+        let lists = |name: &str| {
+            self.tools
+                .iter()
+                .any(|tool| tool.registered.name().as_str() == name)
+        };
+        let is_missing = |name: &String| is_owned(name) && !lists(name);
+        names.iter().any(is_missing)
     }
 }

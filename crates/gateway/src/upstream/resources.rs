@@ -68,10 +68,11 @@ pub async fn read(
         span.end_request_span(&outcome.as_ref().map_err(failed));
     }
     let result = outcome.map_err(|error| {
-        let rpc = error.rpc_error();
-        let code = match rpc.is_some_and(|error| NOT_FOUND_CODES.contains(&error.code)) {
-            true => ErrorCode::NotFound,
-            false => error_code(error.class()),
+        let is_not_found = |error: &RpcError| NOT_FOUND_CODES.contains(&error.code);
+        let code = if error.rpc_error().is_some_and(is_not_found) {
+            ErrorCode::NotFound
+        } else {
+            error_code(error.class())
         };
         failure(server, code, &error)
     })?;

@@ -1,9 +1,11 @@
 //! One MCP server: its connections, and what the rest of the sidecar may know of the server.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
+use parking_lot::RwLock;
 use pillion_core::registry::ToolRegistry;
 use pillion_core::store::PinOwner;
 use pillion_core::tool::{ToolOrigin, TraceContext};
@@ -12,11 +14,9 @@ use pillion_mcp_client::Authentication;
 use super::Listeners;
 use super::caller_connections::CallerConnections;
 use super::connection::UpstreamConnection;
-use super::current_report::CurrentReport;
-use super::discovery_state::{DiscoveryState, ListRequestCounts};
+use super::discovery_state::{DiscoveryState, ListRequestCounts, NotificationPause};
 use super::entries::EntryChecker;
-use super::listed_names::ListedNames;
-use super::notification_pause::NotificationPause;
+use crate::connections::CurrentReport;
 use crate::credentials::UserCredentials;
 use crate::pins::PinRules;
 use crate::telemetry::{Span, Telemetry};
@@ -255,5 +255,60 @@ impl Server {
     pub(super) fn has_listed_without_prefix(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&self.tool_prefix);
         rest.is_some_and(|rest| self.listed_names.contains(rest))
+    }
+}
+
+/// Maximum number of names that are remembered in addition to those of the latest list.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// The names that a server has given its tools. A name stays known while the server is unreachable,
+/// and after the server has listed fewer tools, so that no other server takes it meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct ListedNames(RwLock<KnownNames>);
+
+#[derive(Debug, Default)]
+enum KnownNames {
+    #[default]
+    Unknown,
+    /// The names of the server's pins, before the first list of this process.
+    Pinned(HashSet<String>),
+    Listed(HashSet<String>),
+}
+
+impl ListedNames {
+    /// Adds the names of a list.
+    pub(super) fn add(&self, names: impl IntoIterator<Item = String>) {
+        let mut known = self.0.write();
+        let mut names: HashSet<_> = names.into_iter().collect();
+        if let KnownNames::Pinned(before) | KnownNames::Listed(before) = &mut *known
+            && before.len().saturating_add(names.len()) <= MAX_REMEMBERED
+        {
+            names.extend(before.drain());
+        }
+        *known = KnownNames::Listed(names);
+    }
+
+    /// Sets the names of the server's pins, if they are known and the server has not listed its
+    /// tools. A server without pins has never listed its tools, so that no client knows its names.
+    pub(super) fn set_pinned(&self, names: Option<HashSet<String>>) {
+        let mut known = self.0.write();
+        if let Some(names) = names
+            && !matches!(*known, KnownNames::Listed(_))
+        {
+            *known = KnownNames::Pinned(names);
+        }
+    }
+
+    /// Returns whether no list and no pin of the server is known.
+    pub(super) fn is_unknown(&self) -> bool {
+        matches!(*self.0.read(), KnownNames::Unknown)
+    }
+
+    /// Returns whether the server is known to have given a tool this name.
+    pub(super) fn contains(&self, name: &str) -> bool {
+        match &*self.0.read() {
+            KnownNames::Unknown => false,
+            KnownNames::Pinned(names) | KnownNames::Listed(names) => names.contains(name),
+        }
     }
 }

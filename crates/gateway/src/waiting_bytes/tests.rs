@@ -227,9 +227,12 @@ async fn h6_complete_responses_that_wait_are_limited() {
     let admissions = (0..20).map(|number| {
         let one = connection(&all, &format!("principal {number}"), 8 * MIB);
         async move {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let response = one.admit(&Method::GET, body_of(3 * MIB)).await;
-            (response.status(), began.elapsed() < Duration::from_secs(1))
+            (
+                response.status(),
+                started_at.elapsed() < Duration::from_secs(1),
+            )
         }
     });
     let outcomes = futures_util::future::join_all(admissions).await;

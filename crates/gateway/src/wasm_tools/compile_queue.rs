@@ -56,7 +56,7 @@ impl CompileQueue {
         });
         let task = spawn_blocking(move || file.load());
         self.running.push(Box::pin(async move {
-            let turn = match task.await {
+            let progress = match task.await {
                 Ok(taken_up) => CompileProgress::Finished(Box::new(taken_up)),
                 Err(error) => {
                     tracing::error!(
@@ -66,7 +66,7 @@ impl CompileQueue {
                     CompileProgress::Panicked(name)
                 }
             };
-            (number, turn)
+            (number, progress)
         }));
     }
 
@@ -82,9 +82,9 @@ impl CompileQueue {
             name
         };
         tokio::select! {
-            Some((number, turn)) = self.running.next() => {
+            Some((number, progress)) = self.running.next() => {
                 self.awaited = self.awaited.take().filter(|awaited| awaited.number != number);
-                turn
+                progress
             }
             name = late => {
                 self.awaited = None;

@@ -5,9 +5,8 @@ use pillion_core::tool::ToolName;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::job::WorkerJob;
 use super::registration::CheckedWorkerTool;
-use super::tool::WorkerTool;
+use super::tool::{WorkerJob, WorkerTool};
 
 /// The connected workers and the waiting calls.
 #[derive(Debug, Default)]

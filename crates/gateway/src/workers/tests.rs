@@ -2,12 +2,13 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use pillion_core::tool::{CallContext, FnTool, JsonObject, Tool, ToolDefinition, ToolOutput};
+use pillion_core::tool::{CallContext, JsonObject};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 use super::*;
 use crate::process::Process;
+use crate::test_support::tool;
 
 #[derive(Debug)]
 struct NoListener;
@@ -83,11 +84,7 @@ async fn b1_a_name_registered_meanwhile_stays_with_its_owner() {
     let workers = workers(&registry);
     for round in 0..50 {
         let contested = format!("contested_{round}");
-        let definition = ToolDefinition::builder(contested.clone(), "another")
-            .build()
-            .unwrap();
-        let other = FnTool::new(definition, |_, _| async { Ok(ToolOutput::text("")) });
-        let other: Arc<dyn Tool> = Arc::new(other);
+        let other = tool(&contested, "another");
         let barrier = Barrier::new(2);
         // The contested name is the last of many, which leaves time between check and registration.
         let names = (0..100).map(|number| format!("own_{round}_{number}"));

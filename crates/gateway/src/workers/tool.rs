@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use super::{WorkerJob, Workers};
+use super::Workers;
 use crate::calling_client::link::ClientLink;
 use crate::calling_client::listed_tool::ListedTool;
 
@@ -144,4 +144,13 @@ impl fmt::Debug for WorkerTool {
             .field("name", self.name())
             .finish_non_exhaustive()
     }
+}
+
+/// A call for a worker. If `reply` is closed, the caller has given up.
+#[derive(Debug)]
+pub(super) struct WorkerJob {
+    pub(super) arguments: JsonObject,
+    pub(super) context: CallContext,
+    pub(super) link: Option<Arc<ClientLink>>,
+    pub(super) reply: oneshot::Sender<Result<ToolOutput, ToolFailure>>,
 }

@@ -1,9 +1,12 @@
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use crate::executor::tool_settings::ToolSettings;
 
 /// Which callers share a cached result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CacheScope {
     /// Calls with the same user, the same principal and the same user verification. Calls of a
     /// principal without a user count as calls of one user. For a tool that makes nested calls, the

@@ -163,3 +163,14 @@ fn l3_an_unauthorized_response_is_a_problem_and_names_the_authentication_scheme(
         "Bearer realm=\"pillion\""
     );
 }
+
+#[test]
+fn the_host_name_is_extracted_from_every_form() {
+    assert_eq!(host_name("localhost"), Some("localhost"));
+    assert_eq!(host_name("localhost:7420"), Some("localhost"));
+    assert_eq!(host_name("[::1]:7420"), Some("[::1]"));
+    assert_eq!(host_name("[::1]"), Some("[::1]"));
+    for bad in ["", ":80", "a:b", "[::1", "[::1]x", "localhost:80:evil"] {
+        assert_eq!(host_name(bad), None, "{bad}");
+    }
+}

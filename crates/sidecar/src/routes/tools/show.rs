@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use pillion_core::registry::RegisteredTool;
+use pillion_gateway::MissingTool;
 use pillion_wire::{ToolResponse, route};
 
 use super::list::with_warnings;
@@ -43,7 +44,7 @@ pub(in crate::routes) async fn show(
         |tool: &Arc<RegisteredTool>| tool.tool().is_offered() && visibility.admits(tool, &name);
     let Some(tool) = tool.filter(is_listed) else {
         let (own, unavailable) = (&listed.own, &listed.unavailable_servers);
-        let missing = app.missing_tool(visibility, own, &name, unavailable);
+        let missing = MissingTool::find(app.upstreams(), visibility, own, &name, unavailable);
         let own = Some(own);
         let failure = answer::unknown(&app, visibility, own, &name, missing, unavailable);
         return Err(ToolPathError::Unknown(Box::new(failure)).into());
