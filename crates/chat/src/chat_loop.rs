@@ -238,8 +238,9 @@ impl ChatLoop {
             listener.on_event(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
         let mut reported_calls = ReportedCalls::default();
-        let answer = self.send_with_permits(state, tools, deadline, &mut reported_calls, listener);
-        let answer = answer.await?;
+        let answer = self
+            .send_with_permits(state, tools, deadline, &mut reported_calls, listener)
+            .await?;
         let provider = state.provider();
         if is_too_deep(&answer.body) {
             let message = format!(
@@ -428,11 +429,12 @@ async fn save(
     deadline: Instant,
     listener: &mut dyn ChatListener,
 ) -> Result<(), ChatError> {
-    let saved = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state)).await;
-    let saved = saved.unwrap_or_else(|_| {
-        let message = "the chat was not stored before its deadline";
-        Err(ToolFailure::new(ErrorCode::Unavailable, message))
-    });
+    let saved = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state))
+        .await
+        .unwrap_or_else(|_| {
+            let message = "the chat was not stored before its deadline";
+            Err(ToolFailure::new(ErrorCode::Unavailable, message))
+        });
     saved.map_err(ChatError::NotSaved)
 }
 

@@ -149,12 +149,13 @@ impl HttpModel {
             Some(source) => source.key().await.map_err(FailedAttempt::before_sending)?,
             None => None,
         };
-        let request = self.request(turn, body, key.as_ref());
-        let request = request.map_err(FailedAttempt::before_sending)?;
+        let request = self
+            .request(turn, body, key.as_ref())
+            .map_err(FailedAttempt::before_sending)?;
         let answered = async {
             let left = deadline.saturating_duration_since(Instant::now());
-            let answer = self.client.send(request, left).await;
-            let answer = answer.map_err(|error| self.connection_failure(&error))?;
+            let sent = self.client.send(request, left).await;
+            let answer = sent.map_err(|error| self.connection_failure(&error))?;
             let limits = reading::Limits {
                 answer_bytes: self.config.max_answer_bytes,
                 event_bytes: self.config.max_event_bytes,
@@ -164,8 +165,8 @@ impl HttpModel {
         let answered = answered.await;
         answered.map_err(|failed| {
             let key = key.as_ref().map(ExposeSecret::expose_secret);
-            let headers = self.config.headers.values();
-            let headers = headers.filter_map(|value| value.to_str().ok());
+            let header_values = self.config.headers.values();
+            let headers = header_values.filter_map(|value| value.to_str().ok());
             let failed = key
                 .into_iter()
                 .chain(headers)
@@ -328,8 +329,8 @@ impl From<ModelError> for FailedAttempt {
 /// Returns whether the provider may natively call tools of MCP servers in this turn.
 fn may_call_tools(turn: &ModelTurn<'_>) -> bool {
     let extra = &turn.options.extra;
-    let tools = extra.get("tools").and_then(Value::as_array);
-    let mut tools = tools.into_iter().flatten();
+    let listed = extra.get("tools").and_then(Value::as_array);
+    let mut tools = listed.into_iter().flatten();
     extra.contains_key("mcp_servers") || tools.any(|tool| tool["type"] == "mcp")
 }
 
@@ -339,8 +340,8 @@ fn join_url(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     let queries = [base.query().unwrap_or_default(), query];
-    let query = queries.into_iter().filter(|query| !query.is_empty());
-    let query = query.collect::<Vec<_>>().join("&");
+    let parts = queries.into_iter().filter(|query| !query.is_empty());
+    let query = parts.collect::<Vec<_>>().join("&");
     url.set_query((!query.is_empty()).then_some(query.as_str()));
     url
 }

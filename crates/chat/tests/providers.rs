@@ -45,8 +45,8 @@ impl ToolRunner for Replay {
     }
 
     async fn run(&self, call: ToolCall, _context: &CallContext) -> ToolResult {
-        let result = self.results.iter().find(|result| result["id"] == call.id);
-        let result = result.unwrap();
+        let found = self.results.iter().find(|result| result["id"] == call.id);
+        let result = found.unwrap();
         match result["error"].as_str() {
             Some(error) => ToolResult::failure(call.id, call.name, ErrorCode::Timeout, error),
             None => ToolResult::success(call.id, call.name, result["result"].clone()),
@@ -55,8 +55,8 @@ impl ToolRunner for Replay {
 }
 
 fn tools() -> Vec<Arc<ToolDefinition>> {
-    let tools = json_of(&golden().join("tools.json"));
-    let tools = tools.as_array().unwrap().iter().map(|tool| {
+    let entries = json_of(&golden().join("tools.json"));
+    let tools = entries.as_array().unwrap().iter().map(|tool| {
         let text = |key: &str| tool[key].as_str().unwrap();
         let builder = ToolDefinition::builder(text("name"), text("description"));
         Arc::new(builder.schema(tool["schema"].clone()).build().unwrap())

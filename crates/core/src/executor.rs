@@ -371,8 +371,8 @@ impl Executor {
             let mut tool_began = false;
             let outcome = self
                 .run_pipeline(resolved, context, &mut open, &mut tool_began)
-                .await;
-            let outcome = outcome.map_err(|failure| output::shortened(failure, most));
+                .await
+                .map_err(|failure| output::shortened(failure, most));
             let (mut result, response) = recorder.finish(outcome);
             let respond_by = open.end(&mut result).await;
             if let Some(span) = span {
@@ -404,8 +404,9 @@ impl Executor {
         calls: Vec<ToolCall>,
         context: &CallContext,
     ) -> Vec<ToolResult> {
-        let calls = calls.into_iter();
-        let calls = calls.map(|call| (self.resolve(call), context.clone()));
+        let calls = calls
+            .into_iter()
+            .map(|call| (self.resolve(call), context.clone()));
         let ended = self.execute_parallel_resolved(calls).await;
         ended.into_iter().map(|ended| ended.result).collect()
     }
@@ -421,8 +422,9 @@ impl Executor {
     ) where
         F: Future<Output = ()>,
     {
-        let calls = calls.into_iter();
-        let calls = calls.map(|call| (self.resolve(call), context.clone()));
+        let calls = calls
+            .into_iter()
+            .map(|call| (self.resolve(call), context.clone()));
         let finished = |place, ended: CompletedCall| finished(place, ended.result);
         self.run_batch(calls, finished).await;
     }

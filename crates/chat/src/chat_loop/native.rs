@@ -39,11 +39,12 @@ impl NativeServers {
         provider: Provider,
         forbids_calls: bool,
     ) -> Cow<'a, TurnOptions> {
-        let members = self
+        let members: Vec<_> = self
             .0
             .iter()
-            .filter_map(|native| native.server.to_members(provider));
-        let members: Vec<_> = members.flatten().collect();
+            .filter_map(|native| native.server.to_members(provider))
+            .flatten()
+            .collect();
         if members.is_empty() {
             return options;
         }

@@ -99,8 +99,8 @@ impl ChatLoop {
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<TurnAnswer, ChatError> {
-        let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
-        let tool_bytes = tool_bytes.iter().map(size::text_size).sum::<u64>();
+        let formatted = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
+        let tool_bytes = formatted.iter().map(size::text_size).sum::<u64>();
         let extra_bytes = self
             .options
             .extra
@@ -188,13 +188,14 @@ impl ChatLoop {
                 delta => listener.on_event(ChatEvent::Delta(delta)),
             }
         };
-        let answer = timeout_at(deadline, self.model.respond(&turn, &mut on_delta)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(ModelError {
-                may_have_acted: !self.native.is_empty(),
-                ..timeout_error()
-            })
-        });
+        let answer = timeout_at(deadline, self.model.respond(&turn, &mut on_delta))
+            .await
+            .unwrap_or_else(|_| {
+                Err(ModelError {
+                    may_have_acted: !self.native.is_empty(),
+                    ..timeout_error()
+                })
+            });
         answer.map_err(|error| FailedRequest {
             error: self.native.without_tokens(error).into(),
             received_size: Some(received_size),

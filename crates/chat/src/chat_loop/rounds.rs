@@ -47,8 +47,8 @@ impl ChatLoop {
             let Results { calls, permits } = results;
             let messages = &mut state.conversation.messages;
             messages.extend(format_results(state.provider, &calls));
-            let permission_requests = state.round.as_ref().map(Round::native_calls);
-            let permission_requests = permission_requests.unwrap_or_default();
+            let native = state.round.as_ref().map(Round::native_calls);
+            let permission_requests = native.unwrap_or_default();
             state.permitted = Permitted::of(messages.len(), permission_requests, &permits);
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
@@ -159,13 +159,13 @@ pub(super) fn of(
         count_complete(finish, calls.len()),
         count_complete(finish, permission_requests.len()),
     );
-    let calls = calls.into_iter().enumerate();
-    let calls = calls.map(|(index, call)| (call, false, index < complete_calls));
+    let model_calls = calls.into_iter().enumerate();
+    let calls = model_calls.map(|(index, call)| (call, false, index < complete_calls));
     let permission_requests = permission_requests.into_iter().enumerate();
     let permission_requests =
         permission_requests.map(|(index, request)| (request.call, true, index < complete_requests));
-    let calls = calls.chain(permission_requests).enumerate();
-    let calls = calls.map(|(index, (call, is_native, is_complete))| {
+    let all_calls = calls.chain(permission_requests).enumerate();
+    let calls = all_calls.map(|(index, (call, is_native, is_complete))| {
         let mut call = RoundCall {
             call,
             is_native,

@@ -38,8 +38,9 @@ impl ChatLoop {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
         let reported_calls = &mut ReportedCalls::default();
-        let answer = self.request_answer(state, &self.tools, deadline, reported_calls, listener);
-        let answer = answer.await?;
+        let answer = self
+            .request_answer(state, &self.tools, deadline, reported_calls, listener)
+            .await?;
         let provider = state.provider();
         let mut calls = parse_tool_calls(provider, &answer.body).map_err(ModelError::from)?;
         let complete = rounds::count_complete(&answer.finish, calls.len());
@@ -50,8 +51,8 @@ impl ChatLoop {
         if calls.is_empty() && text.is_empty() {
             check_finish(provider, &answer.finish)?;
         }
-        let calls = calls.into_iter().enumerate();
-        let calls = calls.filter(|(index, call)| *index < complete || !has_no_arguments(call));
+        let indexed = calls.into_iter().enumerate();
+        let calls = indexed.filter(|(index, call)| *index < complete || !has_no_arguments(call));
         let (indexes, calls): (Vec<_>, _) = calls.unzip();
         Ok(SingleTurn {
             text,

@@ -64,8 +64,9 @@ fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
         Value::Number(_) => 8,
         Value::String(text) => 2 + text_bytes(text),
         Value::Array(items) => {
-            let items = items.iter();
-            let items = items.map(|item| length(item, key, may_be_encoded) + 1);
+            let items = items
+                .iter()
+                .map(|item| length(item, key, may_be_encoded) + 1);
             items.sum::<u64>() + 2
         }
         Value::Object(members) => {

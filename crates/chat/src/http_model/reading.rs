@@ -251,8 +251,7 @@ impl Body {
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
-        let chunk = self.answer.chunk().await;
-        let chunk = chunk.map_err(|error| ModelError {
+        let chunk = self.answer.chunk().await.map_err(|error| ModelError {
             may_have_cost: true,
             ..connection_error(self.provider, &error)
         })?;

@@ -416,8 +416,8 @@ async fn h1_errors_have_the_configured_name_and_the_host_of_the_provider() {
 
     let failing = LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})));
     let llm = FakeLlm::start([failing]).await;
-    let host = llm.base_url.trim_start_matches("http://");
-    let host = host.split('/').next().unwrap();
+    let rest = llm.base_url.trim_start_matches("http://");
+    let host = rest.split('/').next().unwrap();
     let expected = format!("The provider 'openai' ({host}) ");
     let said = error(config(&llm), false).await.to_string();
     assert!(said.starts_with(&expected), "{said}");

@@ -170,8 +170,9 @@ fn p_a_reference_to_a_conditional_step_needs_a_default() {
 }
 
 fn composition(name: &str, calls: &[&str]) -> Composition {
-    let steps = calls.iter().enumerate();
-    let steps: Vec<_> = steps
+    let steps: Vec<_> = calls
+        .iter()
+        .enumerate()
         .map(|(number, tool)| json!({"name": format!("s{number}"), "tool": tool}))
         .collect();
     let declared = json!({"name": name, "description": "A test", "steps": steps});

@@ -127,8 +127,9 @@ pub(super) async fn spend(
     deadline: Instant,
     entry: Option<&mut Entry>,
 ) -> Result<(), ToolFailure> {
-    let spent = timeout_at(deadline, approver.spend(request)).await;
-    let spent = spent.unwrap_or_else(|_| Err(late()));
+    let spent = timeout_at(deadline, approver.spend(request))
+        .await
+        .unwrap_or_else(|_| Err(late()));
     if let (Ok(()), Some(entry)) = (&spent, entry) {
         entry.approved();
     }

@@ -186,8 +186,9 @@ impl Checks {
                 Ok(compiled) => compiled,
                 Err(failure) => return (arguments, Err(failure)),
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let left = left.min(MAX_CHECK_TIME);
+            let left = deadline
+                .saturating_duration_since(Instant::now())
+                .min(MAX_CHECK_TIME);
             let checked = compiled.map_or(Ok(Ok(false)), |schema| match is_by_model {
                 true => schema.repair_within(&mut arguments, NULLS, left),
                 false => {
@@ -234,8 +235,8 @@ fn invalid(
     let parameters = schema.get("properties").and_then(Value::as_object);
     let is_parameter = |name: &str| parameters.is_some_and(|known| known.contains_key(name));
     let missing = || {
-        let names = parameters.into_iter().flat_map(serde_json::Map::keys);
-        let names = names.filter(|name| !arguments.contains_key(*name));
+        let known = parameters.into_iter().flat_map(serde_json::Map::keys);
+        let names = known.filter(|name| !arguments.contains_key(*name));
         names.map(String::as_str)
     };
     let unknown = arguments.keys().filter(|name| !is_parameter(name));
@@ -391,8 +392,8 @@ mod tests {
                 "by": {"type": ["string", "null"]},
                 "to": {"type": "string"},
             }, "required": ["to"]});
-            let definition = ToolDefinition::builder(name, "Shows").schema(schema);
-            let definition = definition.strict(strict).build().unwrap();
+            let builder = ToolDefinition::builder(name, "Shows").schema(schema);
+            let definition = builder.strict(strict).build().unwrap();
             let tool = FnTool::new(definition, |arguments, _| async move {
                 Ok(ToolOutput::value(json!(arguments)))
             });

@@ -104,8 +104,8 @@ impl ExecutorConfig {
         let options: Options = serde_path_to_error::deserialize(without_empty_lists(options))
             .map_err(|error| {
                 let path = error.path().to_string();
-                let reason = error.inner().to_string();
-                let mut reason = reason.replace("expected f64", "expected a number");
+                let message = error.inner().to_string();
+                let mut reason = message.replace("expected f64", "expected a number");
                 if !path.contains(['.', '[']) && reason.starts_with("unknown field ") {
                     for name in callables {
                         reason = format!("{reason}, `{name}`");

@@ -81,8 +81,9 @@ impl Executor {
         let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
             let began = Instant::now();
-            let found = timeout(limit.saturating_sub(waited), acting_identity).await;
-            let found = found.unwrap_or_else(|_| Err(run::timed_out(&tool, limit)));
+            let found = timeout(limit.saturating_sub(waited), acting_identity)
+                .await
+                .unwrap_or_else(|_| Err(run::timed_out(&tool, limit)));
             context.acting_identity = Some(found?);
             waited += began.elapsed();
         }

@@ -103,8 +103,10 @@ impl RateLimiter {
     /// [`UNREGISTERED_TOOL_TTL`].
     pub(super) fn lookback(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
-        let windows = limits.tools.values().chain(limits.servers.values());
-        let windows = windows.chain([&limits.default]).map(RateWindows::longest);
+        let configured = limits.tools.values().chain(limits.servers.values());
+        let windows = configured
+            .chain([&limits.default])
+            .map(RateWindows::longest);
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
         let longest = windows.chain(cooldowns).max().unwrap_or_default();

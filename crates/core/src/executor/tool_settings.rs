@@ -88,8 +88,8 @@ impl<T> ToolSettings<T> {
             .exact
             .iter()
             .map(|(name, setting)| (name, false, setting));
-        let in_any_case = self.in_any_case.iter();
-        let in_any_case = in_any_case.map(|(name, setting)| (name, true, setting));
+        let ignoring_case = self.in_any_case.iter();
+        let in_any_case = ignoring_case.map(|(name, setting)| (name, true, setting));
         let all = exact.chain(in_any_case);
         all.filter_map(move |(name, is_any, setting)| resolve(name, is_any).then_some(setting))
     }

@@ -153,8 +153,8 @@ async fn a_job_of_a_peer_that_is_gone_is_cancelled() {
     let mut peer = FakePeer::new(true);
     peer.is_gone = true;
     let (results, _) = run(peer, &[("1", "greet"), ("2", "native")]).await;
-    let errors = results.into_iter().map(|result| result.unwrap());
-    let errors: Vec<_> = errors.map(|it| (it.error_code, it.error)).collect();
+    let failed = results.into_iter().map(|result| result.unwrap());
+    let errors: Vec<_> = failed.map(|it| (it.error_code, it.error)).collect();
     let cancelled = |what: &str| {
         let message = format!("{what} was cancelled");
         (Some(ErrorCode::Cancelled), Some(message))

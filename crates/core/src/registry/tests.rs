@@ -161,8 +161,8 @@ fn many_tools_are_removed_at_once() {
     }
     registry.put(tool("b", "standby"), |_| false).unwrap();
     registry.unregister_all(["b", "c", "nothing", "a"]);
-    let names = registry.names();
-    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    let listed = registry.names();
+    let names: Vec<_> = listed.iter().map(|name| name.as_str()).collect();
     assert_eq!(names, ["b", "d"]);
     assert_eq!(
         registry.get("b").unwrap().definition().category(),
@@ -232,8 +232,9 @@ fn b1_a_tool_waits_until_its_name_is_free() {
     assert_eq!(category().as_deref(), Some("second"));
     assert!(registry.contains("b"));
 
-    let third = registry.put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry));
-    let third = third.unwrap();
+    let third = registry
+        .put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry))
+        .unwrap();
     assert_eq!(third.outcome, RegistrationState::Replaced);
     // A replaced tool cannot be withdrawn.
     assert!(!registry.withdraw(&second.entry));

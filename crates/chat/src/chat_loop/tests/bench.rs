@@ -83,12 +83,12 @@ impl Bench {
         let shown = registry
             .names()
             .into_iter()
-            .filter(|name| name.as_str() != "hidden");
-        let shown = shown.map(|name| {
-            let tool = registry.get(name.as_str()).unwrap();
-            Arc::new(tool.definition().clone())
-        });
-        let shown = shown.collect();
+            .filter(|name| name.as_str() != "hidden")
+            .map(|name| {
+                let tool = registry.get(name.as_str()).unwrap();
+                Arc::new(tool.definition().clone())
+            })
+            .collect();
         let executor = Executor::new(registry, ExecutorConfig::default());
         let chat = ChatLoop::new(Arc::new(model(&llm, provider)), Arc::new(executor.clone()))
             .with_tools(shown);

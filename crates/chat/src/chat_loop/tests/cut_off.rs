@@ -127,8 +127,8 @@ async fn h5_a_single_turn_returns_no_call_with_truncated_arguments() {
     for (provider, word) in CUT_OFF {
         let bench = Bench::at(provider, [without_arguments(word)]).await;
         let mut state = bench.begin();
-        let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-        let turn = turn.unwrap();
+        let outcome = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+        let turn = outcome.unwrap();
         assert_eq!(turn.finish, Finish::Length, "{provider} {word}");
         let arguments: Vec<_> = turn
             .calls

@@ -192,11 +192,12 @@ async fn h4_the_token_limit_holds_for_answers_that_break_off() {
     ];
     for (fault, stream) in faults.iter().flat_map(|it| [(it, false), (it, true)]) {
         let label = format!("{fault:?} {stream}");
-        let bench = Bench::new([LlmResponse::text(&words).with(fault.clone())]).await;
-        let mut bench = bench.under(ChatLimits {
-            max_total_tokens: Some(3_000),
-            ..ChatLimits::default()
-        });
+        let mut bench = Bench::new([LlmResponse::text(&words).with(fault.clone())])
+            .await
+            .under(ChatLimits {
+                max_total_tokens: Some(3_000),
+                ..ChatLimits::default()
+            });
         let base_url = bench.llm.base_url.parse().unwrap();
         let config = HttpModelConfig {
             max_retries: 0,
@@ -282,8 +283,9 @@ async fn h4_the_token_limit_caps_the_length_of_an_answer() {
         max_total_tokens: Some(1_000_000),
         ..ChatLimits::default()
     };
-    let bench = Bench::new([LlmResponse::text("Hello.")]).await;
-    let mut bench = bench.under(limits);
+    let mut bench = Bench::new([LlmResponse::text("Hello.")])
+        .await
+        .under(limits);
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Hello.");
     assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
@@ -378,8 +380,7 @@ async fn h4_text_without_spaces_and_options_count_in_full() {
     ];
     for limits in limits {
         let long = "a".repeat(100_000);
-        let bench = Bench::new([LlmResponse::text("Done.")]).await;
-        let mut bench = bench.under(limits);
+        let mut bench = Bench::new([LlmResponse::text("Done.")]).await.under(limits);
         let mut state = bench.chat.begin(&[user(&long)]).unwrap();
         bench.run(&mut state).await.unwrap_err();
         let schema = json!({"type": "json_schema", "json_schema": {"description": long}});

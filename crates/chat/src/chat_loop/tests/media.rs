@@ -15,8 +15,8 @@ const PNG_START: &str = "iVBORw0KGgo";
 /// Returns a bench whose model takes this number of screenshots, one in each answer.
 async fn bench(provider: Provider, screenshots: usize, data: String) -> Bench {
     let shoot = || LlmResponse::call("shoot", &json!({}));
-    let answers = (0..screenshots).map(|_| shoot());
-    let answers: Vec<_> = answers.chain([LlmResponse::text("Done.")]).collect();
+    let turns = (0..screenshots).map(|_| shoot());
+    let answers: Vec<_> = turns.chain([LlmResponse::text("Done.")]).collect();
     let mut bench = Bench::at(provider, answers).await.under(ChatLimits {
         max_tool_rounds: 100,
         max_tool_calls: 100,

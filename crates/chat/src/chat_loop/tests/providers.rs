@@ -82,11 +82,11 @@ async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
         vec![thinking("", "EqQBCgIYAhIMzz==")],
     ];
     for stream in [false, true] {
-        let answers = thoughts.iter().map(|blocks| {
+        let turns = thoughts.iter().map(|blocks| {
             let blocks = blocks.iter().cloned();
             blocks.fold(echo("a"), LlmResponse::with_item)
         });
-        let answers = answers.chain([LlmResponse::text("Done.")]);
+        let answers = turns.chain([LlmResponse::text("Done.")]);
         let mut bench = Bench::at(Provider::Anthropic, answers).await;
         let budget = json!({"type": "enabled", "budget_tokens": 1024});
         let extra = [("thinking".to_owned(), budget.clone())];

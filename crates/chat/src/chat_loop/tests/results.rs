@@ -120,11 +120,11 @@ async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
         });
     let mut state = bench.begin();
     bench.answer(&mut state).await;
-    let ended = bench.events.iter().filter_map(|event| match event {
+    let events = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolFinished(ended) => Some((ended.call.id.as_str(), ended.arguments())),
         _ => None,
     });
-    let mut ended: Vec<_> = ended.collect();
+    let mut ended: Vec<_> = events.collect();
     ended.sort_by_key(|(id, _)| *id);
     let expected = [
         ("call_1", json!({"text": "a"})),

@@ -16,15 +16,16 @@ fn one_at_a_time() -> TurnOptions {
 #[tokio::test]
 async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
     let answer = echo("a").and_call("echo", "").costing(10, 5);
-    let bench = Bench::new([answer, LlmResponse::text("Done.").costing(20, 1)]).await;
-    let bench = bench.under(ChatLimits {
-        max_total_tokens: Some(1000),
-        ..ChatLimits::default()
-    });
+    let bench = Bench::new([answer, LlmResponse::text("Done.").costing(20, 1)])
+        .await
+        .under(ChatLimits {
+            max_total_tokens: Some(1000),
+            ..ChatLimits::default()
+        });
     let mut state = bench.begin();
     let before = state.messages().to_vec();
-    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-    let turn = turn.unwrap();
+    let outcome = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let turn = outcome.unwrap();
     assert_eq!(turn.finish, Finish::ToolCalls);
     assert_eq!(turn.calls.len(), 2);
     assert_eq!(turn.calls[0].arguments_object(), json!({"text": "a"}));
@@ -39,11 +40,12 @@ async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
 
 #[tokio::test]
 async fn h4_a_single_turn_keeps_the_token_limit() {
-    let bench = Bench::new([LlmResponse::text("Done.")]).await;
-    let bench = bench.under(ChatLimits {
-        max_total_tokens: Some(1),
-        ..ChatLimits::default()
-    });
+    let bench = Bench::new([LlmResponse::text("Done.")])
+        .await
+        .under(ChatLimits {
+            max_total_tokens: Some(1),
+            ..ChatLimits::default()
+        });
     let mut state = bench.begin();
     let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
     assert!(
@@ -63,12 +65,12 @@ async fn h4_without_parallel_calls_calls_run_in_turn() {
     bench.chat = bench.chat.with_options(one_at_a_time());
     let mut state = bench.begin();
     assert_eq!(bench.answer(&mut state).await, "Done.");
-    let order = bench.events.iter().filter_map(|event| match event {
+    let events = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolStarted(call) => Some(format!("begins {}", call.arguments_object()["text"])),
         ChatEvent::ToolFinished(ended) => Some(format!("ends {}", ended.result.result)),
         _ => None,
     });
-    let order: Vec<_> = order.collect();
+    let order: Vec<_> = events.collect();
     let expected = [
         r#"begins "a""#,
         r#"ends "a""#,
@@ -93,8 +95,8 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
     let answer = LlmResponse::error_response("200 OK", &body.to_string());
     let bench = Bench::new([answer]).await;
     let mut state = bench.begin();
-    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-    let turn = turn.unwrap();
+    let outcome = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let turn = outcome.unwrap();
     let ids: Vec<_> = turn.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["2", "3"]);
     let ProviderMembers { message, calls } = turn.provider_members;

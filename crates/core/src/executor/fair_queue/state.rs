@@ -235,8 +235,11 @@ impl State {
     /// corresponding condition.
     pub(super) fn evict_for(&mut self, need: &PermitRequest) -> Result<Waiter, Full> {
         let own = self.waiting_for.get(&need.account).copied();
-        let most = self.waiting_for.iter().max_by_key(|(_, waiting)| **waiting);
-        let most = most.filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);
+        let most = self
+            .waiting_for
+            .iter()
+            .max_by_key(|(_, waiting)| **waiting)
+            .filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);
         if let Some(account) = most.map(|(account, _)| account.clone()) {
             let queues = self.sources.iter().enumerate();
             let last = queues
@@ -252,8 +255,9 @@ impl State {
         };
         let own = waiting_for(&need.source);
         let sources = self.sources.iter().enumerate();
-        let most = sources.max_by_key(|(_, (_, queue))| queue.waiting);
-        let most = most.filter(|(_, (_, queue))| queue.waiting > own + 1);
+        let most = sources
+            .max_by_key(|(_, (_, queue))| queue.waiting)
+            .filter(|(_, (_, queue))| queue.waiting > own + 1);
         let (place, (_, queue)) = most.ok_or(Full)?;
         let account = queue.longest().cloned().ok_or(Full)?;
         self.remove_last(place, &account).ok_or(Full)

@@ -170,8 +170,8 @@ fn one_press_at_a_time(places: usize, max_queued: usize) -> (Executor, Arc<Mutex
 }
 
 fn calls(names: &[&str]) -> Vec<ToolCall> {
-    let calls = names.iter().enumerate();
-    let calls = calls.map(|(place, name)| ToolCall::new(place.to_string(), *name, json!({})));
+    let indexed = names.iter().enumerate();
+    let calls = indexed.map(|(place, name)| ToolCall::new(place.to_string(), *name, json!({})));
     calls.collect()
 }
 
@@ -336,16 +336,14 @@ async fn c1_a_slow_server_delays_neither_other_servers_nor_local_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn c1_busy_servers_leave_one_permit_for_local_tools() {
-    let config = ExecutorConfig::default();
-    let config = config.with_concurrency(None, NonZeroUsize::new(3));
+    let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(3));
     let (executor, _) = two_servers(config);
     flood(&executor, "ada", "slow", 10).await;
     flood(&executor, "ada", "other", 10).await;
     assert_eq!(executor.load().running, 2);
     assert_eq!(time_of(&executor, "ada", "here").await, 10);
     // With one permit in total, no permit is reserved for local tools.
-    let config = ExecutorConfig::default();
-    let config = config.with_concurrency(None, NonZeroUsize::new(1));
+    let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(1));
     let (executor, _) = two_servers(config);
     assert_eq!(time_of(&executor, "ada", "slow").await, 1_000);
 }
@@ -383,8 +381,7 @@ async fn c1_a_server_has_the_configured_number_of_permits() {
 
 #[tokio::test(start_paused = true)]
 async fn c1_a_free_permit_goes_to_the_server_with_the_fewest_permits() {
-    let config = ExecutorConfig::default();
-    let config = config.with_concurrency(None, NonZeroUsize::new(3));
+    let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(3));
     let (executor, began) = two_servers(config);
     // `far` holds both permits, for calls of many users.
     for user in ["a", "b", "c", "d", "e", "f"] {

@@ -231,11 +231,11 @@ fn shown(text: &str) -> Cow<'_, str> {
     if start.len() == text.len() && !start.contains(char::is_control) {
         return Cow::Borrowed(text);
     }
-    let line = start.chars().map(|character| match character.is_control() {
+    let characters = start.chars().map(|character| match character.is_control() {
         true => ' ',
         false => character,
     });
-    let mut line: String = line.collect();
+    let mut line: String = characters.collect();
     if start.len() < text.len() {
         line.push_str("...");
     }
