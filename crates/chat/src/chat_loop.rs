@@ -22,9 +22,9 @@ pub use single_turn::SingleTurn;
 
 use crate::depth::{MAX_DEPTH, is_too_deep};
 use crate::{
-    AnswerEnd, ChatAnswer, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Finish,
-    LanguageModel, LimitReached, ModelError, ModelErrorKind, ProviderConversation, ToolRunner,
-    TurnAnswer, TurnOptions, WaitingCall,
+    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, FinalResponse, Finish,
+    LanguageModel, LimitReached, ModelError, ModelErrorKind, ProviderConversation, ResponseEnd,
+    ToolRunner, TurnOptions, TurnResponse, WaitingCall,
 };
 
 pub use native::NativeServer;
@@ -50,7 +50,7 @@ pub struct ChatLoop {
 #[non_exhaustive]
 pub enum ChatEnd {
     /// The model has answered in text.
-    Answered(ChatAnswer),
+    Answered(FinalResponse),
     /// The calls wait for approval, and all other calls have run. Another run continues after the
     /// decisions.
     AwaitingApproval(Vec<WaitingCall>),
@@ -116,7 +116,7 @@ impl ChatLoop {
     /// without sending a request.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message is invalid.
+    /// [`Rejected`](ModelErrorKind::Rejected): a message is invalid.
     pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
         self.begin_conversation(self.model.conversation(messages)?)
     }
@@ -124,7 +124,7 @@ impl ChatLoop {
     /// Creates a chat with a conversation in the format of the model's provider.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): the conversation or the options are nested deeper than
+    /// [`Rejected`](ModelErrorKind::Rejected): the conversation or the options are nested deeper than
     /// 100 levels.
     pub fn begin_conversation(
         &self,
@@ -140,18 +140,18 @@ impl ChatLoop {
     /// of the limits on tool calls.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message is invalid or nested too deeply; the chat
+    /// [`Rejected`](ModelErrorKind::Rejected): a message is invalid or nested too deeply; the chat
     /// belongs to another provider; calls have no results yet; or a message is a system message,
     /// for a provider that takes the system prompt outside the messages and so only at the
     /// beginning of the chat.
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
-            return Err(refusal_error(open_calls_message(&state.waiting())));
+            return Err(rejection(open_calls_message(&state.waiting())));
         }
         let ProviderConversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
-            return Err(refusal_error(
+            return Err(rejection(
                 "a system message is only allowed at the beginning of the chat",
             ));
         }
@@ -160,7 +160,7 @@ impl ChatLoop {
         state.conversation.messages.extend(messages);
         state.rounds = 0;
         state.tool_calls = 0;
-        state.answer = None;
+        state.final_response = None;
         Ok(())
     }
 
@@ -205,8 +205,8 @@ impl ChatLoop {
         }
         native::revoke_sent_permits(state, listener);
         loop {
-            if let Some(answer) = &state.answer {
-                return Ok(ChatEnd::Answered(answer.clone()));
+            if let Some(response) = &state.final_response {
+                return Ok(ChatEnd::Answered(response.clone()));
             }
             if state.round.is_some() {
                 self.run_round(state, context, deadline, listener).await?;
@@ -238,23 +238,23 @@ impl ChatLoop {
             listener.on_event(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
         let mut reported_calls = ReportedCalls::default();
-        let answer = self
+        let response = self
             .send_with_permits(state, tools, deadline, &mut reported_calls, listener)
             .await?;
         let provider = state.provider();
-        if is_too_deep(&answer.body) {
+        if is_too_deep(&response.body) {
             let message = format!(
                 "The response of the provider '{provider}' is nested more than {MAX_DEPTH} levels \
                 deep"
             );
             return Err(ModelError::new(ModelErrorKind::Malformed, message).into());
         }
-        let calls = parse_tool_calls(provider, &answer.body).map_err(ModelError::from)?;
-        let text = assistant_text(provider, &answer.body).map_err(ModelError::from)?;
-        let messages = assistant_messages(provider, &answer.body).map_err(ModelError::from)?;
+        let calls = parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
+        let text = assistant_text(provider, &response.body).map_err(ModelError::from)?;
+        let messages = assistant_messages(provider, &response.body).map_err(ModelError::from)?;
         let mut native = self
             .native
-            .read(provider, &answer.body)
+            .read(provider, &response.body)
             .map_err(ModelError::from)?;
         reported_calls.report_new(&native, listener);
         state.tool_calls += native.ended.len();
@@ -263,7 +263,7 @@ impl ChatLoop {
             false => std::mem::take(&mut native.permission_requests),
         };
         if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
-            check_finish(provider, &answer.finish)?;
+            check_finish(provider, &response.finish)?;
         }
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
@@ -273,10 +273,10 @@ impl ChatLoop {
             state.round_at = round_at;
             state.rounds += 1;
             let max_calls = self.limits.max_calls_per_answer;
-            let round = rounds::of(
+            let round = rounds::begin_round(
                 calls,
                 permission_requests,
-                &answer.finish,
+                &response.finish,
                 max_calls,
                 listener,
             );
@@ -285,7 +285,7 @@ impl ChatLoop {
             state.round = Some(round);
             return Ok(());
         }
-        let is_paused = answer.finish.is_pause() && calls.is_empty();
+        let is_paused = response.finish.is_pause() && calls.is_empty();
         if is_paused && state.rounds < self.limits.max_tool_rounds {
             // A pause of the provider's own tools counts as a round, so that the loop ends.
             state.rounds += 1;
@@ -301,15 +301,15 @@ impl ChatLoop {
             .collect();
         let results = format_permits(provider, &rejections);
         state.conversation.messages.extend(results);
-        let answer = ChatAnswer {
+        let response = FinalResponse {
             text,
-            finish: answer.finish,
+            finish: response.finish,
             limit_reached,
-            ending: AnswerEnd::new(provider, &answer.body),
+            ending: ResponseEnd::new(provider, &response.body),
         };
-        state.answer = Some(answer.clone());
+        state.final_response = Some(response.clone());
         save(state, deadline, listener).await?;
-        listener.on_event(ChatEvent::Done(answer));
+        listener.on_event(ChatEvent::Done(response));
         Ok(())
     }
 
@@ -322,16 +322,16 @@ impl ChatLoop {
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<TurnAnswer, ChatError> {
+    ) -> Result<TurnResponse, ChatError> {
         let Some(permitted) = &mut state.permitted else {
             return self
-                .request_answer(state, tools, deadline, reported_calls, listener)
+                .request_turn(state, tools, deadline, reported_calls, listener)
                 .await;
         };
         permitted.is_sent = true;
         let result = match save(state, deadline, listener).await {
             Ok(()) => {
-                self.request_answer(state, tools, deadline, reported_calls, listener)
+                self.request_turn(state, tools, deadline, reported_calls, listener)
                     .await
             }
             Err(error) => Err(error),
@@ -357,7 +357,7 @@ impl ChatLoop {
         if ours == theirs {
             return Ok(());
         }
-        Err(refusal_error(format!(
+        Err(rejection(format!(
             "the chat is stored in the format of the provider '{theirs}', but the model uses \
             the format of '{ours}'"
         )))
@@ -385,7 +385,7 @@ fn check_depth<'a>(
     values: impl IntoIterator<Item = &'a Value>,
 ) -> Result<(), ModelError> {
     match values.into_iter().any(is_too_deep) {
-        true => Err(refusal_error(format!(
+        true => Err(rejection(format!(
             "{what}: JSON must not be nested more than {MAX_DEPTH} levels deep"
         ))),
         false => Ok(()),
@@ -419,8 +419,8 @@ fn approval_name(waiting: &WaitingCall) -> String {
     }
 }
 
-fn refusal_error(message: impl Into<String>) -> ModelError {
-    ModelError::new(ModelErrorKind::Refused, message)
+fn rejection(message: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorKind::Rejected, message)
 }
 
 /// Saves the state of a chat, until the time at which a response of the chat is due.

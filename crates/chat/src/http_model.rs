@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::{
-    Delta, LanguageModel, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, TurnAnswer,
+    Delta, LanguageModel, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, TurnResponse,
 };
 pub use key::KeySource;
 
@@ -115,14 +115,14 @@ impl HttpModel {
     /// Creates the model. The only I/O is reading the system's certificates.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): the base URL is not http or https;
+    /// [`Rejected`](ModelErrorKind::Rejected): the base URL is not http or https;
     /// [`Unavailable`](ModelErrorKind::Unavailable): the system's certificates cannot be read.
     pub fn new(config: HttpModelConfig) -> Result<Self, ModelError> {
         let mut policy = config.egress.clone();
         policy.allow_http_for(&config.base_url);
         policy
             .check_url(&config.base_url)
-            .map_err(|error| ModelError::new(ModelErrorKind::Refused, error.to_string()))?;
+            .map_err(|error| ModelError::new(ModelErrorKind::Rejected, error.to_string()))?;
         let client = HttpClient::new(&policy)
             .map_err(|error| ModelError::new(ModelErrorKind::Unavailable, error.to_string()))?;
         Ok(Self {
@@ -144,7 +144,7 @@ impl HttpModel {
         body: Bytes,
         deadline: Instant,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, FailedAttempt> {
+    ) -> Result<TurnResponse, FailedAttempt> {
         let key = match &self.config.key {
             Some(source) => source.key().await.map_err(FailedAttempt::before_sending)?,
             None => None,
@@ -155,12 +155,19 @@ impl HttpModel {
         let answered = async {
             let left = deadline.saturating_duration_since(Instant::now());
             let sent = self.client.send(request, left).await;
-            let answer = sent.map_err(|error| self.connection_failure(&error))?;
+            let response = sent.map_err(|error| self.connection_failure(&error))?;
             let limits = reading::Limits {
-                answer_bytes: self.config.max_answer_bytes,
+                response_bytes: self.config.max_answer_bytes,
                 event_bytes: self.config.max_event_bytes,
             };
-            reading::read(self.config.provider, answer, limits, turn.stream, listener).await
+            reading::read(
+                self.config.provider,
+                response,
+                limits,
+                turn.stream,
+                listener,
+            )
+            .await
         };
         let answered = answered.await;
         answered.map_err(|failed| {
@@ -219,7 +226,7 @@ impl LanguageModel for HttpModel {
         &self,
         turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, ModelError> {
+    ) -> Result<TurnResponse, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
         let endpoint = Endpoint {
             model: &self.config.model,
@@ -244,7 +251,7 @@ impl LanguageModel for HttpModel {
                 may_repeat,
                 may_have_begun,
             } = match answered {
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
             error.may_have_acted = may_act && may_have_begun;

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use pillion_core::tool::{ToolCall, ToolFailure, ToolResult};
 
-use crate::{ChatAnswer, ChatState, Delta, Usage, WaitingCall};
+use crate::{ChatState, Delta, FinalResponse, Usage, WaitingCall};
 
 /// An event of a chat. Events arrive in order.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub enum ChatEvent {
     /// A call waits for approval.
     ToolWaiting(WaitingCall),
     /// The chat has ended. No event follows.
-    Done(ChatAnswer),
+    Done(FinalResponse),
 }
 
 /// A call that has ended, successfully or not.

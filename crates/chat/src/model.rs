@@ -1,5 +1,7 @@
 use async_trait::async_trait;
-use pillion_providers::{Delta, ModelError, ModelTurn, Provider, ProviderConversation, TurnAnswer};
+use pillion_providers::{
+    Delta, ModelError, ModelTurn, Provider, ProviderConversation, TurnResponse,
+};
 use serde_json::Value;
 
 /// A language model at a provider, or a substitute for one.
@@ -15,7 +17,7 @@ pub trait LanguageModel: Send + Sync {
     /// `tool_calls` and messages of role `tool` from earlier turns.
     ///
     /// # Errors
-    /// [`Refused`](crate::ModelErrorKind::Refused), with the position of the invalid message.
+    /// [`Rejected`](crate::ModelErrorKind::Rejected), with the position of the invalid message.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Answers one turn. If the turn requests streaming, pieces of the answer go to `listener` as
@@ -29,5 +31,5 @@ pub trait LanguageModel: Send + Sync {
         &self,
         turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, ModelError>;
+    ) -> Result<TurnResponse, ModelError>;
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::chat_loop::size::MeasuredRequest;
 use crate::chat_loop::trim;
-use crate::{ChatAnswer, ProviderConversation, Usage};
+use crate::{FinalResponse, ProviderConversation, Usage};
 use format::Format;
 pub(crate) use round::{CallProgress, Permitted, Results, Round, RoundCall};
 
@@ -42,12 +42,17 @@ pub struct ChatState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) permitted: Option<Permitted>,
     /// The estimated size of a request that the provider rejected as too long, in tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) refused_tokens: Option<u64>,
+    #[serde(
+        default,
+        rename = "refused_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) rejected_tokens: Option<u64>,
     /// The provider's token count of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<MeasuredRequest>,
-    pub(crate) answer: Option<ChatAnswer>,
+    #[serde(rename = "answer")]
+    pub(crate) final_response: Option<FinalResponse>,
 }
 
 /// A call that waits for approval.
@@ -75,9 +80,9 @@ impl ChatState {
             spent_tokens: 0,
             round: None,
             permitted: None,
-            refused_tokens: None,
+            rejected_tokens: None,
             measured: None,
-            answer: None,
+            final_response: None,
         }
     }
 
@@ -132,15 +137,15 @@ impl ChatState {
 
     /// Returns the final answer, if there is one.
     #[must_use]
-    pub fn answer(&self) -> Option<&ChatAnswer> {
-        self.answer.as_ref()
+    pub fn final_response(&self) -> Option<&FinalResponse> {
+        self.final_response.as_ref()
     }
 
     /// Sets the result of a waiting call that ran elsewhere, for example of an application's own
     /// tool. The runner makes such a call wait by returning
     /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run
     /// continues with the result. Returns `false` if no call with that id waits.
-    pub fn answer_waiting(&mut self, result: ToolResult) -> bool {
+    pub fn resolve_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
         let mut waiting = calls.filter(|call| matches!(call.progress, CallProgress::Waiting(_)));
         let Some(call) = waiting.find(|call| call.call.id == result.tool_call_id) else {

@@ -16,7 +16,7 @@ use crate::failure::{ProviderFailure, kind_for_status};
 use crate::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
+    TurnStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
     ProviderConversation, ToolChoice, TurnOptions, Usage,
 };
 
@@ -199,7 +199,7 @@ impl ProviderApi for Anthropic {
         body["stop_sequence"].as_str().map(str::to_owned)
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::MessageStream>::default()
     }
 }

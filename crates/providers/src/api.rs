@@ -10,7 +10,7 @@ use crate::failure::ProviderFailure;
 use crate::node::Node;
 use crate::{
     Delta, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ProviderError,
-    ToolChoice, ToolFormat, TurnAnswer, TurnOptions, Usage, request,
+    ToolChoice, ToolFormat, TurnResponse, TurnOptions, Usage, request,
 };
 
 /// The API of one model provider: pure conversions between Pillion's types and the API's requests,
@@ -24,7 +24,7 @@ pub trait ProviderApi: ToolFormat {
     /// format of the provider.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused), with the position of the invalid message.
+    /// [`Rejected`](ModelErrorKind::Rejected), with the position of the invalid message.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Returns the path of the endpoint for `model`, relative to the base URL, such as
@@ -92,12 +92,12 @@ pub trait ProviderApi: ToolFormat {
     ///
     /// # Errors
     /// [`ModelError`]: the body is an error, or lacks a required part.
-    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
+    fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
         read_turn(self, body)
     }
 
     /// Returns a reader for a streamed answer.
-    fn stream(&self) -> Box<dyn AnswerStream>;
+    fn stream(&self) -> Box<dyn TurnStream>;
 
     /// Returns the error for a response without a 2xx status, from the status and the body. The
     /// caller reads `Retry-After`.
@@ -145,7 +145,7 @@ pub struct Endpoint<'a> {
 }
 
 /// Assembles a streamed answer.
-pub trait AnswerStream: Send {
+pub trait TurnStream: Send {
     /// Adds the next event and appends its new pieces to `deltas`.
     ///
     /// # Errors
@@ -164,18 +164,18 @@ pub trait AnswerStream: Send {
     ///
     /// # Errors
     /// [`Malformed`](ModelErrorKind::Malformed): the stream ended too early.
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError>;
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError>;
 }
 
 /// Reads a complete answer whose calls follow the provider's format.
 pub(crate) fn read_turn(
     api: &(impl ProviderApi + ?Sized),
     body: Value,
-) -> Result<TurnAnswer, ModelError> {
+) -> Result<TurnResponse, ModelError> {
     api.check_error(&body)?;
     let parsed = api.parse_tool_calls(&Node::root(&body));
     let calls = parsed.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
-    Ok(TurnAnswer {
+    Ok(TurnResponse {
         finish: api.finish(&body, !calls.is_empty()),
         usage: api.usage(&body),
         body,

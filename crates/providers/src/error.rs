@@ -41,7 +41,7 @@ pub enum ModelErrorKind {
     /// The deadline passed.
     Timeout,
     /// The provider rejected the request as invalid.
-    Refused,
+    Rejected,
     /// The conversation is longer than the model's context.
     ContextTooLong,
     /// The response cannot be read: truncated, in an unexpected format, too long, or an error with
@@ -96,7 +96,7 @@ impl ModelError {
             | ModelErrorKind::Malformed => ErrorCode::Unavailable,
             ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => ErrorCode::RateLimited,
             ModelErrorKind::Timeout => ErrorCode::Timeout,
-            ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => ErrorCode::InvalidInput,
+            ModelErrorKind::Rejected | ModelErrorKind::ContextTooLong => ErrorCode::InvalidInput,
             ModelErrorKind::Cancelled => ErrorCode::Cancelled,
         }
     }

@@ -55,7 +55,7 @@ mod tests;
 mod tool_format;
 mod turn;
 
-pub use api::{AnswerStream, Endpoint, ProviderApi};
+pub use api::{TurnStream, Endpoint, ProviderApi};
 pub use error::{ModelError, ModelErrorKind, ProviderError};
 pub use native::{
     NativeApproval, NativeCall, NativeCalls, NativeMcpServer, format_permits, native_calls,
@@ -65,7 +65,7 @@ pub use provider::{Provider, UnknownProvider};
 pub use result_media::excess_result_media;
 pub use tool_format::ToolFormat;
 pub use turn::{
-    Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnAnswer,
+    Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnResponse,
     TurnOptions, Usage,
 };
 

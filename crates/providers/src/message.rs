@@ -84,14 +84,14 @@ impl RoleMessages {
 /// Parses all messages.
 ///
 /// # Errors
-/// [`Refused`](ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
+/// [`Rejected`](ModelErrorKind::Rejected) with the position, such as `messages[3].content[0]`.
 pub(crate) fn read(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
     read_all(messages).map_err(|fault| rejected(fault.to_string()))
 }
 
 /// Creates the error for messages that cannot be converted.
 pub(crate) fn rejected(message: impl Into<String>) -> ModelError {
-    ModelError::new(ModelErrorKind::Refused, message)
+    ModelError::new(ModelErrorKind::Rejected, message)
 }
 
 fn read_all(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, JsonFault> {

@@ -14,8 +14,8 @@ use crate::openai::{self, TOOL_MEMBERS};
 use crate::request::{add_extra, put, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, ToolFormat, TurnAnswer, Usage, message, refusal,
+    TurnStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
+    ProviderConversation, ToolChoice, ToolFormat, TurnResponse, Usage, message, refusal,
 };
 use format::is_blank_error;
 
@@ -191,7 +191,7 @@ impl ProviderApi for OpenAiChat {
     }
 
     /// Reads a complete answer. Calls without an id get a generated one.
-    fn answer(&self, mut body: Value) -> Result<TurnAnswer, ModelError> {
+    fn response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
         let calls_of_others = calls_of_other_choices(&mut body);
@@ -215,14 +215,14 @@ impl ProviderApi for OpenAiChat {
             add_call_id(call, response_id.as_deref(), index);
         }
         let has_calls = !calls.is_empty();
-        Ok(TurnAnswer {
+        Ok(TurnResponse {
             finish: self.finish(&body, has_calls),
             usage: self.usage(&body),
             body,
         })
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::ChunkStream>::default()
     }
 }

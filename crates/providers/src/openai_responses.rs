@@ -19,8 +19,8 @@ use crate::openai::{self, TOOL_MEMBERS};
 use crate::request::{add_extra, leading_number, put, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, ToolFormat, TurnAnswer, Usage, assistant_text,
+    TurnStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
+    ProviderConversation, ToolChoice, ToolFormat, TurnResponse, Usage, assistant_text,
 };
 
 /// OpenAI's Responses API.
@@ -106,18 +106,18 @@ impl ProviderApi for OpenAiResponses {
         }
     }
 
-    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
-        let answer = read_turn(self, body)?;
-        assistant_text(self.provider(), &answer.body)?;
-        if let Some(status @ ("in_progress" | "queued")) = ending::reason(answer.body.get("status"))
+    fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
+        let response = read_turn(self, body)?;
+        assistant_text(self.provider(), &response.body)?;
+        if let Some(status @ ("in_progress" | "queued")) = ending::reason(response.body.get("status"))
         {
             let what = format!("the response is not complete: its status is '{status}'");
             return Err(self.malformed(&what));
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::ResponseStream>::default()
     }
 }

@@ -24,7 +24,7 @@ impl ProviderConversation {
     /// Creates the conversation of converted messages.
     ///
     /// # Errors
-    /// [`Refused`](crate::ModelErrorKind::Refused): no message is left.
+    /// [`Rejected`](crate::ModelErrorKind::Rejected): no message is left.
     pub(crate) fn new(system: Option<Value>, messages: Vec<Value>) -> Result<Self, ModelError> {
         if messages.is_empty() {
             return Err(rejected("messages has no user or assistant message"));
@@ -114,7 +114,7 @@ pub enum Delta {
 
 /// A model's complete answer to a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TurnAnswer {
+pub struct TurnResponse {
     /// The provider's response body, reassembled if the answer was streamed.
     /// [`parse_tool_calls`](crate::parse_tool_calls) and related functions read it.
     pub body: Value,

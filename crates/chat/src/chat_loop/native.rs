@@ -169,9 +169,9 @@ pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn Chat
             result: permit.clone(),
         }));
     }
-    let refusals = format_permits(state.provider, &permitted.permits);
+    let denials = format_permits(state.provider, &permitted.permits);
     let there = state.conversation.messages.iter_mut().skip(permitted.at);
-    for (there, refusal) in there.zip(refusals) {
-        *there = refusal;
+    for (there, denial) in there.zip(denials) {
+        *there = denial;
     }
 }

@@ -49,7 +49,7 @@ impl ChatLoop {
             messages.extend(format_results(state.provider, &calls));
             let native = state.round.as_ref().map(Round::native_calls);
             let permission_requests = native.unwrap_or_default();
-            state.permitted = Permitted::of(messages.len(), permission_requests, &permits);
+            state.permitted = Permitted::for_round(messages.len(), permission_requests, &permits);
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
@@ -148,7 +148,7 @@ struct DueCall {
 
 /// Creates the round of an answer's calls and permission requests. Calls beyond `max_calls`, and
 /// calls that the end of the answer cut off and that may have lost arguments, end at once.
-pub(super) fn of(
+pub(super) fn begin_round(
     calls: Vec<ToolCall>,
     permission_requests: Vec<NativeCall>,
     finish: &Finish,

@@ -47,7 +47,7 @@ pub(crate) fn text_size(value: &Value) -> u64 {
 }
 
 /// Returns the number of characters of a delta, at least 1.
-pub(crate) fn of_delta(delta: &Delta) -> u64 {
+pub(crate) fn delta_size(delta: &Delta) -> u64 {
     match delta {
         Delta::Text(text) | Delta::Thought(text) => text_bytes(text).max(1),
         Delta::ToolCall {

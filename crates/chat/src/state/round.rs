@@ -76,8 +76,12 @@ pub(crate) struct Permitted {
 }
 
 impl Permitted {
-    /// Returns `None` if no call is permitted.
-    pub(crate) fn of(at: usize, calls: Vec<ToolCall>, permits: &[ToolResult]) -> Option<Self> {
+    /// Creates the record of a round's permits. Returns `None` if no call is permitted.
+    pub(crate) fn for_round(
+        at: usize,
+        calls: Vec<ToolCall>,
+        permits: &[ToolResult],
+    ) -> Option<Self> {
         permits.iter().any(|permit| permit.success).then(|| Self {
             at,
             calls,

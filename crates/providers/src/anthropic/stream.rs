@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Anthropic, ending_of};
 use crate::ending::{self, StreamedReason};
 use crate::turn::more_arguments;
-use crate::{AnswerStream, Delta, Finish, ModelError, ProviderApi, TurnAnswer, event};
+use crate::{TurnStream, Delta, Finish, ModelError, ProviderApi, TurnResponse, event};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
@@ -51,7 +51,7 @@ struct Block {
     is_closed: bool,
 }
 
-impl AnswerStream for MessageStream {
+impl TurnStream for MessageStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Some(mut data) = event::typed_data(&Anthropic, event)? else {
             return Ok(());
@@ -85,7 +85,7 @@ impl AnswerStream for MessageStream {
         self.is_complete || (self.has_ended() && self.stop_reason.is_certain())
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         let has_ended = self.is_complete || self.has_ended();
         let Some(mut message) = self.message.filter(|_| has_ended) else {
             return Err(Anthropic.malformed(&self.stop_reason.early_end()));
@@ -96,11 +96,11 @@ impl AnswerStream for MessageStream {
         let lacks_arguments = self.blocks.iter().any(Block::lacks_arguments);
         let content = self.blocks.into_iter().map(Block::into_value).collect();
         message.insert("content".to_owned(), Value::Array(content));
-        let mut answer = Anthropic.answer(Value::Object(message))?;
-        if lacks_arguments && answer.finish == Finish::ToolCalls {
-            answer.finish = Finish::Length;
+        let mut response = Anthropic.parse_response(Value::Object(message))?;
+        if lacks_arguments && response.finish == Finish::ToolCalls {
+            response.finish = Finish::Length;
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 

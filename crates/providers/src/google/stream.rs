@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::format::id_or_generated;
 use super::{Google, block_reason, ending_of, read_response};
 use crate::ending::StreamedReason;
-use crate::{AnswerStream, Delta, ModelError, ProviderApi, TurnAnswer, event};
+use crate::{TurnStream, Delta, ModelError, ProviderApi, TurnResponse, event};
 
 /// Assembles a streamed response. Each event is a response with some of the parts; for other
 /// members, the last event that has the member counts.
@@ -33,7 +33,7 @@ impl Default for ContentStream {
     }
 }
 
-impl AnswerStream for ContentStream {
+impl TurnStream for ContentStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Some(data) = event::data(&Google, event)? else {
             return Ok(());
@@ -56,7 +56,7 @@ impl AnswerStream for ContentStream {
         self.is_blocked() || self.finish_reason.is_certain()
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         if !self.is_blocked() && !self.finish_reason.has_ended() {
             return Err(Google.malformed(&self.finish_reason.early_end()));
         }
@@ -233,7 +233,7 @@ impl ContentStream {
 }
 
 /// Reads a stream that was sent as a JSON array of its responses.
-pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnAnswer, ModelError> {
+pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnResponse, ModelError> {
     let mut stream = Box::<ContentStream>::default();
     for response in responses {
         stream.add_response(response, &mut Vec::new())?;

@@ -87,7 +87,7 @@ fn h1_invalid_messages_are_rejected_with_their_path() {
             let error = provider.api().conversation(messages).unwrap_err();
             assert_eq!(
                 (error.kind, error.message.as_str()),
-                (ModelErrorKind::Refused, words)
+                (ModelErrorKind::Rejected, words)
             );
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{OpenAiChat, check_choice, ending_of, failure_without_choices};
 use crate::ending::StreamedReason;
-use crate::{AnswerStream, Delta, ModelError, ProviderApi, ToolFormat, TurnAnswer};
+use crate::{TurnStream, Delta, ModelError, ProviderApi, ToolFormat, TurnResponse};
 use calls::Calls;
 
 /// The members in which servers send the model's thinking.
@@ -45,7 +45,7 @@ impl Default for ChunkStream {
     }
 }
 
-impl AnswerStream for ChunkStream {
+impl TurnStream for ChunkStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let data = event.data.trim();
         if data == "[DONE]" {
@@ -105,7 +105,7 @@ impl AnswerStream for ChunkStream {
         self.is_done || self.finish_reason.is_certain()
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         if !self.has_choice && (self.is_done || !self.completion.is_empty()) {
             return Err(failure_without_choices(&Value::Object(self.completion)));
         }
@@ -127,7 +127,7 @@ impl AnswerStream for ChunkStream {
             "finish_reason": self.finish_reason.reason(),
         });
         body.insert("choices".to_owned(), json!([choice]));
-        OpenAiChat.answer(Value::Object(body))
+        OpenAiChat.parse_response(Value::Object(body))
     }
 }
 

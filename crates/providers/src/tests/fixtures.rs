@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Delta, Endpoint, ModelError, ModelTurn, Provider, ProviderApi, ProviderConversation,
-    TurnAnswer, TurnOptions,
+    TurnResponse, TurnOptions,
 };
 
 /// Returns the cases in a file of `tests/corpus`, with their providers.
@@ -39,7 +39,7 @@ pub(crate) fn event(data: &(impl ToString + ?Sized)) -> SseEvent {
 pub(crate) fn read_stream(
     api: &dyn ProviderApi,
     events: &[SseEvent],
-) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
+) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     let mut stream = api.stream();
     let mut deltas = Vec::new();
     for event in events {

@@ -16,10 +16,10 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
         let provider = api.provider();
         for case in cases(provider) {
             let text = fs::read_to_string(case.join("stream.sse")).unwrap();
-            let (answer, deltas) = read_stream(api, &events(&text)).unwrap();
+            let (response, deltas) = read_stream(api, &events(&text)).unwrap();
             let (joined_text, calls) = joined(&deltas);
-            assert_eq!(joined_text, assistant_text(provider, &answer.body).unwrap());
-            let whole = parse_tool_calls(provider, &answer.body).unwrap();
+            assert_eq!(joined_text, assistant_text(provider, &response.body).unwrap());
+            let whole = parse_tool_calls(provider, &response.body).unwrap();
             assert_eq!(calls.len(), whole.len());
             for ((id, name, arguments), call) in calls.iter().zip(&whole) {
                 assert_eq!((id, name), (&call.id, &call.name));
@@ -89,8 +89,8 @@ fn h6_unknown_events_are_ignored() {
                 all.insert(1, event(&json!({"type": "response.thing.new", "x": 1})));
             }
             all.push(event("[DONE]"));
-            let (answer, _) = read_stream(api, &all).unwrap();
-            assert_eq!(answer, expected);
+            let (response, _) = read_stream(api, &all).unwrap();
+            assert_eq!(response, expected);
         }
     }
 }
@@ -261,15 +261,15 @@ proptest! {
             let whole = stream_of(provider, &[&text], &[&arguments]);
             let cut = stream_of(provider, &pieces(&text, &cuts), &pieces(&arguments, &cuts));
             let (expected, _) = read_stream(api, &whole).unwrap();
-            let (answer, deltas) = read_stream(api, &cut).unwrap();
-            prop_assert_eq!(&answer, &expected);
+            let (response, deltas) = read_stream(api, &cut).unwrap();
+            prop_assert_eq!(&response, &expected);
 
             let (joined_text, calls) = joined(&deltas);
             prop_assert_eq!(&joined_text, &text);
-            prop_assert_eq!(assistant_text(provider, &answer.body).unwrap(), text.clone());
+            prop_assert_eq!(assistant_text(provider, &response.body).unwrap(), text.clone());
             prop_assert_eq!(calls.len(), 1);
             let arguments_read: Value = serde_json::from_str(&calls[0].2).unwrap();
-            let call = &parse_tool_calls(provider, &answer.body).unwrap()[0];
+            let call = &parse_tool_calls(provider, &response.body).unwrap()[0];
             prop_assert_eq!(arguments_read, call.arguments_object());
         }
     }
@@ -296,7 +296,7 @@ proptest! {
                 let _ = stream.push(&event(value), &mut deltas);
                 let _ = stream.push(&event(&typed), &mut deltas);
                 let _ = stream.push(&event(&json!({"candidates": [{"content": value}]})), &mut deltas);
-                let _ = api.answer(value.clone());
+                let _ = api.parse_response(value.clone());
                 let _ = api.conversation(std::slice::from_ref(value));
                 let _ = api.failure(status, value.to_string().as_bytes());
             }
@@ -325,7 +325,7 @@ proptest! {
                 let _ = read_stream(api, &all);
                 let body = json_of(&case.join("response.json")).to_string();
                 let body = changed(&body, &position, &value);
-                let _ = api.answer(serde_json::from_str(&body).unwrap());
+                let _ = api.parse_response(serde_json::from_str(&body).unwrap());
             }
         }
     }

@@ -53,11 +53,11 @@ struct CallDelta {
 }
 
 impl Calls {
-    /// Adds a piece. `answer` is the answer's id.
+    /// Adds a piece. `response` is the answer's id.
     pub(super) fn add(
         &mut self,
         piece: Value,
-        answer: Option<&Value>,
+        response: Option<&Value>,
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ModelError> {
         let piece = CallDelta::read(piece)?;
@@ -69,7 +69,7 @@ impl Calls {
         }
         let id = call.id.is_empty().then(|| {
             call.has_generated_id = piece.id.is_none();
-            let generated = || generate_call_id(answer.and_then(Value::as_str), position);
+            let generated = || generate_call_id(response.and_then(Value::as_str), position);
             call.id = piece.id.clone().unwrap_or_else(generated);
             self.by_id.insert(call.id.clone(), position);
             call.id.clone()

@@ -6,7 +6,7 @@ use crate::{Finish, LimitReached};
 
 /// A model's final answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatAnswer {
+pub struct FinalResponse {
     /// The text of the answer. Text that came with earlier calls is in the messages of the state.
     pub text: String,
     /// Why the answer ended.
@@ -15,13 +15,13 @@ pub struct ChatAnswer {
     pub limit_reached: Option<LimitReached>,
     /// Details about the end of the answer.
     #[serde(default, flatten)]
-    pub ending: AnswerEnd,
+    pub ending: ResponseEnd,
 }
 
 /// Details of a provider about the end of an answer, in addition to [`Finish`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AnswerEnd {
+pub struct ResponseEnd {
     /// Whether the text is a refusal that the provider marks as such (OpenAI's `refusal`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_refusal: bool,
@@ -31,7 +31,7 @@ pub struct AnswerEnd {
     pub stop_sequence: Option<String>,
 }
 
-impl AnswerEnd {
+impl ResponseEnd {
     pub(crate) fn new(provider: Provider, response: &Value) -> Self {
         Self {
             is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
