@@ -191,7 +191,7 @@ impl ProviderApi for OpenAiChat {
     }
 
     /// Reads a complete answer. Calls without an id get a generated one.
-    fn response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
+    fn parse_response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
         let calls_of_others = calls_of_other_choices(&mut body);

@@ -125,8 +125,8 @@ fn p_invalid_declarations_are_rejected_with_the_path() {
             "steps[0].if: '/steps/z': there is no step 'z'",
         ),
     ];
-    for (said, expected) in cases {
-        assert!(said.contains(expected), "{said}\n  is not\n{expected}");
+    for (error, expected) in cases {
+        assert!(error.contains(expected), "{error}\n  is not\n{expected}");
     }
     let mut grants = declared(json!([call("a", json!({}))]));
     grants["grants"] = json!(["other"]);
@@ -141,23 +141,23 @@ fn p_the_size_of_a_composition_is_limited() {
     let calls: Vec<_> = (0..=MAX_STEPS)
         .map(|number| call(&format!("s{number}"), json!({})))
         .collect();
-    let said = fault(declared(json!(calls)));
+    let error = fault(declared(json!(calls)));
     assert!(
-        said.contains("the composed tool declares 65 calls"),
-        "{said}"
+        error.contains("the composed tool declares 65 calls"),
+        "{error}"
     );
     let mut deep = call("a", json!({}));
     for _ in 0..=MAX_DEPTH {
         deep = json!({"sequence": [deep]});
     }
-    let said = fault(declared(json!([deep])));
-    assert!(said.contains("groups of steps are nested"), "{said}");
+    let error = fault(declared(json!([deep])));
+    assert!(error.contains("groups of steps are nested"), "{error}");
     let mut deep = json!(1);
     for _ in 0..100 {
         deep = json!([deep]);
     }
-    let said = fault(declared(json!([call("a", json!({"x": deep}))])));
-    assert!(said.contains("too deep"), "{said}");
+    let error = fault(declared(json!([call("a", json!({"x": deep}))])));
+    assert!(error.contains("too deep"), "{error}");
 }
 
 #[test]
@@ -208,15 +208,15 @@ fn p_the_size_of_nested_compositions_is_limited() {
         let below = format!("t{}", number - 1);
         all.push(composition(&format!("t{number}"), &[below.as_str(); 10]));
     }
-    let said = check_cycles(&all).unwrap_err().to_string();
-    assert!(said.starts_with("t2: one call would make 1110"), "{said}");
+    let error = check_cycles(&all).unwrap_err().to_string();
+    assert!(error.starts_with("t2: one call would make 1110"), "{error}");
     let names: Vec<_> = (0..10).map(|number| format!("n{number}")).collect();
     let chain: Vec<_> = names
         .windows(2)
         .map(|pair| composition(&pair[0], &[&pair[1]]))
         .collect();
-    let said = check_cycles(&chain).unwrap_err().to_string();
-    assert!(said.contains("more than 8 levels"), "{said}");
+    let error = check_cycles(&chain).unwrap_err().to_string();
+    assert!(error.contains("more than 8 levels"), "{error}");
 }
 
 fn fill(template: Value, input: &Value) -> Result<Value, String> {

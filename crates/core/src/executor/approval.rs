@@ -149,7 +149,7 @@ pub(super) async fn check(
     entry: Option<&mut Entry>,
 ) -> Result<Option<GrantedApproval>, ToolFailure> {
     let forwarded = tool.tool().forwarded(context)?;
-    let id = id::of(tool, arguments, context, forwarded.as_ref());
+    let id = id::compute(tool, arguments, context, forwarded.as_ref());
     let mut approved = None;
     let mut took = Duration::ZERO;
     let decision = if context.denied.contains(&id) {

@@ -293,13 +293,13 @@ fn bounds(config: &ExecutorConfig) -> QueueLimits {
 
 #[cfg(test)]
 mod tests {
-
     use serde_json::{Map, json};
 
     use super::*;
     use crate::executor::Executor;
     use crate::registry::ToolRegistry;
-    use crate::tool::{FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult};
+    use crate::tests::{add_echo, assert_failure, call};
+    use crate::tool::{ToolDefinition, ToolResult};
 
     /// Returns a schema of which each level doubles the work, so that no check finishes.
     fn endless(levels: usize) -> Value {
@@ -321,19 +321,20 @@ mod tests {
             ("long", text.clone()),
             ("easy", text),
         ] {
-            let definition = ToolDefinition::builder(name, "Works").schema(schema);
-            let tool = FnTool::new(definition.build().unwrap(), |_, _| async {
-                Ok(ToolOutput::text("done"))
-            });
-            registry.register(Arc::new(tool)).unwrap();
+            let builder = ToolDefinition::builder(name, "Works").schema(schema);
+            add_echo(&registry, builder.build().unwrap());
         }
         Executor::new(Arc::new(registry), config)
     }
 
     async fn run(executor: &Executor, user: &str, tool: &str, a: &str) -> ToolResult {
-        let call = ToolCall::new("c", tool, json!({ "a": a }));
-        let context = CallContext::for_user(user);
-        executor.execute_one(call, &context).await
+        call(
+            executor,
+            tool,
+            json!({ "a": a }),
+            &CallContext::for_user(user),
+        )
+        .await
     }
 
     #[tokio::test]
@@ -369,10 +370,10 @@ mod tests {
         };
         let executor = executor(config);
         let result = run(&executor, "mallory", "hard", "x").await;
-        assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
-        assert_eq!(
-            result.error.as_deref(),
-            Some("Tool 'hard' timed out after 0.2s")
+        assert_failure(
+            &result,
+            ErrorCode::Timeout,
+            "Tool 'hard' timed out after 0.2s",
         );
         // With a longer deadline, the check stops before the deadline.
         let executor = self::executor(ExecutorConfig::default());
@@ -394,24 +395,21 @@ mod tests {
             }, "required": ["to"]});
             let builder = ToolDefinition::builder(name, "Shows").schema(schema);
             let definition = builder.strict(strict).build().unwrap();
-            let tool = FnTool::new(definition, |arguments, _| async move {
-                Ok(ToolOutput::value(json!(arguments)))
-            });
-            registry.register(Arc::new(tool)).unwrap();
+            add_echo(&registry, definition);
         }
         let executor = Executor::new(Arc::new(registry), ExecutorConfig::default());
         let run = async |name: &str, to: Value| {
             let arguments = json!({"unit": null, "note": null, "by": null, "to": to});
-            let call = ToolCall::new("1", name, json!(arguments.to_string()));
-            executor.execute_one(call, &CallContext::default()).await
+            let text = json!(arguments.to_string());
+            call(&executor, name, text, &CallContext::default()).await
         };
         for name in ["strict", "lax"] {
             let shown = run(name, json!("a")).await;
             let expected = json!({"by": null, "to": "a", "unit": "m"});
             assert_eq!(shown.result, expected, "{name}: {shown:?}");
-            let refused = run(name, Value::Null).await.error;
+            let error = run(name, Value::Null).await.error;
             let expected = "Invalid type for to: expected string";
-            assert_eq!(refused.as_deref(), Some(expected), "{name}");
+            assert_eq!(error.as_deref(), Some(expected), "{name}");
         }
     }
 }
