@@ -16,8 +16,8 @@ use crate::failure::{ProviderFailure, kind_for_status};
 use crate::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    TurnStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, TurnOptions, Usage,
+    Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, TurnOptions, TurnStream, Usage,
 };
 
 /// The API version in the `anthropic-version` header.

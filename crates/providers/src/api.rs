@@ -10,7 +10,7 @@ use crate::failure::ProviderFailure;
 use crate::node::Node;
 use crate::{
     Delta, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ProviderError,
-    ToolChoice, ToolFormat, TurnResponse, TurnOptions, Usage, request,
+    ToolChoice, ToolFormat, TurnOptions, TurnResponse, Usage, request,
 };
 
 /// The API of one model provider: pure conversions between Pillion's types and the API's requests,

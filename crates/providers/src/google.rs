@@ -22,8 +22,8 @@ use crate::request::{
 };
 use crate::turn::token_count;
 use crate::{
-    TurnStream, Endpoint, Finish, ModelError, ModelTurn, ProviderApi, ProviderConversation,
-    ToolChoice, TurnResponse, Usage,
+    Endpoint, Finish, ModelError, ModelTurn, ProviderApi, ProviderConversation, ToolChoice,
+    TurnResponse, TurnStream, Usage,
 };
 
 /// The placeholder signature for a call that was not made by a Gemini model. Models since Gemini 3

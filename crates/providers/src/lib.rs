@@ -55,7 +55,7 @@ mod tests;
 mod tool_format;
 mod turn;
 
-pub use api::{TurnStream, Endpoint, ProviderApi};
+pub use api::{Endpoint, ProviderApi, TurnStream};
 pub use error::{ModelError, ModelErrorKind, ProviderError};
 pub use native::{
     NativeApproval, NativeCall, NativeCalls, NativeMcpServer, format_permits, native_calls,
@@ -65,8 +65,8 @@ pub use provider::{Provider, UnknownProvider};
 pub use result_media::excess_result_media;
 pub use tool_format::ToolFormat;
 pub use turn::{
-    Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnResponse,
-    TurnOptions, Usage,
+    Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnOptions,
+    TurnResponse, Usage,
 };
 
 use pillion_core::tool::{ToolCall, ToolDefinition, ToolResult};

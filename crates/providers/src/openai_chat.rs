@@ -14,8 +14,8 @@ use crate::openai::{self, TOOL_MEMBERS};
 use crate::request::{add_extra, put, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    TurnStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, ToolFormat, TurnResponse, Usage, message, refusal,
+    Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, ToolFormat, TurnResponse, TurnStream, Usage, message, refusal,
 };
 use format::is_blank_error;
 

@@ -19,8 +19,8 @@ use crate::openai::{self, TOOL_MEMBERS};
 use crate::request::{add_extra, leading_number, put, tools_of, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    TurnStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, ToolFormat, TurnResponse, Usage, assistant_text,
+    Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, ToolFormat, TurnResponse, TurnStream, Usage, assistant_text,
 };
 
 /// OpenAI's Responses API.
@@ -109,7 +109,8 @@ impl ProviderApi for OpenAiResponses {
     fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
         let response = read_turn(self, body)?;
         assistant_text(self.provider(), &response.body)?;
-        if let Some(status @ ("in_progress" | "queued")) = ending::reason(response.body.get("status"))
+        if let Some(status @ ("in_progress" | "queued")) =
+            ending::reason(response.body.get("status"))
         {
             let what = format!("the response is not complete: its status is '{status}'");
             return Err(self.malformed(&what));

@@ -151,7 +151,8 @@ impl Checks {
             }
             // Boxed, because the future of every call would be larger otherwise.
             Some(Err(_)) | None => {
-                let checked = Box::pin(self.beside(config, tool, arguments, context)).await;
+                let checked =
+                    Box::pin(self.check_on_thread(config, tool, arguments, context)).await;
                 checked.map(|checked| Checked {
                     is_repaired: is_repaired || checked.is_repaired,
                     ..checked
@@ -162,7 +163,7 @@ impl Checks {
 
     /// Compiles the schema if necessary, and checks the arguments, on another thread when it is the
     /// account's turn.
-    async fn beside(
+    async fn check_on_thread(
         &self,
         config: &ExecutorConfig,
         tool: &Arc<RegisteredTool>,
@@ -172,29 +173,29 @@ impl Checks {
         let began = Instant::now();
         let limit = config.timeout_of(tool);
         let deadline = began + limit;
-        let need = PermitRequest::here(tool, context.quota_account());
-        let place = self
+        let request = PermitRequest::for_local_work(tool, context.quota_account());
+        let permit = self
             .queue
-            .acquire(need, config.queue_timeout, deadline)
+            .acquire(request, config.queue_timeout, deadline)
             .await?;
-        let of_thread = Arc::clone(tool);
+        let thread_tool = Arc::clone(tool);
         let is_by_model = context.is_by_model;
         let check = spawn_blocking(move || {
             // Held until the check has ended, even if the call has been dropped.
-            let _place = place;
-            let compiled = match compiled(&of_thread) {
+            let _permit = permit;
+            let compiled = match compiled(&thread_tool) {
                 Ok(compiled) => compiled,
                 Err(failure) => return (arguments, Err(failure)),
             };
             let left = deadline
                 .saturating_duration_since(Instant::now())
                 .min(MAX_CHECK_TIME);
-            let checked = compiled.map_or(Ok(Ok(false)), |schema| match is_by_model {
-                true => schema.repair_within(&mut arguments, NULLS, left),
-                false => {
-                    let checked = schema.validate_within(&mut arguments, NULLS, left);
-                    checked.map(|checked| checked.map(|()| false))
+            let checked = compiled.map_or(Ok(Ok(false)), |schema| {
+                if is_by_model {
+                    return schema.repair_within(&mut arguments, NULLS, left);
                 }
+                let validated = schema.validate_within(&mut arguments, NULLS, left);
+                validated.map(|validated| validated.map(|()| false))
             });
             (arguments, Ok(checked))
         });
@@ -287,8 +288,8 @@ fn unusable(tool: &RegisteredTool, error: &SchemaError) -> ToolFailure {
 
 fn bounds(config: &ExecutorConfig) -> QueueLimits {
     let processors = available_parallelism().map_or(1, NonZeroUsize::get);
-    let places = processors.max(2);
-    QueueLimits::by_account(places, places / 2, config.max_queued)
+    let max_running = processors.max(2);
+    QueueLimits::by_account(max_running, max_running / 2, config.max_queued)
 }
 
 #[cfg(test)]

@@ -136,15 +136,15 @@ impl ExecutorConfig {
     pub(super) fn bounds(&self) -> QueueLimits {
         let of_source = self.max_concurrent;
         let local = self.max_concurrent_local.unwrap_or(of_source);
-        let places = self.max_concurrent_total.get();
+        let max_running = self.max_concurrent_total.get();
         QueueLimits {
-            places,
-            local_places: local.get(),
-            server_places: of_source.get(),
-            places_of_servers: self.server_concurrency.clone(),
-            tool_places: self.tool_concurrency.clone(),
-            account_places: places,
-            most_waiting: self.max_queued,
+            max_running,
+            max_local: local.get(),
+            max_per_server: of_source.get(),
+            server_limits: self.server_concurrency.clone(),
+            tool_limits: self.tool_concurrency.clone(),
+            max_per_account: max_running,
+            max_queued: self.max_queued,
         }
     }
 

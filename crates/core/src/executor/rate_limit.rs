@@ -106,11 +106,11 @@ impl RateLimiter {
         let configured = limits.tools.values().chain(limits.servers.values());
         let windows = configured
             .chain([&limits.default])
-            .map(RateWindows::longest);
+            .map(RateWindows::max_length);
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
-        let longest = windows.chain(cooldowns).max().unwrap_or_default();
-        longest.max(UNREGISTERED_TOOL_TTL)
+        let lookback = windows.chain(cooldowns).max().unwrap_or_default();
+        lookback.max(UNREGISTERED_TOOL_TTL)
     }
 
     /// Counts calls that were admitted elsewhere.
@@ -137,13 +137,13 @@ impl RateLimiter {
             let subject = Subject::Tool(call.tool);
             let of_tool = (subject, *windows, cooldown);
             for (subject, windows, cooldown) in [Some(of_tool), of_server].into_iter().flatten() {
-                let horizon = windows.longest().max(cooldown);
+                let horizon = windows.max_length().max(cooldown);
                 if call.age >= horizon {
                     continue;
                 }
                 let account = call.account.clone();
                 let times = ledger.times.entry(Key { account, subject }).or_default();
-                times.insert_past(at, horizon, windows.largest());
+                times.insert_past(at, horizon, windows.max_calls());
             }
         }
         ledger.sweep(now);
@@ -230,7 +230,7 @@ impl RateLimiter {
             within(times, windows, now)?;
         }
         for (key, windows, cooldown) in checks {
-            let horizon = windows.longest().max(cooldown);
+            let horizon = windows.max_length().max(cooldown);
             ledger.times.entry(key).or_default().add(now, horizon);
         }
         ledger.admissions_since_sweep += 1;

@@ -249,7 +249,7 @@ impl Gateway {
         let mut missing = Vec::new();
         for (name, tool) in names.iter().zip(tools) {
             match tool {
-                Ok(tool) => self.missing_below(tool, Nesting::DEEPEST, &mut missing),
+                Ok(tool) => self.missing_below(tool, Nesting::MAX_DEPTH, &mut missing),
                 Err(_) => missing.push((*name).to_owned()),
             }
         }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{Anthropic, ending_of};
 use crate::ending::{self, StreamedReason};
 use crate::turn::more_arguments;
-use crate::{TurnStream, Delta, Finish, ModelError, ProviderApi, TurnResponse, event};
+use crate::{Delta, Finish, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and

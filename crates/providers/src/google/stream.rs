@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use super::format::id_or_generated;
 use super::{Google, block_reason, ending_of, read_response};
 use crate::ending::StreamedReason;
-use crate::{TurnStream, Delta, ModelError, ProviderApi, TurnResponse, event};
+use crate::{Delta, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
 /// Assembles a streamed response. Each event is a response with some of the parts; for other
 /// members, the last event that has the member counts.

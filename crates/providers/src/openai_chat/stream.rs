@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{OpenAiChat, check_choice, ending_of, failure_without_choices};
 use crate::ending::StreamedReason;
-use crate::{TurnStream, Delta, ModelError, ProviderApi, ToolFormat, TurnResponse};
+use crate::{Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, TurnStream};
 use calls::Calls;
 
 /// The members in which servers send the model's thinking.

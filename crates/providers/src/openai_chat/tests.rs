@@ -233,7 +233,9 @@ fn h6_usage_in_a_choice_counts() {
         };
         assert_eq!(response.unwrap().usage, expected, "{chunks:?}");
     }
-    let response = OpenAiChat.parse_response(json!({"choices": [choice(5)]})).unwrap();
+    let response = OpenAiChat
+        .parse_response(json!({"choices": [choice(5)]}))
+        .unwrap();
     assert_eq!(response.usage.input_tokens, 5);
 }
 

@@ -5,7 +5,7 @@ use pillion_sse::SseEvent;
 use serde_json::{Value, json};
 
 use super::{OpenAiResponses, failure_of};
-use crate::{TurnStream, Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, ending, event};
+use crate::{Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, TurnStream, ending, event};
 use calls::Calls;
 use output::{StreamedOutput, TextKey};
 

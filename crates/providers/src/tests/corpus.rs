@@ -26,7 +26,8 @@ struct Outcome {
 
 impl Outcome {
     fn new(provider: Provider, response: &TurnResponse) -> Result<Self, String> {
-        let parsed = parse_tool_calls(provider, &response.body).map_err(|error| error.to_string())?;
+        let parsed =
+            parse_tool_calls(provider, &response.body).map_err(|error| error.to_string())?;
         let calls = parsed.into_iter().map(|call| {
             let arguments = call.arguments_object();
             (call.name, arguments)
@@ -82,7 +83,12 @@ fn read_pieces<'a>(
 }
 
 /// Checks that an answer is that of the shape; `part` says how much of it was read.
-fn checked_outcome(provider: Provider, shape: &Shape, response: &TurnResponse, part: &str) -> Outcome {
+fn checked_outcome(
+    provider: Provider,
+    shape: &Shape,
+    response: &TurnResponse,
+    part: &str,
+) -> Outcome {
     let outcome = Outcome::new(provider, response).unwrap();
     let name = shape.name;
     assert_eq!(

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Delta, Endpoint, ModelError, ModelTurn, Provider, ProviderApi, ProviderConversation,
-    TurnResponse, TurnOptions,
+    TurnOptions, TurnResponse,
 };
 
 /// Returns the cases in a file of `tests/corpus`, with their providers.

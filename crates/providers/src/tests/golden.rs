@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::anthropic::Anthropic;
 use crate::tests::fixtures::{events, read_stream};
 use crate::{
-    Delta, Endpoint, Finish, ModelTurn, Provider, ProviderApi, ProviderConversation, TurnResponse,
-    TurnOptions, Usage, assistant_messages, assistant_text, format_permits, format_results,
+    Delta, Endpoint, Finish, ModelTurn, Provider, ProviderApi, ProviderConversation, TurnOptions,
+    TurnResponse, Usage, assistant_messages, assistant_text, format_permits, format_results,
     parse_tool_calls,
 };
 

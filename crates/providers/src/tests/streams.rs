@@ -18,7 +18,10 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
             let text = fs::read_to_string(case.join("stream.sse")).unwrap();
             let (response, deltas) = read_stream(api, &events(&text)).unwrap();
             let (joined_text, calls) = joined(&deltas);
-            assert_eq!(joined_text, assistant_text(provider, &response.body).unwrap());
+            assert_eq!(
+                joined_text,
+                assistant_text(provider, &response.body).unwrap()
+            );
             let whole = parse_tool_calls(provider, &response.body).unwrap();
             assert_eq!(calls.len(), whole.len());
             for ((id, name, arguments), call) in calls.iter().zip(&whole) {
