@@ -80,7 +80,7 @@ impl ChatLoop {
 
     /// Lets the provider call these MCP servers natively, in addition to the tools. The request
     /// describes the servers with
-    /// [`NativeMcpServer::to_members`](pillion_providers::NativeMcpServer::to_members). If the
+    /// [`ToolFormat::native_members`](pillion_providers::ToolFormat::native_members). If the
     /// provider asks for permission for a call, [`ToolRunner::permit`] decides, and the call can
     /// wait for approval like any other call.
     #[must_use]

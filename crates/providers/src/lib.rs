@@ -57,9 +57,7 @@ mod turn;
 
 pub use api::{Endpoint, ProviderApi, TurnStream};
 pub use error::{ModelError, ModelErrorKind, ProviderError};
-pub use native::{
-    NativeApproval, NativeCall, NativeCalls, NativeMcpServer, format_permits, native_calls,
-};
+pub use native::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer};
 pub use node::JsonFault;
 pub use provider::{Provider, UnknownProvider};
 pub use result_media::excess_result_media;
@@ -358,6 +356,47 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
         return Vec::new();
     }
     provider.api().format_results(results)
+}
+
+/// Parses the calls that the provider makes itself in a complete response body. Empty for providers
+/// that make none.
+///
+/// ```
+/// use pillion_providers::{Provider, native_calls};
+/// use serde_json::json;
+/// let response = json!({"output": [
+///     {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dmcp", "name": "roll",
+///      "arguments": "{\"sides\":6}"},
+/// ]});
+/// let calls = native_calls(Provider::OpenAiResponses, &response)?;
+/// assert_eq!(calls.permission_requests[0].server, "dmcp");
+/// assert_eq!(calls.permission_requests[0].call.id, "mcpr_1");
+/// # Ok::<(), pillion_providers::ProviderError>(())
+/// ```
+///
+/// # Errors
+/// Same as [`parse_tool_calls`].
+pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
+    read(provider, response, |body| provider.api().native_calls(body))
+}
+
+/// Formats the decisions on calls that need approval as messages to append to the conversation: a
+/// success approves the call with that id, and a failure denies it, with the error as the reason
+/// for the model. Only `OpenAiResponses` requests approval.
+///
+/// ```
+/// use pillion_providers::{Provider, format_permits};
+/// use pillion_core::tool::ToolResult;
+/// use serde_json::json;
+/// let allowed = ToolResult::success("mcpr_1", "dmcp_roll", json!("may run"));
+/// assert_eq!(
+///     format_permits(Provider::OpenAiResponses, &[allowed]),
+///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": true})],
+/// );
+/// ```
+#[must_use]
+pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {
+    provider.api().format_permits(results)
 }
 
 /// Reads a response body, unless the body reports an error. All providers report errors in `error`,

@@ -42,7 +42,7 @@ impl NativeServers {
         let members: Vec<_> = self
             .0
             .iter()
-            .filter_map(|native| native.server.to_members(provider))
+            .filter_map(|native| provider.api().native_members(&native.server))
             .flatten()
             .collect();
         if members.is_empty() {
