@@ -57,17 +57,19 @@ pub(crate) fn finish(reason: Option<&str>, read: ReadEnding, has_calls: bool) ->
 }
 
 fn complete(has_calls: bool) -> Finish {
-    match has_calls {
-        true => Finish::ToolCalls,
-        false => Finish::Stop,
+    if has_calls {
+        Finish::ToolCalls
+    } else {
+        Finish::Stop
     }
 }
 
 /// The reason of a streamed answer. Servers repeat reasons, send them before the last content, and
 /// send placeholders after them.
+#[derive(Default)]
 pub(crate) struct StreamedReason {
-    read: ReadEnding,
-    reason: Option<String>,
+    /// The reason, and its meaning if it is documented.
+    reason: Option<(String, Option<Ending>)>,
     /// Whether no content followed the reason in an event without a reason.
     is_current: bool,
     /// Whether content followed an earlier reason.
@@ -75,40 +77,35 @@ pub(crate) struct StreamedReason {
 }
 
 impl StreamedReason {
-    pub(crate) fn new(read: ReadEnding) -> Self {
-        Self {
-            read,
-            reason: None,
-            is_current: false,
-            was_premature: false,
-        }
-    }
-
-    /// Adds an event: whether the event has content, and the member with its reason.
-    pub(crate) fn add(&mut self, has_content: bool, member: Option<&Value>) {
-        if has_content && self.reason.is_some() {
+    /// Adds content.
+    pub(crate) fn add_content(&mut self) {
+        if self.reason.is_some() {
             self.is_current = false;
             self.was_premature = true;
         }
+    }
+
+    /// Adds the member with the reason of an event, after the content of the event.
+    pub(crate) fn add(&mut self, read: ReadEnding, member: Option<&Value>) {
         let Some(word) = reason(member) else {
             return;
         };
-        let ending = (self.read)(word);
+        let ending = read(word);
         self.is_current |= ending.is_some();
         // A documented reason replaces an unknown reason, and a missing rest stays missing.
-        let is_final = |known: &String| match (self.read)(known) {
-            Some(Ending::Complete) => ending.is_none(),
-            Some(_) => true,
+        let is_final = match &self.reason {
+            Some((_, Some(Ending::Complete))) => ending.is_none(),
+            Some((_, known)) => known.is_some(),
             None => false,
         };
-        if !self.reason.as_ref().is_some_and(is_final) {
-            self.reason = Some(word.to_owned());
+        if !is_final {
+            self.reason = Some((word.to_owned(), ending));
         }
     }
 
     /// Returns the reason, also if it is not documented.
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+        self.reason.as_ref().map(|(word, _)| word.as_str())
     }
 
     /// Returns whether a documented reason arrived with or after the last content.
@@ -125,7 +122,7 @@ impl StreamedReason {
     /// Returns why the stream of an answer without a documented reason is invalid.
     pub(crate) fn early_end(&self) -> String {
         match &self.reason {
-            Some(word) if (self.read)(word).is_none() => {
+            Some((word, None)) => {
                 let word: String = word.chars().take(64).collect();
                 format!("the finish reason '{word}' is unknown, and the stream ended early")
             }

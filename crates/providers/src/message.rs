@@ -165,7 +165,7 @@ fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
 fn assistant<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
     let mut parts = part::parse_content(message)?;
     if let Some(refusal) = message.optional("refusal")? {
-        parts.push(Part::Refusal(refusal.text()?));
+        parts.push(Part::Refusal(refusal.text()?.into()));
     }
     if parts.iter().any(|part| matches!(part, Part::Image(_))) {
         return Err(message.invalid("must have text only, because its role is assistant"));

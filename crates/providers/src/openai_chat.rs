@@ -11,7 +11,7 @@ use url::Url;
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
-use crate::request::{add_extra, put, tools_of, without_idle_members};
+use crate::request::{add_extra, put, put_tools, without_idle_members};
 use crate::turn::token_count;
 use crate::{
     Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
@@ -93,10 +93,7 @@ impl ProviderApi for OpenAiChat {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(endpoint.model));
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
-        put(&mut body, "tools", tools_of(turn, self));
-        let requested = options.tool_choice.as_ref();
-        let choice = requested.map(|choice| self.tool_choice(choice));
-        put(&mut body, "tool_choice", choice);
+        put_tools(&mut body, turn, self);
         let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
         put(&mut body, "parallel_tool_calls", parallel_tool_calls);
         put(&mut body, "temperature", options.temperature);

@@ -13,6 +13,7 @@ use crate::{Delta, Finish, ModelError, ProviderApi, TurnResponse, TurnStream, ev
 /// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
 /// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation requires.
 /// Unknown blocks stay as they were at their start.
+#[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
     blocks: Vec<Block>,
@@ -24,20 +25,6 @@ pub(super) struct MessageStream {
     /// Whether a `message_delta` had a stop reason.
     has_final_reason: bool,
     is_complete: bool,
-}
-
-impl Default for MessageStream {
-    fn default() -> Self {
-        Self {
-            message: None,
-            blocks: Vec::new(),
-            by_index: HashMap::new(),
-            calls: 0,
-            stop_reason: StreamedReason::new(ending_of),
-            has_final_reason: false,
-            is_complete: false,
-        }
-    }
 }
 
 /// A content block.
@@ -118,7 +105,7 @@ impl MessageStream {
         match message {
             Value::Object(mut message) if self.blocks.is_empty() => {
                 let content = message.get_mut("content").map(Value::take);
-                self.stop_reason.add(false, message.get("stop_reason"));
+                self.stop_reason.add(ending_of, message.get("stop_reason"));
                 self.message = Some(message);
                 if let Some(Value::Array(blocks)) = content {
                     for block in blocks {
@@ -134,7 +121,7 @@ impl MessageStream {
 
     fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
-        self.stop_reason.add(true, None);
+        self.stop_reason.add_content();
         if let Some(index) = data["index"].as_u64() {
             self.by_index.insert(index, self.blocks.len());
         }
@@ -174,7 +161,7 @@ impl MessageStream {
         let position = self.find_block(data).ok_or_else(|| {
             Anthropic.malformed("an event refers to a content block that has not started")
         })?;
-        self.stop_reason.add(true, None);
+        self.stop_reason.add_content();
         let block = &mut self.blocks[position];
         if block.is_closed {
             return Err(Anthropic.malformed("a content_block_delta follows the end of its block"));
@@ -262,7 +249,7 @@ impl MessageStream {
         self.message_mut()?;
         let reason = data["delta"].get("stop_reason");
         self.has_final_reason |= ending::reason(reason).is_some();
-        self.stop_reason.add(false, reason);
+        self.stop_reason.add(ending_of, reason);
         let message = self.message_mut()?;
         let Value::Object(members) = data else {
             return Ok(());
@@ -332,9 +319,8 @@ fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
         Value::String(text) => text.push_str(piece),
         none @ Value::Null => *none = Value::String(piece.to_owned()),
         _ => {
-            return Err(
-                Anthropic.malformed("a content_block_delta does not match the type of its block")
-            );
+            let what = "a content_block_delta does not match the type of its block";
+            return Err(Anthropic.malformed(what));
         }
     }
     Ok(())

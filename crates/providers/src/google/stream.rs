@@ -8,6 +8,7 @@ use crate::{Delta, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
 /// Assembles a streamed response. Each event is a response with some of the parts; for other
 /// members, the last event that has the member counts.
+#[derive(Default)]
 pub(super) struct ContentStream {
     /// The response without its candidates.
     response: Map<String, Value>,
@@ -18,19 +19,6 @@ pub(super) struct ContentStream {
     parts: Vec<Value>,
     calls: usize,
     finish_reason: StreamedReason,
-}
-
-impl Default for ContentStream {
-    fn default() -> Self {
-        Self {
-            response: Map::new(),
-            candidate: None,
-            content: Map::new(),
-            parts: Vec::new(),
-            calls: 0,
-            finish_reason: StreamedReason::new(ending_of),
-        }
-    }
 }
 
 impl TurnStream for ContentStream {
@@ -145,8 +133,10 @@ impl ContentStream {
             }
         }
         self.candidate = Some(rest);
-        let has_content = deltas.len() > known_deltas;
-        self.finish_reason.add(has_content, finish_reason.as_ref());
+        if deltas.len() > known_deltas {
+            self.finish_reason.add_content();
+        }
+        self.finish_reason.add(ending_of, finish_reason.as_ref());
         Ok(())
     }
 

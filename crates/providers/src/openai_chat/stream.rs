@@ -22,6 +22,7 @@ const KEEP_ALIVE_DATA: [&str; 4] = ["", "ping", "keep-alive", "null"];
 
 /// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
 /// server that does not must at least send a finish reason.
+#[derive(Default)]
 pub(super) struct ChunkStream {
     /// The members of the completion except the choices; the last chunk with a member counts.
     completion: Map<String, Value>,
@@ -30,19 +31,6 @@ pub(super) struct ChunkStream {
     finish_reason: StreamedReason,
     has_choice: bool,
     is_done: bool,
-}
-
-impl Default for ChunkStream {
-    fn default() -> Self {
-        Self {
-            completion: Map::new(),
-            message: Map::new(),
-            calls: Calls::default(),
-            finish_reason: StreamedReason::new(ending_of),
-            has_choice: false,
-            is_done: false,
-        }
-    }
 }
 
 impl TurnStream for ChunkStream {
@@ -150,9 +138,11 @@ impl ChunkStream {
             None | Some(Value::Null) => {}
             Some(_) => return Err(OpenAiChat.malformed("a delta is not an object")),
         }
-        let has_content = deltas.len() > known_deltas;
+        if deltas.len() > known_deltas {
+            self.finish_reason.add_content();
+        }
         self.finish_reason
-            .add(has_content, choice.get("finish_reason"));
+            .add(ending_of, choice.get("finish_reason"));
         if self.finish_reason.has_ended() {
             self.calls.report_held_arguments(deltas);
         }
