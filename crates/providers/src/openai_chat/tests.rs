@@ -1,3 +1,4 @@
+use super::ModelErrorKind::{ContextTooLong, Malformed, Rejected, Unavailable};
 use super::*;
 use crate::tests::fixtures;
 use crate::{Delta, Provider, assistant_messages, parse_tool_calls};
@@ -43,28 +44,34 @@ fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
     (id.to_owned(), name.to_owned(), arguments.to_owned())
 }
 
+/// Returns a piece of the first call.
+fn piece(id: Option<&str>, name: Option<&str>, arguments: &str) -> Delta {
+    Delta::ToolCall {
+        index: 0,
+        id: id.map(str::to_owned),
+        name: name.map(str::to_owned),
+        arguments: arguments.to_owned(),
+    }
+}
+
 #[test]
 fn h4_openai_and_azure_are_known_by_their_hosts() {
-    for (base_url, expected) in [
-        ("https://api.openai.com/v1", "max_completion_tokens"),
-        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
-        (
-            "https://me.openai.azure.com/openai/v1",
-            "max_completion_tokens",
-        ),
-        (
-            "https://me.services.ai.azure.com/openai/v1",
-            "max_completion_tokens",
-        ),
-        (
-            "https://me.cognitiveservices.azure.com/openai/v1",
-            "max_completion_tokens",
-        ),
-        ("https://notapi.openai.com.example/v1", "max_tokens"),
-        ("https://api.mistral.ai/v1", "max_tokens"),
-        ("http://127.0.0.1:8000/v1", "max_tokens"),
+    for (base_url, is_openai) in [
+        ("https://api.openai.com/v1", true),
+        ("https://eu.api.openai.com/v1", true),
+        ("https://me.openai.azure.com/openai/v1", true),
+        ("https://me.services.ai.azure.com/openai/v1", true),
+        ("https://me.cognitiveservices.azure.com/openai/v1", true),
+        ("https://notapi.openai.com.example/v1", false),
+        ("https://api.mistral.ai/v1", false),
+        ("http://127.0.0.1:8000/v1", false),
     ] {
         let member = max_length_member(&base_url.parse().unwrap());
+        let expected = if is_openai {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
         assert_eq!(member, expected, "{base_url}");
     }
 }
@@ -74,7 +81,7 @@ fn h4_a_message_without_role_is_rejected_with_its_path() {
     let error = OpenAiChat
         .conversation(&[json!({"role": "user"}), json!("hello")])
         .unwrap_err();
-    assert_eq!(error.kind, ModelErrorKind::Rejected);
+    assert_eq!(error.kind, Rejected);
     assert_eq!(error.message, "messages[1] must be an object with a role");
 }
 
@@ -93,24 +100,8 @@ fn h6_pieces_of_calls_are_joined_by_index() {
     ];
     assert_eq!(calls(&response), expected);
     assert_eq!(response.finish, Finish::ToolCalls);
-    assert_eq!(
-        deltas[0],
-        Delta::ToolCall {
-            index: 0,
-            id: Some("a".into()),
-            name: Some("roll".into()),
-            arguments: String::new()
-        }
-    );
-    assert_eq!(
-        deltas.last(),
-        Some(&Delta::ToolCall {
-            index: 0,
-            id: None,
-            name: None,
-            arguments: "\"2d6\"}".into()
-        })
-    );
+    assert_eq!(deltas[0], piece(Some("a"), Some("roll"), ""));
+    assert_eq!(deltas.last(), Some(&piece(None, None, "\"2d6\"}")));
 }
 
 #[test]
@@ -120,12 +111,6 @@ fn h6_a_streamed_call_reports_its_id_and_name_once() {
         json!({"tool_calls": [{"index": 0, "id": "late", "function": {"name": "roll", "arguments": ":1}"}}]}),
     ]);
     assert_eq!(calls(&response), [call("call_c1_0", "roll", "{\"a\":1}")]);
-    let piece = |id: Option<&str>, name: Option<&str>, arguments: &str| Delta::ToolCall {
-        index: 0,
-        id: id.map(str::to_owned),
-        name: name.map(str::to_owned),
-        arguments: arguments.to_owned(),
-    };
     let expected = [
         piece(Some("call_c1_0"), Some("roll"), "{\"a\""),
         piece(None, None, ":1}"),
@@ -153,10 +138,8 @@ fn h6_compatible_servers_may_omit_indexes_and_ids() {
         json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "{"}}]}),
         json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "}"}}]}),
     ]);
-    assert_eq!(
-        calls(&response),
-        [call("a", "roll", "{}"), call("b", "time", "{}")]
-    );
+    let expected = [call("a", "roll", "{}"), call("b", "time", "{}")];
+    assert_eq!(calls(&response), expected);
     // Pieces without an index belong to the last call, or to the call with their id.
     let (response, _) = streamed(&[
         json!({"tool_calls": [{"id": "a", "function": {"name": "roll"}}]}),
@@ -206,24 +189,14 @@ fn h6_usage_has_a_separate_chunk_and_thoughts_are_kept() {
 fn h6_usage_in_a_choice_counts() {
     let usage = |input: u64| json!({"prompt_tokens": input, "completion_tokens": 3});
     let choice = |input: u64| json!({"index": 0, "delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": "stop", "usage": usage(input)});
+    let in_choice = json!({"choices": [choice(5)]});
+    let apart = json!({"choices": [], "usage": usage(9)});
     for (chunks, input_tokens) in [
-        (vec![json!({"choices": [choice(5)]})], 5),
+        (vec![in_choice.clone()], 5),
         (vec![json!({"choices": [choice(5)], "usage": null})], 5),
         (vec![json!({"usage": usage(7), "choices": [choice(5)]})], 7),
-        (
-            vec![
-                json!({"choices": [choice(5)]}),
-                json!({"choices": [], "usage": usage(9)}),
-            ],
-            9,
-        ),
-        (
-            vec![
-                json!({"choices": [], "usage": usage(9)}),
-                json!({"choices": [choice(5)]}),
-            ],
-            5,
-        ),
+        (vec![in_choice.clone(), apart.clone()], 9),
+        (vec![apart, in_choice], 5),
     ] {
         let (response, _) = read(&events(&chunks));
         let expected = Usage {
@@ -309,48 +282,28 @@ fn h6_unknown_members_of_a_call_are_sent_back() {
 fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
     let start = json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]});
     let (response, _) = read(&events(std::slice::from_ref(&start)));
-    assert_eq!(response.unwrap_err().kind, ModelErrorKind::Malformed);
+    assert_eq!(response.unwrap_err().kind, Malformed);
 
+    let too_long = json!({"error": {"code": "context_length_exceeded", "message": "x"}});
     for (event, kind) in [
-        (
-            json!({"error": {"message": "boom"}}),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            json!({"error": {"code": "context_length_exceeded", "message": "x"}}),
-            ModelErrorKind::ContextTooLong,
-        ),
-        (
-            json!({"error": {"code": 502, "message": "x"}}),
-            ModelErrorKind::Unavailable,
-        ),
-        (
-            json!({"error": {}, "message": "boom"}),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            json!({"error": 7, "choices": []}),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            json!({"error": "Rate limit", "choices": 3}),
-            ModelErrorKind::Malformed,
-        ),
-        (json!(["no", "object"]), ModelErrorKind::Malformed),
-        (
-            json!({"choices": [{"delta": []}]}),
-            ModelErrorKind::Malformed,
-        ),
+        (json!({"error": {"message": "boom"}}), Malformed),
+        (too_long, ContextTooLong),
+        (json!({"error": {"code": 502, "message": "x"}}), Unavailable),
+        (json!({"error": {}, "message": "boom"}), Malformed),
+        (json!({"error": 7, "choices": []}), Malformed),
+        (json!({"error": "Rate limit", "choices": 3}), Malformed),
+        (json!(["no", "object"]), Malformed),
+        (json!({"choices": [{"delta": []}]}), Malformed),
         (
             json!({"choices": [{"delta": {"tool_calls": [7]}}]}),
-            ModelErrorKind::Malformed,
+            Malformed,
         ),
     ] {
         let (response, _) = read(&events(&[start.clone(), event.clone()]));
         assert_eq!(response.unwrap_err().kind, kind, "{event}");
     }
     let (response, _) = read("data: {\"choices\": [\n\n");
-    assert_eq!(response.unwrap_err().kind, ModelErrorKind::Malformed);
+    assert_eq!(response.unwrap_err().kind, Malformed);
 }
 
 #[test]
