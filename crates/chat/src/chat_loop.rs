@@ -258,9 +258,10 @@ impl ChatLoop {
             .map_err(ModelError::from)?;
         reported_calls.report_new(&native, listener);
         state.tool_calls += native.ended.len();
-        let permission_requests = match self.native.is_empty() {
-            true => Vec::new(),
-            false => std::mem::take(&mut native.permission_requests),
+        let permission_requests = if self.native.is_empty() {
+            Vec::new()
+        } else {
+            std::mem::take(&mut native.permission_requests)
         };
         if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
             check_finish(provider, &response.finish)?;
@@ -384,12 +385,12 @@ fn check_depth<'a>(
     what: &str,
     values: impl IntoIterator<Item = &'a Value>,
 ) -> Result<(), ModelError> {
-    match values.into_iter().any(is_too_deep) {
-        true => Err(rejection(format!(
+    if values.into_iter().any(is_too_deep) {
+        return Err(rejection(format!(
             "{what}: JSON must not be nested more than {MAX_DEPTH} levels deep"
-        ))),
-        false => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 /// Returns why a chat with open calls accepts no message. Names at most three of the approvals that

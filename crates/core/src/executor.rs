@@ -465,9 +465,10 @@ impl Executor {
             let runs = calls.map(move |(index, call, context, may_wait)| async move {
                 // A batch starts at most as many calls as may run at once, so that one batch does
                 // not fill the queue.
-                let _slot = match may_wait {
-                    true => None,
-                    false => slots.acquire().await.ok(),
+                let _slot = if may_wait {
+                    None
+                } else {
+                    slots.acquire().await.ok()
                 };
                 let ended = self.execute_resolved(call, &context).await;
                 finished(index, ended).await

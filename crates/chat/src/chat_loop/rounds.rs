@@ -60,9 +60,10 @@ impl ChatLoop {
     fn reject_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
             let may_run = matches!(call.progress, CallProgress::Due | CallProgress::Waiting(_));
-            let is_known = match call.is_native {
-                true => self.native.has(&call.call.name),
-                false => self.is_visible(&call.call.name),
+            let is_known = if call.is_native {
+                self.native.has(&call.call.name)
+            } else {
+                self.is_visible(&call.call.name)
             };
             if may_run && !is_known {
                 let message = format!("Unknown tool: {}", truncate_name(&call.call.name));
@@ -112,9 +113,10 @@ impl ChatLoop {
                 .on_event(ChatEvent::ToolStarted(call.clone()));
             (index, self.runner.run(call, &context).await)
         });
-        let max_concurrent = match self.options.one_call_at_a_time {
-            true => 1,
-            false => self.runner.max_concurrent_calls().get(),
+        let max_concurrent = if self.options.one_call_at_a_time {
+            1
+        } else {
+            self.runner.max_concurrent_calls().get()
         };
         let mut ends = stream::iter(runs).buffer_unordered(max_concurrent);
         while let Ok(Some((index, result))) = timeout_at(deadline, ends.next()).await {
@@ -155,16 +157,17 @@ pub(super) fn begin_round(
     max_calls: usize,
     listener: &mut dyn ChatListener,
 ) -> Round {
-    let (complete_calls, complete_requests) = (
-        count_complete(finish, calls.len()),
-        count_complete(finish, permission_requests.len()),
-    );
-    let model_calls = calls.into_iter().enumerate();
-    let calls = model_calls.map(|(index, call)| (call, false, index < complete_calls));
-    let permission_requests = permission_requests.into_iter().enumerate();
-    let permission_requests =
-        permission_requests.map(|(index, request)| (request.call, true, index < complete_requests));
-    let all_calls = calls.chain(permission_requests).enumerate();
+    let complete_calls = count_complete(finish, calls.len());
+    let complete_requests = count_complete(finish, permission_requests.len());
+    let model_calls = calls
+        .into_iter()
+        .enumerate()
+        .map(|(index, call)| (call, false, index < complete_calls));
+    let native_calls = permission_requests
+        .into_iter()
+        .enumerate()
+        .map(|(index, request)| (request.call, true, index < complete_requests));
+    let all_calls = model_calls.chain(native_calls).enumerate();
     let calls = all_calls.map(|(index, (call, is_native, is_complete))| {
         let mut call = RoundCall {
             call,

@@ -46,11 +46,12 @@ impl Round {
             let CallProgress::Ended(result) = &call.progress else {
                 return None;
             };
-            let of_its_kind = match call.is_native {
-                true => &mut results.permits,
-                false => &mut results.calls,
+            let same_kind = if call.is_native {
+                &mut results.permits
+            } else {
+                &mut results.calls
             };
-            of_its_kind.push(ToolResult::clone(result));
+            same_kind.push(ToolResult::clone(result));
         }
         Some(results)
     }

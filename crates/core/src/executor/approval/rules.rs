@@ -36,12 +36,13 @@ impl ApprovalRules {
             ToolOrigin::Native => None,
         };
         let brought_along = || tool.tool().approval_policy();
-        let named = self
-            .tools
-            .matching(|name, is_in_any_case| match is_in_any_case {
-                false => registry.resolves_to(name, tool),
-                true => registry.resolves_to_in_any_case(name, tool),
-            });
+        let named = self.tools.matching(|name, is_in_any_case| {
+            if is_in_any_case {
+                registry.resolves_to_in_any_case(name, tool)
+            } else {
+                registry.resolves_to(name, tool)
+            }
+        });
         let strictest = named.copied().max();
         let policy = strictest.or_else(of_server).or_else(brought_along);
         match policy.unwrap_or(self.default) {

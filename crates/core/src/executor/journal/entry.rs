@@ -179,9 +179,10 @@ impl Entry {
     ) {
         self.close(result);
         let is_unavailable = result.error_code == Some(ErrorCode::Unavailable);
-        let until = match is_unavailable && self.ran.is_none() {
-            true => TokioInstant::now() + MAX_UNAVAILABLE_WAIT,
-            false => respond_by,
+        let until = if is_unavailable && self.ran.is_none() {
+            TokioInstant::now() + MAX_UNAVAILABLE_WAIT
+        } else {
+            respond_by
         };
         let is_recorded = timeout_at(until, self.write_end()).await == Ok(true);
         if !is_recorded {
@@ -293,16 +294,18 @@ impl Drop for Entry {
         let use_of_record = self.use_of_record();
         let has_run = self.ran.is_some();
         let may_separate = self.is_shared && (self.is_continued || has_run);
-        let permit = match !has_run && self.needs_end() {
-            true => Arc::clone(&writer.repeats).try_acquire_owned().ok(),
-            false => None,
+        let permit = if !has_run && self.needs_end() {
+            Arc::clone(&writer.repeats).try_acquire_owned().ok()
+        } else {
+            None
         };
         let background = async move {
             let write = |record: &ToolCallRecord, used| writer.write(record.clone(), used);
-            let mut written = match has_run || permit.is_some() {
+            let mut written = if has_run || permit.is_some() {
                 // Nothing else would end the record.
-                true => write_once_available(|| write(&record, use_of_record)).await,
-                false => write(&record, use_of_record).await,
+                write_once_available(|| write(&record, use_of_record)).await
+            } else {
+                write(&record, use_of_record).await
             };
             if may_separate && is_conflict(&written) {
                 record.id = CallId::new();
