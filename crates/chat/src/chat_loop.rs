@@ -91,7 +91,7 @@ impl ChatLoop {
         }
     }
 
-    /// Sets the options of the model's answers.
+    /// Sets the options of the model's responses.
     #[must_use]
     pub fn with_options(self, options: TurnOptions) -> Self {
         Self { options, ..self }
@@ -103,7 +103,7 @@ impl ChatLoop {
         Self { limits, ..self }
     }
 
-    /// Sets whether the listener receives pieces of the answers as they arrive.
+    /// Sets whether the listener receives pieces of the responses as they arrive.
     #[must_use]
     pub fn streamed(self, is_streamed: bool) -> Self {
         Self {
@@ -168,7 +168,7 @@ impl ChatLoop {
     ///
     /// A call that waited runs again and names its approval in [`CallContext::approval`]. The
     /// caller sets other decisions, such as [`CallContext::approved`], in `context`. For an
-    /// answered chat, the method returns the same answer again.
+    /// answered chat, the method returns the same response again.
     ///
     /// A later run can always continue from the state, also after an error and after this future
     /// was dropped: no call starts twice.
@@ -222,7 +222,7 @@ impl ChatLoop {
         }
     }
 
-    /// Sends one request to the model and records the answer in the state.
+    /// Sends one request to the model and records the response in the state.
     async fn send_turn(
         &self,
         state: &mut ChatState,
@@ -365,7 +365,7 @@ impl ChatLoop {
     }
 }
 
-/// Accepts an answer without text if the model finished without text, reached its maximum length,
+/// Accepts a response without text if the model finished without text, reached its maximum length,
 /// was filtered or only paused. Any other finish is an error, so that the next run asks again.
 fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {

@@ -66,7 +66,7 @@ pub struct HttpModelConfig {
     /// OpenAI's Responses API needs this: reasoning must be requested from reasoning models, and
     /// other models reject that request.
     pub reasoning: Option<bool>,
-    /// Timeout of an answer including all retries; the turn's deadline applies if it is earlier.
+    /// Timeout of a response including all retries; the turn's deadline applies if it is earlier.
     /// Default 5 minutes.
     pub timeout: Duration,
     /// Maximum number of retries of a failed request. Default 2.
@@ -74,9 +74,9 @@ pub struct HttpModelConfig {
     /// Maximum pause before the first retry, doubled for each further retry, with random jitter.
     /// `Retry-After` takes precedence. Default 500 ms.
     pub retry_pause: Duration,
-    /// Maximum size of an answer, in bytes as received. Default 32 MiB.
+    /// Maximum size of a response, in bytes as received. Default 32 MiB.
     pub max_answer_bytes: usize,
-    /// Maximum size of an event of a streamed answer, in bytes. Default 8 MiB.
+    /// Maximum size of an event of a streamed response, in bytes. Default 8 MiB.
     pub max_event_bytes: usize,
 }
 
@@ -283,7 +283,7 @@ struct FailedAttempt {
     error: ModelError,
     /// Whether a retry may succeed and is harmless, apart from what the provider has already done.
     may_repeat: bool,
-    /// Whether the provider may have begun the answer.
+    /// Whether the provider may have begun the response.
     may_have_begun: bool,
 }
 
@@ -308,7 +308,7 @@ impl FailedAttempt {
 
 impl FailedAttempt {
     /// Replaces the API's name in the message with the provider's name and host, which the code
-    /// that reads answers does not know.
+    /// that reads responses does not know.
     fn name_provider(mut self, config: &HttpModelConfig) -> Self {
         let format = config.provider.as_str();
         let name = config.provider_name.as_deref().unwrap_or(format);

@@ -7,8 +7,8 @@ use crate::{ChatState, Delta, FinalResponse, Usage, WaitingCall};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEvent {
-    /// A piece of the model's answer, if the chat is streamed. After a failure in the middle of an
-    /// answer, the next run begins the answer again.
+    /// A piece of the model's response, if the chat is streamed. After a failure in the middle of
+    /// an response, the next run begins the response again.
     Delta(Delta),
     /// A human-readable status line: `Executing a, b...` or `Maximum tool execution rounds reached.
     /// Generating final response...`.

@@ -64,7 +64,7 @@ fn tools() -> Vec<Arc<ToolDefinition>> {
     tools.collect()
 }
 
-/// Starts a server whose first answer has two calls and whose second answer has text.
+/// Starts a server whose first response has two calls and whose second response has text.
 async fn server(provider: Provider, stream: bool) -> FaultServer {
     let requests = AtomicUsize::new(0);
     FaultServer::start(move |_| {

@@ -201,7 +201,7 @@ impl ProviderApi for Anthropic {
     }
 }
 
-/// Limits the answer to one call in the tool choice. A choice that forbids calls does not accept
+/// Limits the response to one call in the tool choice. A choice that forbids calls does not accept
 /// this member.
 fn disable_parallel_calls(body: &mut Map<String, Value>) {
     let choice = body

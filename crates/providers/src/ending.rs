@@ -1,11 +1,11 @@
-//! The reasons with which providers end their answers. Each provider documents a fixed set of
-//! reasons; any other value ends no answer.
+//! The reasons with which providers end their responses. Each provider documents a fixed set of
+//! reasons; any other value ends no response.
 
 use serde_json::Value;
 
 use crate::Finish;
 
-/// Values that servers send in place of `null` while an answer has no reason yet.
+/// Values that servers send in place of `null` while a response has no reason yet.
 const PLACEHOLDERS: [&str; 4] = [
     "null",
     "none",
@@ -13,18 +13,18 @@ const PLACEHOLDERS: [&str; 4] = [
     "BLOCK_REASON_UNSPECIFIED",
 ];
 
-/// What a documented reason means for the answer.
+/// What a documented reason means for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The answer and its calls are complete.
+    /// The response and its calls are complete.
     Complete,
-    /// The answer reached its maximum length.
+    /// The response reached its maximum length.
     Length,
-    /// The provider withheld the answer or its rest.
+    /// The provider withheld the response or its rest.
     Filtered,
     /// The provider paused its own tools.
     Paused,
-    /// The answer broke off.
+    /// The response broke off.
     Failed,
 }
 
@@ -64,8 +64,8 @@ fn complete(has_calls: bool) -> Finish {
     }
 }
 
-/// The reason of a streamed answer. Servers repeat reasons, send them before the last content, and
-/// send placeholders after them.
+/// The reason of a streamed response. Servers repeat reasons, send them before the last content,
+/// and send placeholders after them.
 #[derive(Default)]
 pub(crate) struct StreamedReason {
     /// The reason, and its meaning if it is documented.
@@ -113,13 +113,13 @@ impl StreamedReason {
         self.is_current
     }
 
-    /// Returns whether the answer is complete even if the connection failed after the reason. Some
-    /// models send a reason with every piece of content.
+    /// Returns whether the response is complete even if the connection failed after the reason.
+    /// Some models send a reason with every piece of content.
     pub(crate) fn is_certain(&self) -> bool {
         self.is_current && !self.was_premature
     }
 
-    /// Returns why the stream of an answer without a documented reason is invalid.
+    /// Returns why the stream of a response without a documented reason is invalid.
     pub(crate) fn early_end(&self) -> String {
         match &self.reason {
             Some((word, None)) => {

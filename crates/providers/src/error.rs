@@ -51,7 +51,7 @@ pub enum ModelErrorKind {
     Cancelled,
 }
 
-/// Why a model gave no answer. The message contains no API key, and no part of a URL except the
+/// Why a model gave no response. The message contains no API key, and no part of a URL except the
 /// host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -108,7 +108,7 @@ impl ProviderError {
     }
 }
 
-/// The error of an answer that was received but cannot be read.
+/// The error of a response that was received but cannot be read.
 impl From<ProviderError> for ModelError {
     fn from(error: ProviderError) -> Self {
         Self::new(ModelErrorKind::Malformed, error.to_string())

@@ -1,8 +1,8 @@
-//! The APIs of model providers: requests, answers and errors, tool definitions, tool calls and tool
-//! results.
+//! The APIs of model providers: requests, responses and errors, tool definitions, tool calls and
+//! tool results.
 //!
-//! Everything about one provider is in the module with its name, which implements [`ToolFormat`] and
-//! [`ProviderApi`];
+//! Everything about one provider is in the module with its name, which implements [`ToolFormat`]
+//! and [`ProviderApi`];
 //! [`Provider::api`] is the only place that distinguishes all providers. The crate does no I/O: all
 //! functions are pure conversions from JSON to JSON. One round with a model consists of
 //!
@@ -19,8 +19,8 @@
 //! let provider: Provider = "anthropic".parse()?;
 //! let response = json!({
 //!     "role": "assistant",
-//!     "content": [{"type": "tool_use", "id": "toolu_1", "name": "calculator", "input": {"expression": "1+1"}}],
-//!     "stop_reason": "tool_use",
+//!     "content": [{"type": "tool_use", "id": "toolu_1", "name": "calculator", "input":
+//! {"expression": "1+1"}}],     "stop_reason": "tool_use",
 //! });
 //! let calls = parse_tool_calls(provider, &response)?;
 //! let result = ToolResult::success(&calls[0].id, &calls[0].name, json!("2"));
@@ -231,7 +231,8 @@ pub fn format_tools_by_name<'a>(
 /// assert_eq!(calls[0].arguments, "{bad");
 ///
 /// let error = parse_tool_calls(Provider::OpenAiChat, &json!({"choices": []})).unwrap_err();
-/// assert_eq!(error.to_string(), "Malformed response of the provider 'openai': choices[0] is missing");
+/// assert_eq!(error.to_string(), "Malformed response of the provider 'openai': choices[0] is
+/// missing");
 /// # Ok::<(), pillion_providers::ProviderError>(())
 /// ```
 ///
@@ -391,8 +392,8 @@ pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls,
 /// let allowed = ToolResult::success("mcpr_1", "dmcp_roll", json!("may run"));
 /// assert_eq!(
 ///     format_permits(Provider::OpenAiResponses, &[allowed]),
-///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": true})],
-/// );
+///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve":
+/// true})], );
 /// ```
 #[must_use]
 pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {

@@ -120,7 +120,7 @@ impl NativeServers {
 }
 
 /// What was already reported about native calls, so that nothing is reported twice: a streamed
-/// answer reports each call when it ends, and all calls again at the end.
+/// response reports each call when it ends, and all calls again at the end.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
     /// The ids of reported calls.
@@ -150,8 +150,8 @@ impl ReportedCalls {
     }
 }
 
-/// Revokes permits that a request may have carried without getting an answer: it is unknown whether
-/// the provider has made the calls, and it must not make them twice.
+/// Revokes permits that a request may have carried without getting a response: it is unknown
+/// whether the provider has made the calls, and it must not make them twice.
 pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn ChatListener) {
     let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
         return;

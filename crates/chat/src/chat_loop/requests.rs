@@ -13,9 +13,9 @@ use crate::{
     ProviderConversation, TurnOptions, TurnResponse,
 };
 
-/// The maximum length of an answer, in tokens, if the chat has a token limit and the options set no
-/// length. Every current model can write this much, and providers reject more than their model can
-/// write.
+/// The maximum length of a response, in tokens, if the chat has a token limit and the options set
+/// no length. Every current model can write this much, and providers reject more than their model
+/// can write.
 const MAX_DEFAULT_TOKENS: u64 = 8192;
 
 /// A conversation that is short enough to be sent.
@@ -52,13 +52,13 @@ struct FailedRequest {
 }
 
 impl FailedRequest {
-    /// Returns whether the listener has received a part of the answer.
+    /// Returns whether the listener has received a part of the response.
     fn has_partial_response(&self) -> bool {
         self.received_size
             .is_some_and(|received_size| received_size > 0)
     }
 
-    /// Returns the estimated cost in tokens: a provider also bills an answer that is not read to
+    /// Returns the estimated cost in tokens: a provider also bills a response that is not read to
     /// its end or is invalid.
     fn cost(&self, request: RequestSize) -> u64 {
         let may_cost = matches!(&self.error, ChatError::Model(error) if error.may_have_cost);
@@ -90,7 +90,7 @@ enum Trim {
 
 impl ChatLoop {
     /// Sends one request and counts its cost. Native calls that were reported to the listener while
-    /// the answer arrived are added to `reported_calls`.
+    /// the response arrived are added to `reported_calls`.
     pub(super) async fn request_turn(
         &self,
         state: &mut ChatState,
@@ -179,7 +179,7 @@ impl ChatLoop {
         let mut on_delta = |delta: Delta| {
             received_size += size::delta_size(&delta);
             match delta {
-                // If this body is invalid, the complete answer will fail to parse as well.
+                // If this body is invalid, the complete response will fail to parse as well.
                 Delta::Native(body) => {
                     if let Ok(calls) = self.native.read(state.provider(), &body) {
                         reported_calls.report_new(&calls, listener);
@@ -260,14 +260,14 @@ impl ChatLoop {
         }
     }
 
-    /// Returns the maximum size of a request, in tokens, that leaves room for the answer.
+    /// Returns the maximum size of a request, in tokens, that leaves room for the response.
     fn max_request_tokens(&self) -> Option<u64> {
         let context = self.limits.context_tokens?;
         let output_tokens = self.options.max_output_tokens.unwrap_or(0);
         Some(context - output_tokens.min(context / 2))
     }
 
-    /// Returns the options, with the answer limited to the tokens that are left to spend.
+    /// Returns the options, with the response limited to the tokens that are left to spend.
     fn limit_output_tokens(
         &self,
         state: &ChatState,
@@ -297,7 +297,7 @@ fn is_too_long(error: &ChatError) -> bool {
     matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
 }
 
-/// Adds an answer to the cost of the chat.
+/// Adds a response to the cost of the chat.
 fn record_usage(state: &mut ChatState, request: RequestSize, response: &TurnResponse) {
     let usage = response.usage;
     state.requests += 1;

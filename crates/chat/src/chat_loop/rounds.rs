@@ -14,7 +14,7 @@ use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 const MAX_NAME_LEN: usize = 128;
 
 impl ChatLoop {
-    /// Runs the calls of the last answer that have not run yet, and adds the results to the
+    /// Runs the calls of the last response that have not run yet, and adds the results to the
     /// conversation when all calls have one. Some calls may wait for approval after that.
     pub(super) async fn run_round(
         &self,
@@ -148,8 +148,8 @@ struct DueCall {
     context: CallContext,
 }
 
-/// Creates the round of an answer's calls and permission requests. Calls beyond `max_calls`, and
-/// calls that the end of the answer cut off and that may have lost arguments, end at once.
+/// Creates the round of a response's calls and permission requests. Calls beyond `max_calls`, and
+/// calls that the end of the response cut off and that may have lost arguments, end at once.
 pub(super) fn begin_round(
     calls: Vec<ToolCall>,
     permission_requests: Vec<NativeCall>,
@@ -192,8 +192,8 @@ pub(super) fn begin_round(
     Round(calls.collect())
 }
 
-/// Returns how many of an answer's calls are complete: an answer that reached its length is cut off
-/// in the last call, and a filtered answer may lack any part.
+/// Returns how many of a response's calls are complete: a response that reached its length is cut
+/// off in the last call, and a filtered response may lack any part.
 pub(super) fn count_complete(finish: &Finish, calls: usize) -> usize {
     match finish {
         Finish::Length => calls.saturating_sub(1),

@@ -7,19 +7,19 @@ use super::native::ReportedCalls;
 use super::{ChatLoop, ResponseEnd, check_finish, rounds};
 use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMembers};
 
-/// A model's answer to one turn, with calls that the caller runs elsewhere.
+/// A model's response to one turn, with calls that the caller runs elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SingleTurn {
-    /// The text of the answer, possibly empty.
+    /// The text of the response, possibly empty.
     pub text: String,
     /// The calls in order; only the first if the options allow one call at a time. A call that was
     /// cut off before its arguments is left out.
     pub calls: Vec<ToolCall>,
-    /// Why the answer ended.
+    /// Why the response ended.
     pub finish: Finish,
-    /// Details about the end of the answer.
+    /// Details about the end of the response.
     pub ending: ResponseEnd,
-    /// The members that the provider wants to receive back with the answer.
+    /// The members that the provider wants to receive back with the response.
     pub provider_members: ProviderMembers,
 }
 

@@ -12,21 +12,21 @@ use crate::{Delta, ModelError, ModelErrorKind, TurnResponse};
 /// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// Maximum number of calls or other parts of an answer.
+/// Maximum number of calls or other parts of a response.
 const MAX_PARTS: usize = 16_384;
 
-/// Number of JSON values of an event that do not count: an answer may have very many events, of
+/// Number of JSON values of an event that do not count: a response may have very many events, of
 /// which only pieces of text are kept.
 const FREE_VALUES_OF_EVENT: usize = 24;
 
-/// The size limits of an answer.
+/// The size limits of a response.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) response_bytes: usize,
     pub(super) event_bytes: usize,
 }
 
-/// Reads an answer in the form that the server has sent: some servers send JSON although a stream
+/// Reads a response in the form that the server has sent: some servers send JSON although a stream
 /// was requested.
 pub(super) async fn read(
     provider: Provider,
@@ -91,8 +91,8 @@ fn classify_error(error: ModelError) -> FailedAttempt {
     }
 }
 
-/// Returns whether a provider sends this status only before it begins an answer. A provider may
-/// detect other failures in the middle of an answer, such as a server error or a context that has
+/// Returns whether a provider sends this status only before it begins a response. A provider may
+/// detect other failures in the middle of a response, such as a server error or a context that has
 /// become too long.
 fn is_rejection_status(status: u16) -> bool {
     matches!(status, 401..=404 | 429)
@@ -205,7 +205,7 @@ async fn read_events(
         }
         next = match body.chunk().await {
             Ok(next) => next,
-            // The answer may be complete without an explicit end.
+            // The response may be complete without an explicit end.
             Err(error) if stream.is_complete_if_broken() => {
                 return body.finish(stream).await.map_err(|_| error.into());
             }
@@ -219,7 +219,7 @@ fn is_beyond_limit(delta: &Delta) -> bool {
     matches!(delta, Delta::ToolCall { index, .. } if *index >= MAX_PARTS)
 }
 
-/// Checks the number of calls and other parts of a complete answer.
+/// Checks the number of calls and other parts of a complete response.
 fn check_parts(provider: Provider, body: &Value) -> Result<(), ModelError> {
     let parts = body.pointer(provider.api().parts_pointer());
     let count = parts.and_then(Value::as_array).map_or(0, Vec::len);
@@ -273,7 +273,8 @@ impl Body {
         Ok(chunk)
     }
 
-    /// Returns the complete answer of a stream. The arguments of its calls may be long JSON texts.
+    /// Returns the complete response of a stream. The arguments of its calls may be long JSON
+    /// texts.
     async fn finish(&self, stream: Box<dyn TurnStream>) -> Result<TurnResponse, FailedAttempt> {
         let bytes = self.limit - self.left;
         let account = self.account();

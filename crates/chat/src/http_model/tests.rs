@@ -23,7 +23,7 @@ fn config(llm: &FakeLlm) -> HttpModelConfig {
     }
 }
 
-/// Sends one turn; returns the answer and the deltas.
+/// Sends one turn; returns the response and the deltas.
 async fn ask(
     config: HttpModelConfig,
     stream: bool,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::WaitingCall;
 use crate::depth;
 
-/// The calls of one answer, in order.
+/// The calls of one response, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Round(pub(crate) Vec<RoundCall>);
@@ -63,7 +63,7 @@ impl Round {
     }
 }
 
-/// Native calls that the provider was permitted to make, until an answer reports their outcome.
+/// Native calls that the provider was permitted to make, until a response reports their outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Permitted {
     /// The index of the first permit in the conversation.

@@ -11,14 +11,14 @@ use crate::{Delta, Finish, ModelError, ProviderApi, TurnResponse, TurnStream, ev
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
-/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation requires.
-/// Unknown blocks stay as they were at their start.
+/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation
+/// requires. Unknown blocks stay as they were at their start.
 #[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
     blocks: Vec<Block>,
-    /// The positions of the newest blocks, by the `index` of their events. Servers skip indices, and
-    /// some use the index of an ended block again.
+    /// The positions of the newest blocks, by the `index` of their events. Servers skip indices,
+    /// and some use the index of an ended block again.
     by_index: HashMap<u64, usize>,
     calls: usize,
     stop_reason: StreamedReason,
@@ -33,7 +33,8 @@ struct Block {
     value: Value,
     /// The pieces of `input` so far.
     input: String,
-    /// The position of the call among the answer's calls, if the block is a call that Pillion runs.
+    /// The position of the call among the response's calls, if the block is a call that Pillion
+    /// runs.
     call: Option<usize>,
     is_closed: bool,
 }
@@ -92,14 +93,14 @@ impl TurnStream for MessageStream {
 }
 
 impl MessageStream {
-    /// Returns whether the answer has all its content without a `message_stop`.
+    /// Returns whether the response has all its content without a `message_stop`.
     fn has_ended(&self) -> bool {
         self.has_final_reason
             && self.stop_reason.has_ended()
             && self.blocks.iter().all(|block| block.is_closed)
     }
 
-    /// Starts the message. The content is usually empty; an answer that continues after a call of
+    /// Starts the message. The content is usually empty; a response that continues after a call of
     /// Anthropic's code execution has the whole content. Some gateways send this event twice.
     fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         match message {
@@ -304,7 +305,7 @@ impl Block {
     }
 
     /// Returns the block in the form that it has in a message that is not streamed. An `input` that
-    /// is invalid JSON because the answer ended stays a string, and the call then fails.
+    /// is invalid JSON because the response ended stays a string, and the call then fails.
     fn into_value(mut self) -> Value {
         if !self.input.is_empty() {
             self.value["input"] =

@@ -140,7 +140,7 @@ fn stream(blocks: &[Value]) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     read_stream(&Anthropic, &events)
 }
 
-/// If the answer ended in the arguments of a call, the arguments stay as they are and the call
+/// If the response ended in the arguments of a call, the arguments stay as they are and the call
 /// fails.
 #[test]
 fn a6_truncated_arguments_stay_a_string() {
@@ -234,8 +234,8 @@ fn h6_null_in_a_delta_is_an_empty_piece() {
     assert_eq!(deltas, [Delta::Thought("Hm".to_owned())]);
 }
 
-/// Without `message_stop`, an answer is complete if a documented reason follows its last content and
-/// all blocks have ended.
+/// Without `message_stop`, a response is complete if a documented reason follows its last content
+/// and all blocks have ended.
 #[test]
 fn h6_a_stop_reason_ends_an_answer_whose_blocks_have_ended() {
     let events = |start_reason: Value, reason: &str| {
@@ -269,7 +269,7 @@ fn h6_a_stop_reason_ends_an_answer_whose_blocks_have_ended() {
     assert!(read_stream(&Anthropic, &late_block).is_err());
 }
 
-/// An answer that continues after a call of Anthropic's code execution starts with a complete
+/// A response that continues after a call of Anthropic's code execution starts with a complete
 /// message.
 #[test]
 fn h6_a_message_without_deltas_is_read() {
@@ -284,7 +284,7 @@ fn h6_a_message_without_deltas_is_read() {
     assert!(
         matches!(&deltas[2], Delta::ToolCall { index: 0, arguments, .. } if arguments == r#"{"sides":6}"#)
     );
-    // A second message within an answer is invalid.
+    // A second message within a response is invalid.
     let error = read_stream(&Anthropic, &[start.clone(), start]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }

@@ -34,8 +34,8 @@ impl TurnStream for ContentStream {
         }
     }
 
-    /// Always false: the API has no event for the end of an answer. The connection closes after the
-    /// finish reason, but some models send the reason in every chunk.
+    /// Always false: the API has no event for the end of a response. The connection closes after
+    /// the finish reason, but some models send the reason in every chunk.
     fn is_complete(&self) -> bool {
         false
     }
@@ -71,7 +71,7 @@ impl TurnStream for ContentStream {
 }
 
 impl ContentStream {
-    /// Adds a response with some of the parts of the answer.
+    /// Adds a chunk, which has some parts of the response.
     fn add_response(&mut self, response: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         Google.check_error(&response)?;
         let Value::Object(mut data) = response else {
@@ -203,7 +203,7 @@ impl ContentStream {
         }
     }
 
-    /// Appends plain text to the previous part, as in an answer that is not streamed. Parts with
+    /// Appends plain text to the previous part, as in a response that is not streamed. Parts with
     /// signatures stay separate: Google's documentation forbids merging them.
     fn join(&mut self, part: &Value) -> bool {
         let Some(text) = plain_text(part) else {

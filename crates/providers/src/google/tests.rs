@@ -215,7 +215,7 @@ fn h6_parts_with_signatures_are_not_merged() {
     assert_eq!(deltas[0], Delta::Thought("a".to_owned()));
 }
 
-/// Calls without an id have the same generated ids in the stream and in the complete answer.
+/// Calls without an id have the same generated ids in the stream and in the complete response.
 #[test]
 fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     let part = json!({"functionCall": {"name": "roll"}});

@@ -59,7 +59,7 @@ impl TurnStream for ChunkStream {
             return Err(OpenAiChat.malformed("an event is not an object"));
         };
         // Read before the calls, wherever it is in the chunk: generated call ids contain the
-        // answer's id.
+        // response's id.
         if let Some(id) = chunk.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }

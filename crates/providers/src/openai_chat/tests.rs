@@ -21,7 +21,7 @@ fn events(data: &[Value]) -> String {
         .collect()
 }
 
-/// Returns the answer and deltas of a complete stream with these deltas.
+/// Returns the response and deltas of a complete stream with these deltas.
 fn streamed(deltas: &[Value]) -> (TurnResponse, Vec<Delta>) {
     let chunk = |delta: &Value| json!({"id": "c1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
     let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();

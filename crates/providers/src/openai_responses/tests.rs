@@ -105,7 +105,7 @@ fn h6_items_without_deltas_are_read() {
     assert_eq!(deltas.len(), 3);
 }
 
-/// A refusal is streamed like text, and explains an answer without text.
+/// A refusal is streamed like text, and explains a response without text.
 #[test]
 fn h6_a_refusal_is_streamed() {
     let output =

@@ -1,5 +1,5 @@
-//! The documented shapes of answers, and the shapes that compatible servers send, cut at every byte:
-//! what arrives is the complete answer or an error.
+//! The documented shapes of responses, and the shapes that compatible servers send, cut at every
+//! byte: what arrives is the complete response or an error.
 
 mod shapes;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 use shapes::{Shape, broken_streams, streams};
 
-/// What an application reads of an answer.
+/// What an application reads of a response.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     text: String,
@@ -82,7 +82,7 @@ fn read_pieces<'a>(
     Ok((stream.finish()?, deltas))
 }
 
-/// Checks that an answer is that of the shape; `part` says how much of it was read.
+/// Checks that a response is that of the shape; `part` says how much of it was read.
 fn checked_outcome(
     provider: Provider,
     shape: &Shape,
@@ -219,7 +219,7 @@ proptest! {
         prop_assert_eq!(&joined(&deltas).0, &expected);
     }
 
-    /// The answer does not depend on how its bytes are cut into pieces.
+    /// The response does not depend on how its bytes are cut into pieces.
     #[test]
     fn h6_chunk_boundaries_do_not_change_an_answer(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         for (provider, shape) in streams() {

@@ -35,7 +35,7 @@ pub(crate) fn event(data: &(impl ToString + ?Sized)) -> SseEvent {
     }
 }
 
-/// Returns the answer of a stream and its deltas.
+/// Returns the response of a stream and its deltas.
 pub(crate) fn read_stream(
     api: &dyn ProviderApi,
     events: &[SseEvent],

@@ -1,5 +1,5 @@
 //! Tests every case under `tests/golden/PROVIDER` (see the `README.md` there): the request that is
-//! written, and the answer that is read, streamed and not streamed.
+//! written, and the response that is read, streamed and not streamed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

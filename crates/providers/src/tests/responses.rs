@@ -61,7 +61,7 @@ fn h4_failures_have_a_kind_and_no_key() {
     }
 }
 
-/// The error is in a whole answer or in a stream.
+/// The error is in a whole response or in a stream.
 #[test]
 fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     let error = json!({"code": "server_error", "message": "Try again"});

@@ -33,7 +33,7 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
     }
 }
 
-/// A stream that ends early is not an answer, and a stream is complete exactly at its end.
+/// A stream that ends early is not a response, and a stream is complete exactly at its end.
 #[test]
 fn h6_a_stream_that_breaks_off_is_malformed() {
     for api in Provider::ALL.map(Provider::api) {
@@ -175,7 +175,7 @@ fn pieces<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
     at.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
-/// Returns the events of an answer with `text` and one call, cut into pieces.
+/// Returns the events of a response with `text` and one call, cut into pieces.
 fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEvent> {
     let mut all = Vec::new();
     match provider {
@@ -251,7 +251,7 @@ fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEv
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// The answer does not depend on how it is cut into pieces.
+    /// The response does not depend on how it is cut into pieces.
     #[test]
     fn h6_chunk_boundaries_do_not_change_a_stream(
         text in ".{0,40}",

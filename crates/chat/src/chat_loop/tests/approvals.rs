@@ -54,7 +54,7 @@ async fn g3_an_approved_call_runs_and_another_process_continues_the_chat() {
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (1, 1));
     assert_eq!(results(state.messages()), ["wiped", "a"]);
     assert!(state.waiting().is_empty());
-    // A run of an answered chat returns the same answer.
+    // A run of an answered chat returns the same response.
     let mut state = reloaded(&state);
     assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(bench.llm.bodies().len(), 2);

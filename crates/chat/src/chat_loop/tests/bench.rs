@@ -49,7 +49,7 @@ impl Tools {
     }
 }
 
-/// An answer with a call of `echo`.
+/// A response with a call of `echo`.
 pub(super) fn echo(text: &str) -> LlmResponse {
     LlmResponse::call("echo", &json!({ "text": text }))
 }
@@ -59,7 +59,7 @@ pub(super) fn user(text: &str) -> Value {
 }
 
 impl Bench {
-    /// Creates a bench with a model that gives these answers. The tools are `echo`; `late`, which
+    /// Creates a bench with a model that gives these responses. The tools are `echo`; `late`, which
     /// echoes after a delay; `boom`, which fails; `wait`, which never ends; `wipe`, which needs
     /// approval; and `hidden`, which the model does not see.
     pub(super) async fn new(responses: impl IntoIterator<Item = LlmResponse>) -> Self {

@@ -95,7 +95,7 @@ async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_re
     }
 }
 
-/// A listener would receive the beginning of the answer twice.
+/// A listener would receive the beginning of the response twice.
 #[tokio::test]
 async fn h6_a_context_error_in_the_middle_of_a_stream_is_not_retried() {
     let too_long = json!({"error": {"code": "context_length_exceeded", "message": "Too long"}});

@@ -1,4 +1,4 @@
-//! Calls of an incomplete answer.
+//! Calls of an incomplete response.
 
 use pillion_core::tool::ErrorCode;
 use pillion_providers::Provider;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bench::{Bench, echo, user};
 use crate::{ChatEvent, Finish};
 
-/// The finish reasons of an answer that was cut off in its calls, by provider.
+/// The finish reasons of a response that was cut off in its calls, by provider.
 const CUT_OFF: [(Provider, &str); 9] = [
     (Provider::OpenAiChat, "length"),
     (Provider::OpenAiChat, "model_length"),
@@ -21,7 +21,7 @@ const CUT_OFF: [(Provider, &str); 9] = [
     (Provider::Google, "MAX_TOKENS"),
 ];
 
-/// The finish reasons of a withheld answer, by provider.
+/// The finish reasons of a withheld response, by provider.
 const WITHHELD: [(Provider, &str); 4] = [
     (Provider::OpenAiChat, "content_filter"),
     (Provider::OpenAiResponses, "content_filter"),
@@ -77,7 +77,7 @@ async fn h5_a_chat_continues_after_arguments_that_are_not_json() {
     }
 }
 
-/// An answer may reach its maximum length before the first word.
+/// A response may reach its maximum length before the first word.
 #[tokio::test]
 async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});

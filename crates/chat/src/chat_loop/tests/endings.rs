@@ -1,4 +1,4 @@
-//! The finish reasons of answers without text, at each provider.
+//! The finish reasons of responses without text, at each provider.
 
 use pillion_core::tool::ErrorCode;
 use pillion_providers::Provider::{Anthropic, Google, OpenAiChat, OpenAiResponses};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bench::{Bench, echo};
 use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
 
-/// An empty answer with this finish reason.
+/// An empty response with this finish reason.
 fn nothing(word: &str) -> LlmResponse {
     LlmResponse::text("").with_finish_reason(word)
 }
@@ -29,7 +29,7 @@ async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried
         let error = bench.run(&mut state).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
         assert!(error.to_string().ends_with(&format!(": {word}")), "{error}");
-        // Nothing of the answer stays in the conversation, but its cost is counted.
+        // Nothing of the response stays in the conversation, but its cost is counted.
         assert_eq!(state.messages(), before, "{provider}");
         assert_eq!(state.requests(), 1);
         assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");

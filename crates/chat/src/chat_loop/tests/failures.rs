@@ -206,7 +206,7 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(bench.tools.echoed(), 0);
 
-    // With room, the chat continues, and the last saved state has the answer.
+    // With room, the chat continues, and the last saved state has the response.
     recorder.room = 10;
     bench
         .chat

@@ -47,7 +47,7 @@ async fn h4_rounds_of_two_calls_make_four_requests() {
     let bodies = bench.llm.bodies();
     assert_eq!(bodies.len(), 4);
     assert!(bodies[3].get("tools").is_none());
-    // All calls of the answer that exceeds the limit have run.
+    // All calls of the response that exceeds the limit have run.
     assert_eq!(results(state.messages()), ["a", "b", "a", "b", "a", "b"]);
     let reached = state.final_response().unwrap().limit_reached;
     assert_eq!(reached, Some(LimitReached::ToolCalls));
@@ -135,7 +135,7 @@ async fn h4_a_request_beyond_the_token_limit_is_not_sent() {
     assert_eq!(error.code(), ErrorCode::RateLimited);
     let bodies = bench.llm.bodies();
     assert_eq!(bodies.len(), 2);
-    // An answer may be at most as long as the tokens that are left.
+    // A response may be at most as long as the tokens that are left.
     assert_eq!(bodies[0]["max_tokens"], 800);
     assert!(bodies[1]["max_tokens"].as_u64().unwrap() < 150);
     assert_eq!(results(state.messages()), ["a", "b"]);
@@ -156,7 +156,7 @@ async fn h4_the_token_limit_holds_without_reported_usage() {
     assert!(bench.llm.bodies().len() < 6);
 }
 
-/// Providers also bill answers that break off.
+/// Providers also bill responses that break off.
 #[tokio::test]
 async fn h4_the_token_limit_holds_for_answers_that_break_off() {
     let words = "word ".repeat(400);
@@ -232,7 +232,7 @@ async fn h4_calls_in_a_chat_without_tools_end_the_chat() {
     assert_eq!(results(state.messages()).len(), 1);
 }
 
-/// Providers reject a request for a longer answer than their model can write.
+/// Providers reject a request for a longer response than their model can write.
 #[tokio::test]
 async fn h4_the_token_limit_caps_the_length_of_an_answer() {
     let mut bench = Bench::new([LlmResponse::text("Hello.")]).await;
@@ -242,8 +242,8 @@ async fn h4_the_token_limit_caps_the_length_of_an_answer() {
     assert_eq!(bench.llm.bodies()[0]["max_tokens"], 8192);
 }
 
-/// Anthropic rejects an answer without room beside its thinking, OpenAI an answer of fewer than 16
-/// tokens.
+/// Anthropic rejects a response without room beside its thinking, OpenAI a response of fewer than
+/// 16 tokens.
 #[tokio::test]
 async fn h4_the_answer_length_is_at_least_the_minimum_of_the_provider() {
     let thinking = json!({"type": "enabled", "budget_tokens": 4_000});

@@ -12,7 +12,7 @@ use crate::ChatLimits;
 
 const PNG_START: &str = "iVBORw0KGgo";
 
-/// Returns a bench whose model takes this number of screenshots, one in each answer.
+/// Returns a bench whose model takes this number of screenshots, one in each response.
 async fn bench(provider: Provider, screenshots: usize, data: String) -> Bench {
     let shoot = || LlmResponse::call("shoot", &json!({}));
     let turns = (0..screenshots).map(|_| shoot());

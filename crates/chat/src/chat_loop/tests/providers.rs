@@ -29,7 +29,7 @@ async fn h5_a_chat_runs_at_every_provider() {
             let bodies = bench.llm.bodies();
             assert_eq!(bodies.len(), 2, "{label}");
             assert!(bodies[0]["tools"].is_array(), "{label}");
-            // The request with the results contains the messages of the state before the answer.
+            // The request with the results contains the messages of the state before the response.
             let sent = bodies[1][messages(provider)].as_array().unwrap();
             assert_eq!(state.messages()[..sent.len()], sent[..], "{label}");
             assert!(json!(sent).to_string().contains("it broke"), "{label}");

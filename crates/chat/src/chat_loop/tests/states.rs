@@ -158,7 +158,7 @@ async fn h7_deep_nesting_does_not_make_a_chat_unreadable() {
     });
     assert_eq!(error.unwrap_err().kind, ModelErrorKind::Rejected);
 
-    // A model's answer that is nested too deeply is an error, too.
+    // A model's response that is nested too deeply is an error, too.
     let mut state = bench.begin();
     let before = state.clone();
     let error = bench.run(&mut state).await.unwrap_err();
