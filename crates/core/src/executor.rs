@@ -215,11 +215,11 @@ impl Executor {
 
     /// Returns whether calls of this tool need approval.
     #[must_use]
-    pub fn asks(&self, tool: &RegisteredTool) -> bool {
+    pub fn requires_approval(&self, tool: &RegisteredTool) -> bool {
         let SharedExecutor {
             registry, config, ..
         } = &*self.shared;
-        config.approvals.asks(tool, registry)
+        config.approvals.requires_approval(tool, registry)
     }
 
     /// Returns the tool that a call with this name or alias runs. If there is none, this is the

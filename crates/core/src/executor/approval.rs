@@ -131,7 +131,7 @@ pub(super) async fn spend(
         .await
         .unwrap_or_else(|_| Err(late()));
     if let (Ok(()), Some(entry)) = (&spent, entry) {
-        entry.approved();
+        entry.mark_approved();
     }
     spent
 }
@@ -231,7 +231,7 @@ async fn decide(
         {
             entry.continue_record(call);
         }
-        entry.pending().await?;
+        entry.record_pending().await?;
         request.call = Some(entry.id());
     }
     let decided = {
@@ -241,7 +241,7 @@ async fn decide(
     if let (true, Some(entry)) = (is_undecided(&decided), entry) {
         // A record that the open approval does not name would never be completed.
         let waiting = approver.waiting_call(request).await?;
-        entry.waits(waiting == Some(entry.id()));
+        entry.set_waiting(waiting == Some(entry.id()));
     }
     decided
 }

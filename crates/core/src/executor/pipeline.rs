@@ -75,7 +75,7 @@ impl Executor {
         tool.restore_property_keys(&mut parsed.arguments);
         let checked = checks.check(config, &tool, parsed, &context).await?;
         if checked.is_repaired {
-            open.repaired(&checked.arguments);
+            open.record_repaired(&checked.arguments);
         }
         let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
         let limit = config.timeout_of(&tool);
@@ -89,7 +89,7 @@ impl Executor {
         }
         let approver = hooks.approver.as_deref();
         let deadline = open.set_deadline(limit.saturating_sub(waited));
-        let asks = config.approvals.asks(&tool, registry);
+        let asks = config.approvals.requires_approval(&tool, registry);
         let mut granted = if asks || !context.denied.is_empty() {
             let (arguments, entry) = (&arguments, open.entry());
             Box::pin(approval::check(
@@ -109,7 +109,7 @@ impl Executor {
             let checked = Box::pin(self.check_edited(&tool, edited, &context)).await?;
             waited += checked.took;
             arguments = checked.arguments;
-            open.edited(&arguments);
+            open.record_edited(&arguments);
         }
         let request = granted
             .as_ref()
@@ -257,7 +257,7 @@ impl Executor {
             approval::spend(approver, request, ready.deadline, open.entry()).await?;
         }
         // Not longer than the call may take: the log waits for a locked database.
-        let recorded = tokio::time::timeout_at(ready.deadline, open.running()).await;
+        let recorded = tokio::time::timeout_at(ready.deadline, open.record_running()).await;
         if let Some(record) = recorded.unwrap_or_else(|_| Err(journal::late()))? {
             ready.context.record = Some(record);
         }

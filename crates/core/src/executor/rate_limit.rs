@@ -206,10 +206,10 @@ impl RateLimiter {
             subject,
         };
         let mut checks = Vec::with_capacity(2);
-        if !cooldown.is_zero() || tool_windows.any() {
+        if !cooldown.is_zero() || tool_windows.has_limit() {
             checks.push((key(Subject::Tool(name.to_owned())), *tool_windows, cooldown));
         }
-        if let Some((label, windows)) = server.filter(|(_, windows)| windows.any()) {
+        if let Some((label, windows)) = server.filter(|(_, windows)| windows.has_limit()) {
             checks.push((
                 key(Subject::Server(label.clone())),
                 *windows,
@@ -246,7 +246,7 @@ impl RateLimitCounts {
     /// entries that were used longest ago.
     fn sweep(&mut self, now: Instant) {
         self.admissions_since_sweep = 0;
-        self.times.retain(|_, times| !times.is_over(now));
+        self.times.retain(|_, times| !times.is_expired(now));
         let calls = |times: &HashMap<Key, CallTimes>| times.values().map(CallTimes::len).sum();
         let mut calls: usize = calls(&self.times);
         if self.times.len() <= MAX_ACCOUNTS && calls <= MAX_CALLS {

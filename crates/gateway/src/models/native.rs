@@ -63,7 +63,7 @@ impl NativeTools {
                 let Some(there) = endpoint.name_of(tool) else {
                     continue;
                 };
-                let asks = executor.asks(tool);
+                let asks = executor.requires_approval(tool);
                 if asks && !asks_us {
                     continue;
                 }

@@ -27,7 +27,7 @@ pub struct ApprovalRules {
 impl ApprovalRules {
     /// Returns whether calls of this tool need approval. `registry` resolves aliases.
     #[must_use]
-    pub fn asks(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
+    pub fn requires_approval(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
         if tool.definition().requires_confirmation() {
             return true;
         }

@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl RateWindows {
     /// Returns whether any limit is set.
-    pub(super) fn any(&self) -> bool {
+    pub(super) fn has_limit(&self) -> bool {
         self.each().next().is_some()
     }
 
@@ -85,7 +85,7 @@ impl CallTimes {
         }
     }
 
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    pub(super) fn is_expired(&self, now: Instant) -> bool {
         self.last()
             .is_none_or(|last| now.saturating_duration_since(last) >= self.horizon)
     }
