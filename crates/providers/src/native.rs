@@ -1,6 +1,6 @@
 //! MCP servers that a provider calls itself, and the calls of their tools.
 
-use pillion_core::tool::{ErrorCode, JsonObject, ToolCall, ToolResult};
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use secrecy::SecretString;
 use serde_json::Value;
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    ResponseEnd, ChatEnd, ChatError, ChatLoop, ChatState, LanguageModel, ModelError,
-    ProviderConversation, ProviderMembers, TurnOptions,
+    ChatEnd, ChatError, ChatLoop, ChatState, LanguageModel, ModelError, ProviderConversation,
+    ProviderMembers, ResponseEnd, TurnOptions,
 };
 use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::registry::RegisteredTool;

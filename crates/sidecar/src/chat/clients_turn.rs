@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{ResponseEnd, ChatEvent, ChatLoop, ChatState, ProviderMembers};
+use pillion_chat::{ChatEvent, ChatLoop, ChatState, ProviderMembers, ResponseEnd};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatAnswer;
 use uuid::Uuid;

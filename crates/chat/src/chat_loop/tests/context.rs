@@ -1,6 +1,6 @@
 use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::{size, trim};
 use super::bench::{Bench, echo, results, user};
@@ -11,6 +11,13 @@ const NOTE: &str = "[This result was left out to keep the conversation short]";
 
 fn long(word: &str) -> String {
     format!("{word} ").repeat(400)
+}
+
+/// Returns the results in the request with this index.
+fn sent_results(bench: &Bench, index: usize) -> Vec<String> {
+    let body = &bench.llm.bodies()[index];
+    let results = results(body["messages"].as_array().unwrap());
+    results.into_iter().map(str::to_owned).collect()
 }
 
 #[tokio::test]
@@ -26,15 +33,9 @@ async fn h4_old_results_are_omitted_first_to_fit_the_context() {
     bench.chat.limits.context_tokens = Some(2_700);
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "Done.");
-    let sent: Vec<Vec<Value>> = bench
-        .llm
-        .bodies()
-        .iter()
-        .map(|body| body["messages"].as_array().unwrap().clone())
-        .collect();
-    assert_eq!(results(&sent[1]), [long("one")]);
+    assert_eq!(sent_results(&bench, 1), [long("one")]);
     // The oldest result is left out first; results of the last round are never left out.
-    let last = results(&sent[3]);
+    let last = sent_results(&bench, 3);
     assert_eq!(last[0], NOTE);
     assert_eq!(last[2], long("six"));
     // The chat's own state keeps all results.
@@ -70,15 +71,8 @@ async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_re
     let mut bench = Bench::new(responses).await;
     let mut state = bench.begin();
     assert_eq!(bench.respond(&mut state).await, "Done.");
-    let bodies = bench.llm.bodies();
-    assert_eq!(
-        results(bodies[2]["messages"].as_array().unwrap()),
-        [long("one"), long("two")]
-    );
-    assert_eq!(
-        results(bodies[3]["messages"].as_array().unwrap()),
-        [NOTE.to_owned(), long("two")]
-    );
+    assert_eq!(sent_results(&bench, 2), [long("one"), long("two")]);
+    assert_eq!(sent_results(&bench, 3), [NOTE.to_owned(), long("two")]);
 
     // The request is repeated once, and only if there is a result to leave out.
     for (responses, requests) in [
@@ -118,11 +112,7 @@ async fn h6_a_context_error_in_the_middle_of_a_stream_is_not_retried() {
     bench.events.clear();
     assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(bench.events.iter().filter(is_text).count(), 1);
-    let sent = bench.llm.bodies()[3]["messages"].clone();
-    assert_eq!(
-        results(sent.as_array().unwrap()),
-        [NOTE.to_owned(), long("two")]
-    );
+    assert_eq!(sent_results(&bench, 3), [NOTE.to_owned(), long("two")]);
 }
 
 #[tokio::test]

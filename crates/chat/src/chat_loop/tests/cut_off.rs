@@ -6,7 +6,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo, user};
-use crate::{ChatEvent, Finish};
+use crate::Finish;
 
 /// The finish reasons of a response that was cut off in its calls, by provider.
 const CUT_OFF: [(Provider, &str); 9] = [

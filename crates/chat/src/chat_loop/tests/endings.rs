@@ -6,7 +6,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
+use crate::{ChatEnd, Finish};
 
 /// An empty response with this finish reason.
 fn nothing(word: &str) -> LlmResponse {

@@ -7,10 +7,8 @@ use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
-use super::bench::{Bench, echo, results};
-use crate::{
-    ChatError, ChatEvent, ChatListener, ChatState, HttpModel, HttpModelConfig, ModelErrorKind,
-};
+use super::bench::{Bench, echo, reloaded, results};
+use crate::{ChatError, ChatEvent, ChatListener, ChatState, ModelErrorKind};
 
 #[tokio::test]
 async fn h4_a_chat_continues_after_any_fault_of_the_provider() {

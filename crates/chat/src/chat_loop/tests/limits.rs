@@ -1,4 +1,3 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_core::tool::ErrorCode;
@@ -6,11 +5,8 @@ use pillion_providers::{Provider, parse_tool_calls};
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
-use super::bench::{Bench, echo, results, user};
-use crate::{
-    ChatError, ChatLimits, ChatLoop, ChatState, HttpModel, HttpModelConfig, LimitReached,
-    ModelErrorKind, TurnOptions,
-};
+use super::bench::{Bench, echo, reloaded, results, user};
+use crate::{ChatError, ChatLimits, LimitReached, ModelErrorKind, TurnOptions};
 
 const REACHED: &str = "Maximum tool execution rounds reached. Generating final response...";
 

@@ -8,7 +8,6 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::Bench;
-use crate::ChatLimits;
 
 const PNG_START: &str = "iVBORw0KGgo";
 

@@ -11,10 +11,10 @@ use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, echo};
+use super::bench::{Bench, echo, reloaded};
 use crate::{
-    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall,
-    HttpModel, HttpModelConfig, ModelErrorKind, NativeServer, ToolRunner,
+    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall, ModelErrorKind,
+    NativeServer, ToolRunner,
 };
 
 /// Runs calls with the bench's executor, and permits the native calls that `permits` runs.

@@ -2,8 +2,8 @@ use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
-use super::bench::{Bench, echo};
-use crate::{ChatEvent, ChatState, Delta, TurnOptions, Usage};
+use super::bench::{Bench, echo, reloaded};
+use crate::{TurnOptions, Usage};
 
 /// The member of a provider's request body that has the conversation.
 fn messages(provider: Provider) -> &'static str {

@@ -2,7 +2,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo, results};
-use crate::{ChatEvent, ChatLimits, Delta, Usage};
+use crate::{ChatEvent, Delta, Usage};
 
 #[tokio::test]
 async fn h5_each_call_of_an_answer_has_its_result_in_order() {

@@ -1,12 +1,10 @@
-use std::sync::Arc;
-
 use pillion_core::tool::ToolResult;
 use pillion_providers::Provider;
 use pillion_testkit::LlmResponse;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bench::{Bench, echo, user};
-use crate::{ChatState, HttpModel, HttpModelConfig, ModelErrorKind};
+use crate::{ChatState, ModelErrorKind};
 
 #[tokio::test]
 async fn h4_a_state_of_another_format_is_rejected() {

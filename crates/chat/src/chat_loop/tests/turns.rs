@@ -3,7 +3,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatError, ChatEvent, ChatLimits, Finish, ProviderMembers, TurnOptions};
+use crate::{ChatError, ChatEvent, Finish, ProviderMembers, TurnOptions};
 
 /// Options for one call at a time.
 fn one_at_a_time() -> TurnOptions {
