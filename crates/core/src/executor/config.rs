@@ -2,6 +2,8 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::fair_queue::QueueLimits;
 use super::{ApprovalRules, CacheConfig, ToolSettings};
 use crate::registry::RegisteredTool;
@@ -167,7 +169,8 @@ pub struct RateLimits {
 }
 
 /// Maximum numbers of calls in any minute, hour and day. An absent number means no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct RateWindows {
     /// Calls in any 60 seconds.
     pub per_minute: Option<u32>,

@@ -1,5 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
+use serde::Deserialize;
+
 use crate::executor::ToolSettings;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ApprovalPolicy, ToolOrigin};
@@ -11,7 +13,8 @@ use crate::tool::{ApprovalPolicy, ToolOrigin};
 /// tool's own ([`Tool::approval_policy`](crate::tool::Tool::approval_policy)), else the default. A
 /// policy can name a tool by its aliases, too; if several policies name one tool, the strictest
 /// applies. A tool with `requires_confirmation` always needs approval.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "an object")]
 pub struct ApprovalRules {
     /// Policy for tools that neither `tools` nor `servers` names, and that have no policy of their
     /// own.
