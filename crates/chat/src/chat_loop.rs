@@ -324,13 +324,14 @@ impl ChatLoop {
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
     ) -> Result<TurnResponse, ChatError> {
-        let Some(permitted) = &mut state.permitted else {
-            return self
-                .request_turn(state, tools, deadline, reported_calls, listener)
-                .await;
+        let saved = match &mut state.permitted {
+            Some(permitted) => {
+                permitted.is_sent = true;
+                save(state, deadline, listener).await
+            }
+            None => Ok(()),
         };
-        permitted.is_sent = true;
-        let result = match save(state, deadline, listener).await {
+        let result = match saved {
             Ok(()) => {
                 self.request_turn(state, tools, deadline, reported_calls, listener)
                     .await

@@ -152,7 +152,7 @@ impl HttpModel {
         let request = self
             .request(turn, body, key.as_ref())
             .map_err(FailedAttempt::before_sending)?;
-        let answered = async {
+        let attempt = async {
             let left = deadline.saturating_duration_since(Instant::now());
             let sent = self.client.send(request, left).await;
             let response = sent.map_err(|error| self.connection_failure(&error))?;
@@ -169,16 +169,14 @@ impl HttpModel {
             )
             .await
         };
-        let answered = answered.await;
-        answered.map_err(|failed| {
+        attempt.await.map_err(|failed| {
             let key = key.as_ref().map(ExposeSecret::expose_secret);
             let header_values = self.config.headers.values();
             let headers = header_values.filter_map(|value| value.to_str().ok());
-            let failed = key
-                .into_iter()
+            key.into_iter()
                 .chain(headers)
-                .fold(failed, FailedAttempt::redact);
-            failed.name_provider(&self.config)
+                .fold(failed, FailedAttempt::redact)
+                .name_provider(&self.config)
         })
     }
 
@@ -304,9 +302,7 @@ impl FailedAttempt {
         }
         self
     }
-}
 
-impl FailedAttempt {
     /// Replaces the API's name in the message with the provider's name and host, which the code
     /// that reads responses does not know.
     fn name_provider(mut self, config: &HttpModelConfig) -> Self {

@@ -98,6 +98,15 @@ fn called(name: &str, output: &str) -> Value {
            "arguments": "{}", "output": output, "error": null, "approval_request_id": "mcpr_1"})
 }
 
+/// Returns a native call of Anthropic and its result.
+fn anthropic_call() -> [Value; 2] {
+    let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
+        "server_name": "dmcp", "input": {}});
+    let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
+        "is_error": false, "content": [{"type": "text", "text": "4"}]});
+    [call, result]
+}
+
 /// Returns the events about tools, with the results.
 fn tool_events(bench: &Bench) -> Vec<String> {
     let ends = bench.events.iter().filter_map(|event| match event {
@@ -149,16 +158,11 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
 
 #[tokio::test]
 async fn h1_anthropic_calls_servers_with_its_beta() {
+    let [call, result] = anthropic_call();
     let responses = [
         LlmResponse::default()
-            .with_item(
-                json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
-                "server_name": "dmcp", "input": {}}),
-            )
-            .with_item(
-                json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
-                "is_error": false, "content": [{"type": "text", "text": "4"}]}),
-            )
+            .with_item(call)
+            .with_item(result)
             .and_call("echo", "{\"text\": \"a\"}"),
         LlmResponse::text("You rolled a 4."),
     ];
@@ -183,10 +187,7 @@ async fn h1_anthropic_calls_servers_with_its_beta() {
 
 #[tokio::test]
 async fn h6_native_calls_are_reported_before_the_text_that_follows() {
-    let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
-        "server_name": "dmcp", "input": {}});
-    let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
-        "is_error": false, "content": [{"type": "text", "text": "4"}]});
+    let [call, result] = anthropic_call();
     let words = || LlmResponse::text("You rolled a 4.");
     for (provider, response) in [
         (
