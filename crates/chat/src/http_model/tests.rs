@@ -459,11 +459,11 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
     );
     let end = r#"{"candidates":[{"finishReason":"STOP"}]}"#;
     bodies.push((Provider::Google, format!("[{half},{half},{end}]")));
-    let streams = streams.map(|stream| (OpenAiChat, "text/event-stream", stream));
-    let bodies = bodies
+    let streamed = streams.map(|stream| (OpenAiChat, "text/event-stream", stream));
+    let plain = bodies
         .into_iter()
         .map(|(provider, body)| (provider, "application/json", body));
-    for (nth, (provider, content_type, body)) in streams.into_iter().chain(bodies).enumerate() {
+    for (nth, (provider, content_type, body)) in streamed.into_iter().chain(plain).enumerate() {
         let config = HttpModelConfig {
             max_retries: 0,
             ..HttpModelConfig::new(provider, serve(content_type, body), "fake")
@@ -474,8 +474,8 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
     }
     // Many events of ordinary size, and the largest permitted number of calls.
     let piece = event(&chunk(json!({"content": "x", "reasoning_content": "y"})).to_string());
-    let calls = tool_calls(json!(calls(16_384)));
-    let stream = format!("{}{calls}data: [DONE]\n\n", piece.repeat(20_000));
+    let all_calls = tool_calls(json!(calls(16_384)));
+    let stream = format!("{}{all_calls}data: [DONE]\n\n", piece.repeat(20_000));
     let config = HttpModelConfig::new(OpenAiChat, serve("text/event-stream", stream), "fake");
     let (response, _) = ask(config, true).await;
     let message = &response.unwrap().body["choices"][0]["message"];

@@ -273,8 +273,11 @@ async fn h4_the_answer_length_is_at_least_the_minimum_of_the_provider() {
             bench.chat.limits.max_total_tokens = Some(max_tokens);
             match bench.run(&mut state).await {
                 Err(ChatError::Spent { .. }) => max_tokens += 1,
-                end => break end.unwrap(),
-            };
+                end => {
+                    end.unwrap();
+                    break;
+                }
+            }
         }
         assert_eq!(bench.llm.bodies()[1][member], min_length, "{provider}");
     }

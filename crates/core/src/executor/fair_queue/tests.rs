@@ -180,7 +180,7 @@ async fn c1_calls_of_a_tool_with_one_permit_run_in_order_and_delay_no_other_tool
     let (executor, began) = one_press_at_a_time(5, 10);
     let start = tokio::time::Instant::now();
     // More calls of the tool than permits.
-    let calls = calls(&[&["press"; 6][..], &["read"; 2]].concat());
+    let calls = calls(&[&["press"; 6][..], &["read"; 2][..]].concat());
     let ada = CallContext::for_user("ada");
     let results = executor.execute_parallel(calls, &ada).await;
     assert!(results.iter().all(|result| result.success));
