@@ -6,7 +6,7 @@ use std::task::Poll;
 use tokio::sync::Notify;
 
 /// Counts the bytes of a chat's events that the reader has not read yet. A slow reader pauses the
-/// chat, so that a model with an endless answer does not fill the memory.
+/// chat, so that a model with an endless response does not fill the memory.
 #[derive(Debug)]
 pub struct Backlog {
     max_bytes: usize,

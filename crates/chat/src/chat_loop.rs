@@ -22,9 +22,9 @@ pub use single_turn::SingleTurn;
 
 use crate::depth::{MAX_DEPTH, is_too_deep};
 use crate::{
-    AnswerEnd, ChatAnswer, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Finish,
-    LanguageModel, LimitReached, ModelError, ModelErrorKind, ProviderConversation, ToolRunner,
-    TurnAnswer, TurnOptions, WaitingCall,
+    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, FinalResponse, Finish,
+    LanguageModel, LimitReached, ModelError, ModelErrorKind, ProviderConversation, ResponseEnd,
+    ToolRunner, TurnOptions, TurnResponse, WaitingCall,
 };
 
 pub use native::NativeServer;
@@ -50,7 +50,7 @@ pub struct ChatLoop {
 #[non_exhaustive]
 pub enum ChatEnd {
     /// The model has answered in text.
-    Answered(ChatAnswer),
+    Answered(FinalResponse),
     /// The calls wait for approval, and all other calls have run. Another run continues after the
     /// decisions.
     AwaitingApproval(Vec<WaitingCall>),
@@ -80,7 +80,7 @@ impl ChatLoop {
 
     /// Lets the provider call these MCP servers natively, in addition to the tools. The request
     /// describes the servers with
-    /// [`NativeMcpServer::to_members`](pillion_providers::NativeMcpServer::to_members). If the
+    /// [`ToolFormat::native_members`](pillion_providers::ToolFormat::native_members). If the
     /// provider asks for permission for a call, [`ToolRunner::permit`] decides, and the call can
     /// wait for approval like any other call.
     #[must_use]
@@ -91,7 +91,7 @@ impl ChatLoop {
         }
     }
 
-    /// Sets the options of the model's answers.
+    /// Sets the options of the model's responses.
     #[must_use]
     pub fn with_options(self, options: TurnOptions) -> Self {
         Self { options, ..self }
@@ -103,7 +103,7 @@ impl ChatLoop {
         Self { limits, ..self }
     }
 
-    /// Sets whether the listener receives pieces of the answers as they arrive.
+    /// Sets whether the listener receives pieces of the responses as they arrive.
     #[must_use]
     pub fn streamed(self, is_streamed: bool) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl ChatLoop {
     /// without sending a request.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message is invalid.
+    /// [`Rejected`](ModelErrorKind::Rejected): a message is invalid.
     pub fn begin(&self, messages: &[Value]) -> Result<ChatState, ModelError> {
         self.begin_conversation(self.model.conversation(messages)?)
     }
@@ -124,7 +124,7 @@ impl ChatLoop {
     /// Creates a chat with a conversation in the format of the model's provider.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): the conversation or the options are nested deeper than
+    /// [`Rejected`](ModelErrorKind::Rejected): the conversation or the options are nested deeper than
     /// 100 levels.
     pub fn begin_conversation(
         &self,
@@ -140,18 +140,18 @@ impl ChatLoop {
     /// of the limits on tool calls.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): a message is invalid or nested too deeply; the chat
+    /// [`Rejected`](ModelErrorKind::Rejected): a message is invalid or nested too deeply; the chat
     /// belongs to another provider; calls have no results yet; or a message is a system message,
     /// for a provider that takes the system prompt outside the messages and so only at the
     /// beginning of the chat.
     pub fn add(&self, state: &mut ChatState, messages: &[Value]) -> Result<(), ModelError> {
         self.check_provider(state)?;
         if state.round.is_some() {
-            return Err(refusal_error(open_calls_message(&state.waiting())));
+            return Err(rejection(open_calls_message(&state.waiting())));
         }
         let ProviderConversation { system, messages } = self.model.conversation(messages)?;
         if system.is_some() {
-            return Err(refusal_error(
+            return Err(rejection(
                 "a system message is only allowed at the beginning of the chat",
             ));
         }
@@ -160,7 +160,7 @@ impl ChatLoop {
         state.conversation.messages.extend(messages);
         state.rounds = 0;
         state.tool_calls = 0;
-        state.answer = None;
+        state.final_response = None;
         Ok(())
     }
 
@@ -168,7 +168,7 @@ impl ChatLoop {
     ///
     /// A call that waited runs again and names its approval in [`CallContext::approval`]. The
     /// caller sets other decisions, such as [`CallContext::approved`], in `context`. For an
-    /// answered chat, the method returns the same answer again.
+    /// answered chat, the method returns the same response again.
     ///
     /// A later run can always continue from the state, also after an error and after this future
     /// was dropped: no call starts twice.
@@ -205,8 +205,8 @@ impl ChatLoop {
         }
         native::revoke_sent_permits(state, listener);
         loop {
-            if let Some(answer) = &state.answer {
-                return Ok(ChatEnd::Answered(answer.clone()));
+            if let Some(response) = &state.final_response {
+                return Ok(ChatEnd::Answered(response.clone()));
             }
             if state.round.is_some() {
                 self.run_round(state, context, deadline, listener).await?;
@@ -222,7 +222,7 @@ impl ChatLoop {
         }
     }
 
-    /// Sends one request to the model and records the answer in the state.
+    /// Sends one request to the model and records the response in the state.
     async fn send_turn(
         &self,
         state: &mut ChatState,
@@ -238,31 +238,33 @@ impl ChatLoop {
             listener.on_event(ChatEvent::Status(LIMIT_REACHED.to_owned()));
         }
         let mut reported_calls = ReportedCalls::default();
-        let answer = self.send_with_permits(state, tools, deadline, &mut reported_calls, listener);
-        let answer = answer.await?;
+        let response = self
+            .send_with_permits(state, tools, deadline, &mut reported_calls, listener)
+            .await?;
         let provider = state.provider();
-        if is_too_deep(&answer.body) {
+        if is_too_deep(&response.body) {
             let message = format!(
                 "The response of the provider '{provider}' is nested more than {MAX_DEPTH} levels \
                 deep"
             );
             return Err(ModelError::new(ModelErrorKind::Malformed, message).into());
         }
-        let calls = parse_tool_calls(provider, &answer.body).map_err(ModelError::from)?;
-        let text = assistant_text(provider, &answer.body).map_err(ModelError::from)?;
-        let messages = assistant_messages(provider, &answer.body).map_err(ModelError::from)?;
+        let calls = parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
+        let text = assistant_text(provider, &response.body).map_err(ModelError::from)?;
+        let messages = assistant_messages(provider, &response.body).map_err(ModelError::from)?;
         let mut native = self
             .native
-            .read(provider, &answer.body)
+            .read(provider, &response.body)
             .map_err(ModelError::from)?;
         reported_calls.report_new(&native, listener);
         state.tool_calls += native.ended.len();
-        let permission_requests = match self.native.is_empty() {
-            true => Vec::new(),
-            false => std::mem::take(&mut native.permission_requests),
+        let permission_requests = if self.native.is_empty() {
+            Vec::new()
+        } else {
+            std::mem::take(&mut native.permission_requests)
         };
         if calls.is_empty() && permission_requests.is_empty() && text.is_empty() {
-            check_finish(provider, &answer.finish)?;
+            check_finish(provider, &response.finish)?;
         }
         let round_at = state.conversation.messages.len();
         state.conversation.messages.extend(messages);
@@ -272,10 +274,10 @@ impl ChatLoop {
             state.round_at = round_at;
             state.rounds += 1;
             let max_calls = self.limits.max_calls_per_answer;
-            let round = rounds::of(
+            let round = rounds::begin_round(
                 calls,
                 permission_requests,
-                &answer.finish,
+                &response.finish,
                 max_calls,
                 listener,
             );
@@ -284,7 +286,7 @@ impl ChatLoop {
             state.round = Some(round);
             return Ok(());
         }
-        let is_paused = answer.finish.is_pause() && calls.is_empty();
+        let is_paused = response.finish.is_pause() && calls.is_empty();
         if is_paused && state.rounds < self.limits.max_tool_rounds {
             // A pause of the provider's own tools counts as a round, so that the loop ends.
             state.rounds += 1;
@@ -300,15 +302,15 @@ impl ChatLoop {
             .collect();
         let results = format_permits(provider, &rejections);
         state.conversation.messages.extend(results);
-        let answer = ChatAnswer {
+        let response = FinalResponse {
             text,
-            finish: answer.finish,
+            finish: response.finish,
             limit_reached,
-            ending: AnswerEnd::new(provider, &answer.body),
+            ending: ResponseEnd::new(provider, &response.body),
         };
-        state.answer = Some(answer.clone());
+        state.final_response = Some(response.clone());
         save(state, deadline, listener).await?;
-        listener.on_event(ChatEvent::Done(answer));
+        listener.on_event(ChatEvent::Done(response));
         Ok(())
     }
 
@@ -321,16 +323,17 @@ impl ChatLoop {
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<TurnAnswer, ChatError> {
-        let Some(permitted) = &mut state.permitted else {
-            return self
-                .request_answer(state, tools, deadline, reported_calls, listener)
-                .await;
+    ) -> Result<TurnResponse, ChatError> {
+        let saved = match &mut state.permitted {
+            Some(permitted) => {
+                permitted.is_sent = true;
+                save(state, deadline, listener).await
+            }
+            None => Ok(()),
         };
-        permitted.is_sent = true;
-        let result = match save(state, deadline, listener).await {
+        let result = match saved {
             Ok(()) => {
-                self.request_answer(state, tools, deadline, reported_calls, listener)
+                self.request_turn(state, tools, deadline, reported_calls, listener)
                     .await
             }
             Err(error) => Err(error),
@@ -356,14 +359,14 @@ impl ChatLoop {
         if ours == theirs {
             return Ok(());
         }
-        Err(refusal_error(format!(
+        Err(rejection(format!(
             "the chat is stored in the format of the provider '{theirs}', but the model uses \
             the format of '{ours}'"
         )))
     }
 }
 
-/// Accepts an answer without text if the model finished without text, reached its maximum length,
+/// Accepts a response without text if the model finished without text, reached its maximum length,
 /// was filtered or only paused. Any other finish is an error, so that the next run asks again.
 fn check_finish(provider: Provider, finish: &Finish) -> Result<(), ModelError> {
     match finish {
@@ -383,12 +386,12 @@ fn check_depth<'a>(
     what: &str,
     values: impl IntoIterator<Item = &'a Value>,
 ) -> Result<(), ModelError> {
-    match values.into_iter().any(is_too_deep) {
-        true => Err(refusal_error(format!(
+    if values.into_iter().any(is_too_deep) {
+        return Err(rejection(format!(
             "{what}: JSON must not be nested more than {MAX_DEPTH} levels deep"
-        ))),
-        false => Ok(()),
+        )));
     }
+    Ok(())
 }
 
 /// Returns why a chat with open calls accepts no message. Names at most three of the approvals that
@@ -418,8 +421,8 @@ fn approval_name(waiting: &WaitingCall) -> String {
     }
 }
 
-fn refusal_error(message: impl Into<String>) -> ModelError {
-    ModelError::new(ModelErrorKind::Refused, message)
+fn rejection(message: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorKind::Rejected, message)
 }
 
 /// Saves the state of a chat, until the time at which a response of the chat is due.
@@ -428,11 +431,12 @@ async fn save(
     deadline: Instant,
     listener: &mut dyn ChatListener,
 ) -> Result<(), ChatError> {
-    let saved = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state)).await;
-    let saved = saved.unwrap_or_else(|_| {
-        let message = "the chat was not stored before its deadline";
-        Err(ToolFailure::new(ErrorCode::Unavailable, message))
-    });
+    let saved = timeout_at(deadline + RESPONSE_ALLOWANCE, listener.save_state(state))
+        .await
+        .unwrap_or_else(|_| {
+            let message = "the chat was not stored before its deadline";
+            Err(ToolFailure::new(ErrorCode::Unavailable, message))
+        });
     saved.map_err(ChatError::NotSaved)
 }
 

@@ -6,7 +6,7 @@ use pillion_providers::ModelError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChatError {
-    /// The model gave no answer.
+    /// The model gave no response.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// The next request could exceed the chat's token limit.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::{
-    Delta, LanguageModel, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, TurnAnswer,
+    Delta, LanguageModel, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, TurnResponse,
 };
 pub use key::KeySource;
 
@@ -66,7 +66,7 @@ pub struct HttpModelConfig {
     /// OpenAI's Responses API needs this: reasoning must be requested from reasoning models, and
     /// other models reject that request.
     pub reasoning: Option<bool>,
-    /// Timeout of an answer including all retries; the turn's deadline applies if it is earlier.
+    /// Timeout of a response including all retries; the turn's deadline applies if it is earlier.
     /// Default 5 minutes.
     pub timeout: Duration,
     /// Maximum number of retries of a failed request. Default 2.
@@ -74,9 +74,9 @@ pub struct HttpModelConfig {
     /// Maximum pause before the first retry, doubled for each further retry, with random jitter.
     /// `Retry-After` takes precedence. Default 500 ms.
     pub retry_pause: Duration,
-    /// Maximum size of an answer, in bytes as received. Default 32 MiB.
+    /// Maximum size of a response, in bytes as received. Default 32 MiB.
     pub max_answer_bytes: usize,
-    /// Maximum size of an event of a streamed answer, in bytes. Default 8 MiB.
+    /// Maximum size of an event of a streamed response, in bytes. Default 8 MiB.
     pub max_event_bytes: usize,
 }
 
@@ -115,14 +115,14 @@ impl HttpModel {
     /// Creates the model. The only I/O is reading the system's certificates.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused): the base URL is not http or https;
+    /// [`Rejected`](ModelErrorKind::Rejected): the base URL is not http or https;
     /// [`Unavailable`](ModelErrorKind::Unavailable): the system's certificates cannot be read.
     pub fn new(config: HttpModelConfig) -> Result<Self, ModelError> {
         let mut policy = config.egress.clone();
         policy.allow_http_for(&config.base_url);
         policy
             .check_url(&config.base_url)
-            .map_err(|error| ModelError::new(ModelErrorKind::Refused, error.to_string()))?;
+            .map_err(|error| ModelError::new(ModelErrorKind::Rejected, error.to_string()))?;
         let client = HttpClient::new(&policy)
             .map_err(|error| ModelError::new(ModelErrorKind::Unavailable, error.to_string()))?;
         Ok(Self {
@@ -144,33 +144,39 @@ impl HttpModel {
         body: Bytes,
         deadline: Instant,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, FailedAttempt> {
+    ) -> Result<TurnResponse, FailedAttempt> {
         let key = match &self.config.key {
             Some(source) => source.key().await.map_err(FailedAttempt::before_sending)?,
             None => None,
         };
-        let request = self.request(turn, body, key.as_ref());
-        let request = request.map_err(FailedAttempt::before_sending)?;
-        let answered = async {
+        let request = self
+            .request(turn, body, key.as_ref())
+            .map_err(FailedAttempt::before_sending)?;
+        let attempt = async {
             let left = deadline.saturating_duration_since(Instant::now());
-            let answer = self.client.send(request, left).await;
-            let answer = answer.map_err(|error| self.connection_failure(&error))?;
+            let sent = self.client.send(request, left).await;
+            let response = sent.map_err(|error| self.connection_failure(&error))?;
             let limits = reading::Limits {
-                answer_bytes: self.config.max_answer_bytes,
+                response_bytes: self.config.max_answer_bytes,
                 event_bytes: self.config.max_event_bytes,
             };
-            reading::read(self.config.provider, answer, limits, turn.stream, listener).await
+            reading::read(
+                self.config.provider,
+                response,
+                limits,
+                turn.stream,
+                listener,
+            )
+            .await
         };
-        let answered = answered.await;
-        answered.map_err(|failed| {
+        attempt.await.map_err(|failed| {
             let key = key.as_ref().map(ExposeSecret::expose_secret);
-            let headers = self.config.headers.values();
-            let headers = headers.filter_map(|value| value.to_str().ok());
-            let failed = key
-                .into_iter()
+            let header_values = self.config.headers.values();
+            let headers = header_values.filter_map(|value| value.to_str().ok());
+            key.into_iter()
                 .chain(headers)
-                .fold(failed, FailedAttempt::redact);
-            failed.name_provider(&self.config)
+                .fold(failed, FailedAttempt::redact)
+                .name_provider(&self.config)
         })
     }
 
@@ -218,7 +224,7 @@ impl LanguageModel for HttpModel {
         &self,
         turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, ModelError> {
+    ) -> Result<TurnResponse, ModelError> {
         let deadline = Instant::from_std(turn.deadline).min(Instant::now() + self.config.timeout);
         let endpoint = Endpoint {
             model: &self.config.model,
@@ -243,7 +249,7 @@ impl LanguageModel for HttpModel {
                 may_repeat,
                 may_have_begun,
             } = match answered {
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(failed) => failed,
             };
             error.may_have_acted = may_act && may_have_begun;
@@ -275,7 +281,7 @@ struct FailedAttempt {
     error: ModelError,
     /// Whether a retry may succeed and is harmless, apart from what the provider has already done.
     may_repeat: bool,
-    /// Whether the provider may have begun the answer.
+    /// Whether the provider may have begun the response.
     may_have_begun: bool,
 }
 
@@ -296,11 +302,9 @@ impl FailedAttempt {
         }
         self
     }
-}
 
-impl FailedAttempt {
     /// Replaces the API's name in the message with the provider's name and host, which the code
-    /// that reads answers does not know.
+    /// that reads responses does not know.
     fn name_provider(mut self, config: &HttpModelConfig) -> Self {
         let format = config.provider.as_str();
         let name = config.provider_name.as_deref().unwrap_or(format);
@@ -328,8 +332,8 @@ impl From<ModelError> for FailedAttempt {
 /// Returns whether the provider may natively call tools of MCP servers in this turn.
 fn may_call_tools(turn: &ModelTurn<'_>) -> bool {
     let extra = &turn.options.extra;
-    let tools = extra.get("tools").and_then(Value::as_array);
-    let mut tools = tools.into_iter().flatten();
+    let listed = extra.get("tools").and_then(Value::as_array);
+    let mut tools = listed.into_iter().flatten();
     extra.contains_key("mcp_servers") || tools.any(|tool| tool["type"] == "mcp")
 }
 
@@ -339,8 +343,8 @@ fn join_url(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     url.set_path(&format!("{}/{path}", base.path().trim_end_matches('/')));
     let queries = [base.query().unwrap_or_default(), query];
-    let query = queries.into_iter().filter(|query| !query.is_empty());
-    let query = query.collect::<Vec<_>>().join("&");
+    let parts = queries.into_iter().filter(|query| !query.is_empty());
+    let query = parts.collect::<Vec<_>>().join("&");
     url.set_query((!query.is_empty()).then_some(query.as_str()));
     url
 }

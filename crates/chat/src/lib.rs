@@ -1,12 +1,11 @@
 //! The chat loop that lets a language model use tools, and the HTTP client of model providers.
 //!
 //! A [`LanguageModel`] answers one [`ModelTurn`] of a conversation; [`HttpModel`] is a model at a
-//! provider. [`ChatLoop`] runs the tool calls of an answer and asks the model again, until the
+//! provider. [`ChatLoop`] runs the tool calls of a response and asks the model again, until the
 //! model answers without calls. The conversation stays in the provider's message format throughout,
 //! so that everything that a provider sends can be sent back unchanged; [`pillion_providers`]
-//! parses the calls in an answer and formats the results.
+//! parses the calls in a response and formats the results.
 
-mod answer;
 mod backlog;
 mod chat_loop;
 mod depth;
@@ -17,10 +16,10 @@ mod limits;
 mod listener;
 mod model;
 pub mod parameters;
+mod response;
 mod runner;
 mod state;
 
-pub use answer::{AnswerEnd, ChatAnswer};
 pub use backlog::Backlog;
 pub use chat_loop::{ChatEnd, ChatLoop, NativeServer, SingleTurn};
 pub use error::ChatError;
@@ -30,8 +29,9 @@ pub use listener::{ChatEvent, ChatListener, EndedCall};
 pub use model::LanguageModel;
 pub use pillion_providers::{
     Delta, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ProviderMembers,
-    ToolChoice, TurnAnswer, TurnOptions, Usage,
+    ToolChoice, TurnOptions, TurnResponse, Usage,
 };
+pub use response::{FinalResponse, ResponseEnd};
 pub use runner::ToolRunner;
 pub use state::{ChatState, WaitingCall};
 

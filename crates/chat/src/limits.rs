@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChatLimits {
     /// Maximum number of tool calls per user message; after that, the model must answer in text.
-    /// All calls of the answer that reaches the limit still run. Default 5.
+    /// All calls of the response that reaches the limit still run. Default 5.
     pub max_tool_calls: usize,
-    /// Maximum number of answers with tool calls per user message; after that, the model must
+    /// Maximum number of responses with tool calls per user message; after that, the model must
     /// answer in text. Default 5.
     pub max_tool_rounds: usize,
-    /// Maximum number of calls that run from one answer. The other calls get an error as their
+    /// Maximum number of calls that run from one response. The other calls get an error as their
     /// result. Default 32.
     pub max_calls_per_answer: usize,
     /// Maximum number of input and output tokens of the whole chat. A request that could exceed the
-    /// limit is not sent. The cost of an answer that broke off, timed out or could not be read is
+    /// limit is not sent. The cost of a response that broke off, timed out or could not be read is
     /// estimated. `None`, the default, means no limit.
     pub max_total_tokens: Option<u64>,
     /// The size of the model's context, in tokens. In a longer conversation, the oldest tool

@@ -1,14 +1,14 @@
 use async_trait::async_trait;
 use pillion_core::tool::{ToolCall, ToolFailure, ToolResult};
 
-use crate::{ChatAnswer, ChatState, Delta, Usage, WaitingCall};
+use crate::{ChatState, Delta, FinalResponse, Usage, WaitingCall};
 
 /// An event of a chat. Events arrive in order.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ChatEvent {
-    /// A piece of the model's answer, if the chat is streamed. After a failure in the middle of an
-    /// answer, the next run begins the answer again.
+    /// A piece of the model's response, if the chat is streamed. After a failure in the middle of
+    /// an response, the next run begins the response again.
     Delta(Delta),
     /// A human-readable status line: `Executing a, b...` or `Maximum tool execution rounds reached.
     /// Generating final response...`.
@@ -29,7 +29,7 @@ pub enum ChatEvent {
     /// A call waits for approval.
     ToolWaiting(WaitingCall),
     /// The chat has ended. No event follows.
-    Done(ChatAnswer),
+    Done(FinalResponse),
 }
 
 /// A call that has ended, successfully or not.

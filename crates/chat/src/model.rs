@@ -1,5 +1,7 @@
 use async_trait::async_trait;
-use pillion_providers::{Delta, ModelError, ModelTurn, Provider, ProviderConversation, TurnAnswer};
+use pillion_providers::{
+    Delta, ModelError, ModelTurn, Provider, ProviderConversation, TurnResponse,
+};
 use serde_json::Value;
 
 /// A language model at a provider, or a substitute for one.
@@ -7,7 +9,7 @@ use serde_json::Value;
 /// Object-safe: a loop, a tool or a test takes an `Arc<dyn LanguageModel>`.
 #[async_trait]
 pub trait LanguageModel: Send + Sync {
-    /// Returns the provider whose format the conversation and the answers have.
+    /// Returns the provider whose format the conversation and the responses have.
     fn provider(&self) -> Provider;
 
     /// Converts messages to the format of [`provider`](Self::provider). The input has the format of
@@ -15,11 +17,11 @@ pub trait LanguageModel: Send + Sync {
     /// `tool_calls` and messages of role `tool` from earlier turns.
     ///
     /// # Errors
-    /// [`Refused`](crate::ModelErrorKind::Refused), with the position of the invalid message.
+    /// [`Rejected`](crate::ModelErrorKind::Rejected), with the position of the invalid message.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
-    /// Answers one turn. If the turn requests streaming, pieces of the answer go to `listener` as
-    /// they arrive. The returned answer is always complete.
+    /// Answers one turn. If the turn requests streaming, pieces of the response go to `listener` as
+    /// they arrive. The returned response is always complete.
     ///
     /// Dropping the future cancels the request.
     ///
@@ -29,5 +31,5 @@ pub trait LanguageModel: Send + Sync {
         &self,
         turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, ModelError>;
+    ) -> Result<TurnResponse, ModelError>;
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::chat_loop::size::MeasuredRequest;
 use crate::chat_loop::trim;
-use crate::{ChatAnswer, ProviderConversation, Usage};
+use crate::{FinalResponse, ProviderConversation, Usage};
 use format::Format;
 pub(crate) use round::{CallProgress, Permitted, Results, Round, RoundCall};
 
@@ -25,29 +25,34 @@ pub struct ChatState {
     pub(crate) provider: Provider,
     #[serde(flatten)]
     pub(crate) conversation: ProviderConversation,
-    /// The number of answers with calls since the last message of the user.
+    /// The number of responses with calls since the last message of the user.
     pub(crate) rounds: usize,
     pub(crate) tool_calls: usize,
-    /// The number of answers since the beginning of the chat.
+    /// The number of responses since the beginning of the chat.
     pub(crate) requests: usize,
     pub(crate) usage: Usage,
-    /// `usage.total()`, plus estimates for answers without a reported usage and for failed requests
-    /// that may have been billed.
+    /// `usage.total()`, plus estimates for responses without a reported usage and for failed
+    /// requests that may have been billed.
     pub(crate) spent_tokens: u64,
     /// The index of the first message of the last round of calls.
     pub(crate) round_at: usize,
-    /// The calls of the last answer, until all have a result.
+    /// The calls of the last response, until all have a result.
     pub(crate) round: Option<Round>,
-    /// The native calls that the provider was permitted to make, until its next answer.
+    /// The native calls that the provider was permitted to make, until its next response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) permitted: Option<Permitted>,
     /// The estimated size of a request that the provider rejected as too long, in tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) refused_tokens: Option<u64>,
+    #[serde(
+        default,
+        rename = "refused_tokens",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) rejected_tokens: Option<u64>,
     /// The provider's token count of a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) measured: Option<MeasuredRequest>,
-    pub(crate) answer: Option<ChatAnswer>,
+    #[serde(rename = "answer")]
+    pub(crate) final_response: Option<FinalResponse>,
 }
 
 /// A call that waits for approval.
@@ -75,9 +80,9 @@ impl ChatState {
             spent_tokens: 0,
             round: None,
             permitted: None,
-            refused_tokens: None,
+            rejected_tokens: None,
             measured: None,
-            answer: None,
+            final_response: None,
         }
     }
 
@@ -100,7 +105,7 @@ impl ChatState {
         &self.conversation.messages
     }
 
-    /// Returns the number of answers with calls since the last message of the user.
+    /// Returns the number of responses with calls since the last message of the user.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rounds
@@ -112,13 +117,13 @@ impl ChatState {
         self.tool_calls
     }
 
-    /// Returns the number of answers that the model has given.
+    /// Returns the number of responses that the model has given.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests
     }
 
-    /// Returns the token usage of all answers.
+    /// Returns the token usage of all responses.
     #[must_use]
     pub fn usage(&self) -> Usage {
         self.usage
@@ -130,17 +135,17 @@ impl ChatState {
         self.round.as_ref().map(Round::waiting).unwrap_or_default()
     }
 
-    /// Returns the final answer, if there is one.
+    /// Returns the final response, if there is one.
     #[must_use]
-    pub fn answer(&self) -> Option<&ChatAnswer> {
-        self.answer.as_ref()
+    pub fn final_response(&self) -> Option<&FinalResponse> {
+        self.final_response.as_ref()
     }
 
     /// Sets the result of a waiting call that ran elsewhere, for example of an application's own
     /// tool. The runner makes such a call wait by returning
     /// [`ApprovalRequired`](pillion_core::tool::ErrorCode::ApprovalRequired). The next run
     /// continues with the result. Returns `false` if no call with that id waits.
-    pub fn answer_waiting(&mut self, result: ToolResult) -> bool {
+    pub fn resolve_waiting(&mut self, result: ToolResult) -> bool {
         let calls = self.round.iter_mut().flat_map(|round| &mut round.0);
         let mut waiting = calls.filter(|call| matches!(call.progress, CallProgress::Waiting(_)));
         let Some(call) = waiting.find(|call| call.call.id == result.tool_call_id) else {

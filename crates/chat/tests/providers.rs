@@ -45,8 +45,8 @@ impl ToolRunner for Replay {
     }
 
     async fn run(&self, call: ToolCall, _context: &CallContext) -> ToolResult {
-        let result = self.results.iter().find(|result| result["id"] == call.id);
-        let result = result.unwrap();
+        let found = self.results.iter().find(|result| result["id"] == call.id);
+        let result = found.unwrap();
         match result["error"].as_str() {
             Some(error) => ToolResult::failure(call.id, call.name, ErrorCode::Timeout, error),
             None => ToolResult::success(call.id, call.name, result["result"].clone()),
@@ -55,8 +55,8 @@ impl ToolRunner for Replay {
 }
 
 fn tools() -> Vec<Arc<ToolDefinition>> {
-    let tools = json_of(&golden().join("tools.json"));
-    let tools = tools.as_array().unwrap().iter().map(|tool| {
+    let entries = json_of(&golden().join("tools.json"));
+    let tools = entries.as_array().unwrap().iter().map(|tool| {
         let text = |key: &str| tool[key].as_str().unwrap();
         let builder = ToolDefinition::builder(text("name"), text("description"));
         Arc::new(builder.schema(tool["schema"].clone()).build().unwrap())
@@ -64,7 +64,7 @@ fn tools() -> Vec<Arc<ToolDefinition>> {
     tools.collect()
 }
 
-/// Starts a server whose first answer has two calls and whose second answer has text.
+/// Starts a server whose first response has two calls and whose second response has text.
 async fn server(provider: Provider, stream: bool) -> FaultServer {
     let requests = AtomicUsize::new(0);
     FaultServer::start(move |_| {
@@ -104,37 +104,39 @@ fn without_stream(mut body: Value) -> Value {
 
 async fn chat(provider: Provider, stream: bool) {
     let case = golden().join(provider.as_str()).join("parallel_calls");
-    let said = json_of(&case.join("case.json"));
+    let golden_case = json_of(&case.join("case.json"));
     let server = server(provider, stream).await;
     let base_url = server.url.replace("/sse", "/v1").parse().unwrap();
-    let config = HttpModelConfig::new(provider, base_url, said["model"].as_str().unwrap());
+    let config = HttpModelConfig::new(provider, base_url, golden_case["model"].as_str().unwrap());
     let model = HttpModel::new(config.with_key(SecretString::from("KEY"))).unwrap();
-    let results = said["results"].as_array().unwrap().clone();
+    let results = golden_case["results"].as_array().unwrap().clone();
     let chat = ChatLoop::new(Arc::new(model), Arc::new(Replay { results }))
         .with_tools(tools())
         .streamed(stream);
 
-    let mut state = chat.begin(said["messages"].as_array().unwrap()).unwrap();
-    let mut heard = String::new();
+    let mut state = chat
+        .begin(golden_case["messages"].as_array().unwrap())
+        .unwrap();
+    let mut streamed_text = String::new();
     let mut listener = |event| {
         if let ChatEvent::Delta(Delta::Text(text)) = event {
-            heard.push_str(&text);
+            streamed_text.push_str(&text);
         }
     };
     let context = CallContext::for_user("ada");
     let end = chat.run(&mut state, &context, &mut listener).await.unwrap();
-    let ChatEnd::Answered(answer) = end else {
+    let ChatEnd::Answered(response) = end else {
         panic!("{provider}: {end:?}");
     };
-    let text = json_of(&case.with_file_name("text").join("case.json"));
-    let text = text["answer"]["text"].as_str().unwrap();
-    assert_eq!(answer.text, text, "{provider}");
-    let expected = if stream {
+    let text_case = json_of(&case.with_file_name("text").join("case.json"));
+    let text = text_case["answer"]["text"].as_str().unwrap();
+    assert_eq!(response.text, text, "{provider}");
+    let golden_case = if stream {
         format!("I will look.{text}")
     } else {
         String::new()
     };
-    assert_eq!(heard, expected, "{provider}");
+    assert_eq!(streamed_text, golden_case, "{provider}");
 
     let requests = server.requests.all();
     assert_eq!(requests.len(), 2, "{provider}");
@@ -180,17 +182,17 @@ async fn h6_the_streaming_chat_loop_follows_the_documentation_of_each_provider()
 /// Anthropic pauses long runs of its own tools, and continues when it receives the conversation so
 /// far again.
 #[tokio::test]
-async fn h5_a_paused_answer_continues() {
-    let answer = |reason: &str, text: &str| {
+async fn h5_a_paused_response_continues() {
+    let response = |reason: &str, text: &str| {
         let block = json!({"type": "text", "text": text});
         json!({"type": "message", "role": "assistant", "content": [block], "stop_reason": reason})
     };
-    let paused = answer("pause_turn", "I search");
+    let paused = response("pause_turn", "I search");
     for (pauses, requests, text) in [(1, 2, "Found."), (100, 6, "I search")] {
-        let asked = AtomicUsize::new(0);
-        let (paused, found) = (paused.clone(), answer("end_turn", "Found."));
+        let received = AtomicUsize::new(0);
+        let (paused, found) = (paused.clone(), response("end_turn", "Found."));
         let server = FaultServer::start(move |_| {
-            let is_paused = asked.fetch_add(1, Ordering::SeqCst) < pauses;
+            let is_paused = received.fetch_add(1, Ordering::SeqCst) < pauses;
             let body = if is_paused { &paused } else { &found };
             vec![Fault::response(
                 "200 OK",
@@ -207,10 +209,10 @@ async fn h5_a_paused_answer_continues() {
         let mut state = chat.begin(&[question]).unwrap();
         let context = CallContext::for_user("ada");
         let end = chat.run(&mut state, &context, &mut |_| {}).await.unwrap();
-        let ChatEnd::Answered(answer) = end else {
+        let ChatEnd::Answered(response) = end else {
             panic!("{end:?}");
         };
-        assert_eq!(answer.text, text);
+        assert_eq!(response.text, text);
         let sent = server.requests.all();
         assert_eq!(sent.len(), requests);
         assert_eq!(

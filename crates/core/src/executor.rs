@@ -65,9 +65,9 @@ pub use tracer::{CallSpan, Tracer};
 pub struct Executor {
     shared: Arc<SharedExecutor>,
     /// Tools that exist for one caller only.
-    own_tools: Option<Arc<CallerOnlyTools>>,
+    caller_tools: Option<Arc<CallerOnlyTools>>,
     /// Tools that run in place of the registered tools with the same names.
-    stand_ins: Option<Arc<CallerOnlyTools>>,
+    overrides: Option<Arc<CallerOnlyTools>>,
     /// The queue of this clone, used instead of the queue that all clones share.
     own_queue: Option<Arc<FairQueue>>,
 }
@@ -159,7 +159,7 @@ impl Executor {
         let queue = FairQueue::new(config.bounds());
         let checks = arguments::Checks::new(&config);
         let limiter = RateLimiter::new(config.rate_limits.clone());
-        Self::of(SharedExecutor {
+        Self::from_shared(SharedExecutor {
             registry,
             config,
             queue,
@@ -170,11 +170,11 @@ impl Executor {
         })
     }
 
-    fn of(shared: SharedExecutor) -> Self {
+    fn from_shared(shared: SharedExecutor) -> Self {
         Self {
             shared: Arc::new(shared),
-            own_tools: None,
-            stand_ins: None,
+            caller_tools: None,
+            overrides: None,
             own_queue: None,
         }
     }
@@ -184,7 +184,7 @@ impl Executor {
     #[must_use]
     pub fn with_caller_tools(&self, tools: Arc<CallerOnlyTools>) -> Self {
         Self {
-            own_tools: Some(tools),
+            caller_tools: Some(tools),
             ..self.clone()
         }
     }
@@ -196,7 +196,7 @@ impl Executor {
     #[must_use]
     pub fn with_overrides(&self, tools: Arc<CallerOnlyTools>) -> Self {
         Self {
-            stand_ins: Some(tools),
+            overrides: Some(tools),
             ..self.clone()
         }
     }
@@ -215,11 +215,11 @@ impl Executor {
 
     /// Returns whether calls of this tool need approval.
     #[must_use]
-    pub fn asks(&self, tool: &RegisteredTool) -> bool {
+    pub fn requires_approval(&self, tool: &RegisteredTool) -> bool {
         let SharedExecutor {
             registry, config, ..
         } = &*self.shared;
-        config.approvals.asks(tool, registry)
+        config.approvals.requires_approval(tool, registry)
     }
 
     /// Returns the tool that a call with this name or alias runs. If there is none, this is the
@@ -233,15 +233,11 @@ impl Executor {
     }
 
     fn find_exact(&self, name: &str) -> Option<Arc<RegisteredTool>> {
-        if let Some(stand_in) = self
-            .stand_ins
-            .as_ref()
-            .and_then(|tools| by_any_name(tools, name))
-        {
-            return Some(Arc::clone(stand_in));
-        }
-        let registered = self.shared.registry.get(name);
-        registered.or_else(|| by_any_name(self.own_tools.as_ref()?, name).cloned())
+        let overrides = self.overrides.as_ref();
+        let overriding = overrides.and_then(|tools| by_any_name(tools, name).cloned());
+        overriding
+            .or_else(|| self.shared.registry.get(name))
+            .or_else(|| by_any_name(self.caller_tools.as_ref()?, name).cloned())
     }
 
     /// Returns an executor with a new configuration that shares this executor's registry,
@@ -260,7 +256,7 @@ impl Executor {
         queue.set_bounds(config.bounds());
         let checks = checks.reconfigured(&config);
         let limiter = limiter.with_limits(config.rate_limits.clone());
-        Self::of(SharedExecutor {
+        Self::from_shared(SharedExecutor {
             registry: Arc::clone(registry),
             config,
             queue: Arc::clone(queue),
@@ -366,13 +362,13 @@ impl Executor {
             let entry = journal
                 .map(|journal| journal.open(resolved.tool.as_deref(), &resolved.call, context));
             let mut open = Open::new(watch, entry);
-            let most =
+            let max_bytes =
                 output::max_failure_bytes(&self.shared.config, resolved.tool.as_deref(), context);
             let mut tool_began = false;
             let outcome = self
                 .run_pipeline(resolved, context, &mut open, &mut tool_began)
-                .await;
-            let outcome = outcome.map_err(|failure| output::shortened(failure, most));
+                .await
+                .map_err(|failure| output::shortened(failure, max_bytes));
             let (mut result, response) = recorder.finish(outcome);
             let respond_by = open.end(&mut result).await;
             if let Some(span) = span {
@@ -404,8 +400,9 @@ impl Executor {
         calls: Vec<ToolCall>,
         context: &CallContext,
     ) -> Vec<ToolResult> {
-        let calls = calls.into_iter();
-        let calls = calls.map(|call| (self.resolve(call), context.clone()));
+        let calls = calls
+            .into_iter()
+            .map(|call| (self.resolve(call), context.clone()));
         let ended = self.execute_parallel_resolved(calls).await;
         ended.into_iter().map(|ended| ended.result).collect()
     }
@@ -421,9 +418,10 @@ impl Executor {
     ) where
         F: Future<Output = ()>,
     {
-        let calls = calls.into_iter();
-        let calls = calls.map(|call| (self.resolve(call), context.clone()));
-        let finished = |place, ended: CompletedCall| finished(place, ended.result);
+        let calls = calls
+            .into_iter()
+            .map(|call| (self.resolve(call), context.clone()));
+        let finished = |index, ended: CompletedCall| finished(index, ended.result);
         self.run_batch(calls, finished).await;
     }
 
@@ -433,9 +431,9 @@ impl Executor {
         &self,
         calls: impl IntoIterator<Item = (ResolvedCall, CallContext)>,
     ) -> Vec<CompletedCall> {
-        let finished = |place, ended| std::future::ready((place, ended));
+        let finished = |index, ended| std::future::ready((index, ended));
         let mut all = self.run_batch(calls, finished).await;
-        all.sort_by_key(|(place, _)| *place);
+        all.sort_by_key(|(index, _)| *index);
         all.into_iter().map(|(_, ended)| ended).collect()
     }
 
@@ -448,42 +446,43 @@ impl Executor {
     ) -> Vec<F::Output> {
         let calls = calls.into_iter().enumerate();
         let mut by_source = IndexMap::<_, Vec<_>>::new();
-        for (place, (call, context)) in calls {
+        for (index, (call, context)) in calls {
             let tool = call.tool.as_deref();
             // A call that waits for its tool's limit must not take a slot of this batch from other
             // calls: the queue decides what runs at once.
             let may_wait = tool.is_some_and(|tool| self.is_limited(tool));
             let source = tool.map(|tool| ToolSource::from(tool.origin()));
             let calls = by_source.entry(source.unwrap_or_default()).or_default();
-            calls.push((place, call, context, may_wait));
+            calls.push((index, call, context, may_wait));
         }
         let bounds = self.shared.config.bounds();
-        let slots = Semaphore::new(bounds.places.min(Semaphore::MAX_PERMITS));
+        let slots = Semaphore::new(bounds.max_running.min(Semaphore::MAX_PERMITS));
         let (slots, finished) = (&slots, &finished);
         let sources = by_source.into_iter().map(|(source, calls)| {
             let may_wait = calls.iter().filter(|(.., may_wait)| *may_wait).count();
             let at_once = bounds.max_of_source(&source).saturating_add(may_wait);
             let calls = calls.into_iter();
-            let runs = calls.map(move |(place, call, context, may_wait)| async move {
+            let runs = calls.map(move |(index, call, context, may_wait)| async move {
                 // A batch starts at most as many calls as may run at once, so that one batch does
                 // not fill the queue.
-                let _slot = match may_wait {
-                    true => None,
-                    false => slots.acquire().await.ok(),
+                let _slot = if may_wait {
+                    None
+                } else {
+                    slots.acquire().await.ok()
                 };
                 let ended = self.execute_resolved(call, &context).await;
-                finished(place, ended).await
+                finished(index, ended).await
             });
-            let runs = stream::iter(runs).buffer_unordered(at_once);
-            runs.collect::<Vec<_>>()
+            let limited = stream::iter(runs).buffer_unordered(at_once);
+            limited.collect::<Vec<_>>()
         });
         join_all(sources).await.into_iter().flatten().collect()
     }
 
     /// Returns whether the number of concurrent calls of the tool is limited.
     fn is_limited(&self, tool: &RegisteredTool) -> bool {
-        let places = &self.shared.config.tool_concurrency;
-        places.contains_key(tool.name().as_str())
+        let limits = &self.shared.config.tool_concurrency;
+        limits.contains_key(tool.name().as_str())
     }
 }
 

@@ -46,6 +46,8 @@ pub mod registry;
 mod repeat_limit;
 mod similar_name;
 pub mod store;
+#[cfg(test)]
+mod tests;
 mod timestamp;
 pub mod tool;
 pub mod variable;

@@ -23,6 +23,6 @@ pub fn similar_name<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .filter(|other| other.len() <= MAX_NAME_BYTES)
         .map(|other| (strsim::jaro_winkler(name, other), other))
         .filter(|(similarity, _)| *similarity > MIN_SIMILARITY);
-    let most = similar.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    most.map(|(_, name)| name)
+    let most_similar = similar.max_by(|(one, _), (other, _)| one.total_cmp(other));
+    most_similar.map(|(_, name)| name)
 }

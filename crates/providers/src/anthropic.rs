@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
-use crate::request::{add_extra, json_headers, put, put_secret, tools_of, without_idle_members};
+use crate::request::{add_extra, json_headers, put, put_secret, put_tools, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, TurnOptions, Usage,
+    Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, TurnOptions, TurnStream, Usage,
 };
 
 /// The API version in the `anthropic-version` header.
@@ -99,10 +99,7 @@ impl ProviderApi for Anthropic {
         body.insert("max_tokens".to_owned(), json!(max_tokens));
         put(&mut body, "system", turn.conversation.system.clone());
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
-        put(&mut body, "tools", tools_of(turn, self));
-        let requested = options.tool_choice.as_ref();
-        let choice = requested.map(|choice| self.tool_choice(choice));
-        put(&mut body, "tool_choice", choice);
+        put_tools(&mut body, turn, self);
         put(&mut body, "temperature", options.temperature);
         put(&mut body, "top_p", options.top_p);
         if !options.stop.is_empty() {
@@ -199,12 +196,12 @@ impl ProviderApi for Anthropic {
         body["stop_sequence"].as_str().map(str::to_owned)
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::MessageStream>::default()
     }
 }
 
-/// Limits the answer to one call in the tool choice. A choice that forbids calls does not accept
+/// Limits the response to one call in the tool choice. A choice that forbids calls does not accept
 /// this member.
 fn disable_parallel_calls(body: &mut Map<String, Value>) {
     let choice = body

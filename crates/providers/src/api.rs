@@ -1,4 +1,4 @@
-//! Requests to a provider and its answers.
+//! Requests to a provider and its responses.
 
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -10,11 +10,11 @@ use crate::failure::ProviderFailure;
 use crate::node::Node;
 use crate::{
     Delta, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderConversation, ProviderError,
-    ToolChoice, ToolFormat, TurnAnswer, TurnOptions, Usage, request,
+    ToolChoice, ToolFormat, TurnOptions, TurnResponse, Usage, request,
 };
 
 /// The API of one model provider: pure conversions between Pillion's types and the API's requests,
-/// answers and errors. Only this crate implements the trait;
+/// responses and errors. Only this crate implements the trait;
 /// [`Provider::api`](crate::Provider::api) returns the implementations.
 pub trait ProviderApi: ToolFormat {
     /// Returns the base URL of the provider itself.
@@ -24,7 +24,7 @@ pub trait ProviderApi: ToolFormat {
     /// format of the provider.
     ///
     /// # Errors
-    /// [`Refused`](ModelErrorKind::Refused), with the position of the invalid message.
+    /// [`Rejected`](ModelErrorKind::Rejected), with the position of the invalid message.
     fn conversation(&self, messages: &[Value]) -> Result<ProviderConversation, ModelError>;
 
     /// Returns the path of the endpoint for `model`, relative to the base URL, such as
@@ -55,12 +55,12 @@ pub trait ProviderApi: ToolFormat {
     fn tool_choice(&self, choice: &ToolChoice) -> Value;
 
     /// Returns the tokens of the thinking budget, if thinking counts toward the maximum length of
-    /// an answer.
+    /// a response.
     fn thinking_tokens(&self, _options: &TurnOptions) -> u64 {
         0
     }
 
-    /// Returns the smallest maximum length of an answer without thinking, in tokens.
+    /// Returns the smallest maximum length of a response without thinking, in tokens.
     fn min_output_tokens(&self) -> u64 {
         1
     }
@@ -74,30 +74,30 @@ pub trait ProviderApi: ToolFormat {
     /// Reads an error body.
     fn parse_failure<'a>(&self, body: &'a Value) -> ProviderFailure<'a>;
 
-    /// Returns the JSON pointer to the calls and other parts of a complete answer.
+    /// Returns the JSON pointer to the calls and other parts of a complete response.
     fn parts_pointer(&self) -> &'static str;
 
-    /// Returns why an answer ended.
+    /// Returns why a response ended.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish;
 
-    /// Returns the token usage of an answer.
+    /// Returns the token usage of a response.
     fn usage(&self, body: &Value) -> Usage;
 
-    /// Returns the stop sequence that ended the answer, if the provider reports it.
+    /// Returns the stop sequence that ended the response, if the provider reports it.
     fn stop_sequence(&self, _body: &Value) -> Option<String> {
         None
     }
 
-    /// Reads a complete answer that was not streamed.
+    /// Reads a complete response that was not streamed.
     ///
     /// # Errors
     /// [`ModelError`]: the body is an error, or lacks a required part.
-    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
+    fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
         read_turn(self, body)
     }
 
-    /// Returns a reader for a streamed answer.
-    fn stream(&self) -> Box<dyn AnswerStream>;
+    /// Returns a reader for a streamed response.
+    fn stream(&self) -> Box<dyn TurnStream>;
 
     /// Returns the error for a response without a 2xx status, from the status and the body. The
     /// caller reads `Retry-After`.
@@ -121,7 +121,7 @@ pub trait ProviderApi: ToolFormat {
         }
     }
 
-    /// Creates the error for an invalid answer or stream.
+    /// Creates the error for an invalid response or stream.
     fn malformed(&self, what: &str) -> ModelError {
         ModelError::new(
             ModelErrorKind::Malformed,
@@ -144,38 +144,38 @@ pub struct Endpoint<'a> {
     pub reasoning: Option<bool>,
 }
 
-/// Assembles a streamed answer.
-pub trait AnswerStream: Send {
+/// Assembles a streamed response.
+pub trait TurnStream: Send {
     /// Adds the next event and appends its new pieces to `deltas`.
     ///
     /// # Errors
     /// [`ModelError`]: the event is invalid, or reports an error.
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError>;
 
-    /// Returns whether the provider has marked the answer as complete.
+    /// Returns whether the provider has marked the response as complete.
     fn is_complete(&self) -> bool;
 
-    /// Returns whether the answer is complete although the connection failed.
+    /// Returns whether the response is complete although the connection failed.
     fn is_complete_if_broken(&self) -> bool {
         self.is_complete()
     }
 
-    /// Returns the complete answer after the end of the stream.
+    /// Returns the complete response after the end of the stream.
     ///
     /// # Errors
     /// [`Malformed`](ModelErrorKind::Malformed): the stream ended too early.
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError>;
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError>;
 }
 
-/// Reads a complete answer whose calls follow the provider's format.
+/// Reads a complete response whose calls follow the provider's format.
 pub(crate) fn read_turn(
     api: &(impl ProviderApi + ?Sized),
     body: Value,
-) -> Result<TurnAnswer, ModelError> {
+) -> Result<TurnResponse, ModelError> {
     api.check_error(&body)?;
     let parsed = api.parse_tool_calls(&Node::root(&body));
     let calls = parsed.map_err(|fault| ProviderError::malformed(api.provider(), fault))?;
-    Ok(TurnAnswer {
+    Ok(TurnResponse {
         finish: api.finish(&body, !calls.is_empty()),
         usage: api.usage(&body),
         body,

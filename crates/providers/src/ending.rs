@@ -1,11 +1,11 @@
-//! The reasons with which providers end their answers. Each provider documents a fixed set of
-//! reasons; any other value ends no answer.
+//! The reasons with which providers end their responses. Each provider documents a fixed set of
+//! reasons; any other value ends no response.
 
 use serde_json::Value;
 
 use crate::Finish;
 
-/// Values that servers send in place of `null` while an answer has no reason yet.
+/// Values that servers send in place of `null` while a response has no reason yet.
 const PLACEHOLDERS: [&str; 4] = [
     "null",
     "none",
@@ -13,18 +13,18 @@ const PLACEHOLDERS: [&str; 4] = [
     "BLOCK_REASON_UNSPECIFIED",
 ];
 
-/// What a documented reason means for the answer.
+/// What a documented reason means for the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The answer and its calls are complete.
+    /// The response and its calls are complete.
     Complete,
-    /// The answer reached its maximum length.
+    /// The response reached its maximum length.
     Length,
-    /// The provider withheld the answer or its rest.
+    /// The provider withheld the response or its rest.
     Filtered,
     /// The provider paused its own tools.
     Paused,
-    /// The answer broke off.
+    /// The response broke off.
     Failed,
 }
 
@@ -57,17 +57,19 @@ pub(crate) fn finish(reason: Option<&str>, read: ReadEnding, has_calls: bool) ->
 }
 
 fn complete(has_calls: bool) -> Finish {
-    match has_calls {
-        true => Finish::ToolCalls,
-        false => Finish::Stop,
+    if has_calls {
+        Finish::ToolCalls
+    } else {
+        Finish::Stop
     }
 }
 
-/// The reason of a streamed answer. Servers repeat reasons, send them before the last content, and
-/// send placeholders after them.
+/// The reason of a streamed response. Servers repeat reasons, send them before the last content,
+/// and send placeholders after them.
+#[derive(Default)]
 pub(crate) struct StreamedReason {
-    read: ReadEnding,
-    reason: Option<String>,
+    /// The reason, and its meaning if it is documented.
+    reason: Option<(String, Option<Ending>)>,
     /// Whether no content followed the reason in an event without a reason.
     is_current: bool,
     /// Whether content followed an earlier reason.
@@ -75,40 +77,35 @@ pub(crate) struct StreamedReason {
 }
 
 impl StreamedReason {
-    pub(crate) fn new(read: ReadEnding) -> Self {
-        Self {
-            read,
-            reason: None,
-            is_current: false,
-            was_premature: false,
-        }
-    }
-
-    /// Adds an event: whether the event has content, and the member with its reason.
-    pub(crate) fn add(&mut self, has_content: bool, member: Option<&Value>) {
-        if has_content && self.reason.is_some() {
+    /// Adds content.
+    pub(crate) fn add_content(&mut self) {
+        if self.reason.is_some() {
             self.is_current = false;
             self.was_premature = true;
         }
+    }
+
+    /// Adds the member with the reason of an event, after the content of the event.
+    pub(crate) fn add(&mut self, read: ReadEnding, member: Option<&Value>) {
         let Some(word) = reason(member) else {
             return;
         };
-        let ending = (self.read)(word);
+        let ending = read(word);
         self.is_current |= ending.is_some();
         // A documented reason replaces an unknown reason, and a missing rest stays missing.
-        let is_final = |known: &String| match (self.read)(known) {
-            Some(Ending::Complete) => ending.is_none(),
-            Some(_) => true,
+        let is_final = match &self.reason {
+            Some((_, Some(Ending::Complete))) => ending.is_none(),
+            Some((_, known)) => known.is_some(),
             None => false,
         };
-        if !self.reason.as_ref().is_some_and(is_final) {
-            self.reason = Some(word.to_owned());
+        if !is_final {
+            self.reason = Some((word.to_owned(), ending));
         }
     }
 
     /// Returns the reason, also if it is not documented.
     pub(crate) fn reason(&self) -> Option<&str> {
-        self.reason.as_deref()
+        self.reason.as_ref().map(|(word, _)| word.as_str())
     }
 
     /// Returns whether a documented reason arrived with or after the last content.
@@ -116,16 +113,16 @@ impl StreamedReason {
         self.is_current
     }
 
-    /// Returns whether the answer is complete even if the connection failed after the reason. Some
-    /// models send a reason with every piece of content.
+    /// Returns whether the response is complete even if the connection failed after the reason.
+    /// Some models send a reason with every piece of content.
     pub(crate) fn is_certain(&self) -> bool {
         self.is_current && !self.was_premature
     }
 
-    /// Returns why the stream of an answer without a documented reason is invalid.
+    /// Returns why the stream of a response without a documented reason is invalid.
     pub(crate) fn early_end(&self) -> String {
         match &self.reason {
-            Some(word) if (self.read)(word).is_none() => {
+            Some((word, None)) => {
                 let word: String = word.chars().take(64).collect();
                 format!("the finish reason '{word}' is unknown, and the stream ended early")
             }

@@ -41,7 +41,7 @@ pub enum ModelErrorKind {
     /// The deadline passed.
     Timeout,
     /// The provider rejected the request as invalid.
-    Refused,
+    Rejected,
     /// The conversation is longer than the model's context.
     ContextTooLong,
     /// The response cannot be read: truncated, in an unexpected format, too long, or an error with
@@ -51,7 +51,7 @@ pub enum ModelErrorKind {
     Cancelled,
 }
 
-/// Why a model gave no answer. The message contains no API key, and no part of a URL except the
+/// Why a model gave no response. The message contains no API key, and no part of a URL except the
 /// host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -96,7 +96,7 @@ impl ModelError {
             | ModelErrorKind::Malformed => ErrorCode::Unavailable,
             ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => ErrorCode::RateLimited,
             ModelErrorKind::Timeout => ErrorCode::Timeout,
-            ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => ErrorCode::InvalidInput,
+            ModelErrorKind::Rejected | ModelErrorKind::ContextTooLong => ErrorCode::InvalidInput,
             ModelErrorKind::Cancelled => ErrorCode::Cancelled,
         }
     }
@@ -108,7 +108,7 @@ impl ProviderError {
     }
 }
 
-/// The error of an answer that was received but cannot be read.
+/// The error of a response that was received but cannot be read.
 impl From<ProviderError> for ModelError {
     fn from(error: ProviderError) -> Self {
         Self::new(ModelErrorKind::Malformed, error.to_string())

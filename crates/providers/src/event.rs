@@ -1,4 +1,4 @@
-//! Parses the data of an event of a streamed answer.
+//! Parses the data of an event of a streamed response.
 
 use pillion_schema::{json_values, lone_surrogates};
 use pillion_sse::SseEvent;

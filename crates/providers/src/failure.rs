@@ -43,7 +43,7 @@ impl ProviderFailure<'_> {
             ModelErrorKind::RateLimited => "has rate-limited the request",
             ModelErrorKind::Exhausted => "reported that the account's quota or credit is used up",
             ModelErrorKind::Unavailable | ModelErrorKind::Timeout => "is temporarily unavailable",
-            ModelErrorKind::Refused => "rejected the request",
+            ModelErrorKind::Rejected => "rejected the request",
             ModelErrorKind::ContextTooLong => "rejected the conversation as too long",
             ModelErrorKind::Malformed | ModelErrorKind::Cancelled => "reported an error",
         };
@@ -66,7 +66,7 @@ impl ProviderFailure<'_> {
 
     fn kind(&self) -> ModelErrorKind {
         let kind = self.kind.or_else(|| self.status.map(kind_for_status));
-        let may_be_length = matches!(kind, None | Some(ModelErrorKind::Refused));
+        let may_be_length = matches!(kind, None | Some(ModelErrorKind::Rejected));
         if may_be_length && self.message.is_some_and(is_too_long_message) {
             return ModelErrorKind::ContextTooLong;
         }
@@ -87,7 +87,7 @@ pub(crate) fn kind_for_status(status: u16) -> ModelErrorKind {
         429 => ModelErrorKind::RateLimited,
         413 => ModelErrorKind::ContextTooLong,
         408 | 409 | 425 | 500.. => ModelErrorKind::Unavailable,
-        400..500 => ModelErrorKind::Refused,
+        400..500 => ModelErrorKind::Rejected,
         _ => ModelErrorKind::Malformed,
     }
 }

@@ -22,8 +22,8 @@ use crate::request::{
 };
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelTurn, ProviderApi, ProviderConversation,
-    ToolChoice, TurnAnswer, Usage,
+    Endpoint, Finish, ModelError, ModelTurn, ProviderApi, ProviderConversation, ToolChoice,
+    TurnResponse, TurnStream, Usage,
 };
 
 /// The placeholder signature for a call that was not made by a Gemini model. Models since Gemini 3
@@ -125,7 +125,7 @@ impl ProviderApi for Google {
         }
     }
 
-    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
+    fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
         match body {
             // A proxy that removes `alt=sse` receives the stream as one array.
             Value::Array(responses) => stream::read_responses(responses),
@@ -133,7 +133,7 @@ impl ProviderApi for Google {
         }
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::ContentStream>::default()
     }
 }
@@ -173,13 +173,13 @@ fn sign(content: &mut Value) {
 }
 
 /// Reads a complete response.
-fn read_response(body: Value) -> Result<TurnAnswer, ModelError> {
-    let answer = read_turn(&Google, body)?;
-    let has_candidates = answer.body.get("candidates").is_some_and(Value::is_array);
-    if !has_candidates && block_reason(answer.body.get("promptFeedback")).is_none() {
+fn read_response(body: Value) -> Result<TurnResponse, ModelError> {
+    let response = read_turn(&Google, body)?;
+    let has_candidates = response.body.get("candidates").is_some_and(Value::is_array);
+    if !has_candidates && block_reason(response.body.get("promptFeedback")).is_none() {
         return Err(Google.malformed("candidates is missing"));
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Returns why the prompt was blocked.

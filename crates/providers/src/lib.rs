@@ -1,8 +1,8 @@
-//! The APIs of model providers: requests, answers and errors, tool definitions, tool calls and tool
-//! results.
+//! The APIs of model providers: requests, responses and errors, tool definitions, tool calls and
+//! tool results.
 //!
-//! Everything about one provider is in the module with its name, which implements [`ToolFormat`] and
-//! [`ProviderApi`];
+//! Everything about one provider is in the module with its name, which implements [`ToolFormat`]
+//! and [`ProviderApi`];
 //! [`Provider::api`] is the only place that distinguishes all providers. The crate does no I/O: all
 //! functions are pure conversions from JSON to JSON. One round with a model consists of
 //!
@@ -19,8 +19,8 @@
 //! let provider: Provider = "anthropic".parse()?;
 //! let response = json!({
 //!     "role": "assistant",
-//!     "content": [{"type": "tool_use", "id": "toolu_1", "name": "calculator", "input": {"expression": "1+1"}}],
-//!     "stop_reason": "tool_use",
+//!     "content": [{"type": "tool_use", "id": "toolu_1", "name": "calculator", "input":
+//! {"expression": "1+1"}}],     "stop_reason": "tool_use",
 //! });
 //! let calls = parse_tool_calls(provider, &response)?;
 //! let result = ToolResult::success(&calls[0].id, &calls[0].name, json!("2"));
@@ -55,18 +55,16 @@ mod tests;
 mod tool_format;
 mod turn;
 
-pub use api::{AnswerStream, Endpoint, ProviderApi};
+pub use api::{Endpoint, ProviderApi, TurnStream};
 pub use error::{ModelError, ModelErrorKind, ProviderError};
-pub use native::{
-    NativeApproval, NativeCall, NativeCalls, NativeMcpServer, format_permits, native_calls,
-};
+pub use native::{NativeApproval, NativeCall, NativeCalls, NativeMcpServer};
 pub use node::JsonFault;
 pub use provider::{Provider, UnknownProvider};
 pub use result_media::excess_result_media;
 pub use tool_format::ToolFormat;
 pub use turn::{
-    Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnAnswer,
-    TurnOptions, Usage,
+    Delta, Finish, ModelTurn, ProviderConversation, ProviderMembers, ToolChoice, TurnOptions,
+    TurnResponse, Usage,
 };
 
 use pillion_core::tool::{ToolCall, ToolDefinition, ToolResult};
@@ -233,7 +231,8 @@ pub fn format_tools_by_name<'a>(
 /// assert_eq!(calls[0].arguments, "{bad");
 ///
 /// let error = parse_tool_calls(Provider::OpenAiChat, &json!({"choices": []})).unwrap_err();
-/// assert_eq!(error.to_string(), "Malformed response of the provider 'openai': choices[0] is missing");
+/// assert_eq!(error.to_string(), "Malformed response of the provider 'openai': choices[0] is
+/// missing");
 /// # Ok::<(), pillion_providers::ProviderError>(())
 /// ```
 ///
@@ -358,6 +357,47 @@ pub fn format_results(provider: Provider, results: &[ToolResult]) -> Vec<Value> 
         return Vec::new();
     }
     provider.api().format_results(results)
+}
+
+/// Parses the calls that the provider makes itself in a complete response body. Empty for providers
+/// that make none.
+///
+/// ```
+/// use pillion_providers::{Provider, native_calls};
+/// use serde_json::json;
+/// let response = json!({"output": [
+///     {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dmcp", "name": "roll",
+///      "arguments": "{\"sides\":6}"},
+/// ]});
+/// let calls = native_calls(Provider::OpenAiResponses, &response)?;
+/// assert_eq!(calls.permission_requests[0].server, "dmcp");
+/// assert_eq!(calls.permission_requests[0].call.id, "mcpr_1");
+/// # Ok::<(), pillion_providers::ProviderError>(())
+/// ```
+///
+/// # Errors
+/// Same as [`parse_tool_calls`].
+pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
+    read(provider, response, |body| provider.api().native_calls(body))
+}
+
+/// Formats the decisions on calls that need approval as messages to append to the conversation: a
+/// success approves the call with that id, and a failure denies it, with the error as the reason
+/// for the model. Only `OpenAiResponses` requests approval.
+///
+/// ```
+/// use pillion_providers::{Provider, format_permits};
+/// use pillion_core::tool::ToolResult;
+/// use serde_json::json;
+/// let allowed = ToolResult::success("mcpr_1", "dmcp_roll", json!("may run"));
+/// assert_eq!(
+///     format_permits(Provider::OpenAiResponses, &[allowed]),
+///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve":
+/// true})], );
+/// ```
+#[must_use]
+pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {
+    provider.api().format_permits(results)
 }
 
 /// Reads a response body, unless the body reports an error. All providers report errors in `error`,

@@ -84,14 +84,14 @@ impl RoleMessages {
 /// Parses all messages.
 ///
 /// # Errors
-/// [`Refused`](ModelErrorKind::Refused) with the position, such as `messages[3].content[0]`.
+/// [`Rejected`](ModelErrorKind::Rejected) with the position, such as `messages[3].content[0]`.
 pub(crate) fn read(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, ModelError> {
     read_all(messages).map_err(|fault| rejected(fault.to_string()))
 }
 
 /// Creates the error for messages that cannot be converted.
 pub(crate) fn rejected(message: impl Into<String>) -> ModelError {
-    ModelError::new(ModelErrorKind::Refused, message)
+    ModelError::new(ModelErrorKind::Rejected, message)
 }
 
 fn read_all(messages: &[Value]) -> Result<Vec<ParsedMessage<'_>>, JsonFault> {
@@ -165,7 +165,7 @@ fn system_text(message: &Node<'_>) -> Result<String, JsonFault> {
 fn assistant<'a>(message: &Node<'a>) -> Result<ParsedMessage<'a>, JsonFault> {
     let mut parts = part::parse_content(message)?;
     if let Some(refusal) = message.optional("refusal")? {
-        parts.push(Part::Refusal(refusal.text()?));
+        parts.push(Part::Refusal(refusal.text()?.into()));
     }
     if parts.iter().any(|part| matches!(part, Part::Image(_))) {
         return Err(message.invalid("must have text only, because its role is assistant"));

@@ -1,11 +1,10 @@
 //! MCP servers that a provider calls itself, and the calls of their tools.
 
-use pillion_core::tool::{ErrorCode, JsonObject, ToolCall, ToolResult};
+use pillion_core::tool::{ErrorCode, ToolCall, ToolResult};
 use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::node::{JsonFault, Node, arguments};
-use crate::{Provider, ProviderError, read};
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +21,7 @@ mod tests;
 ///     require_approval: NativeApproval::Never,
 ///     ..NativeMcpServer::new("dmcp", "https://dmcp-server.deno.dev/sse")
 /// };
-/// let members = dmcp.to_members(Provider::OpenAiResponses);
+/// let members = Provider::OpenAiResponses.api().native_members(&dmcp);
 /// assert_eq!(members.map(Value::Object), Some(json!({"tools": [{
 ///     "type": "mcp",
 ///     "server_label": "dmcp",
@@ -73,36 +72,13 @@ impl NativeMcpServer {
             token: None,
         }
     }
-
-    /// Returns the members of a request by which `provider` calls the server, including the token,
-    /// if there is one. The members are lists, to which further servers can be added. `None` if the
-    /// provider does not call MCP servers, or does not support the required approvals: Anthropic
-    /// never requests approval.
-    ///
-    /// ```
-    /// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
-    /// use serde_json::{Value, json};
-    /// let dmcp = NativeMcpServer {
-    ///     require_approval: NativeApproval::Never,
-    ///     ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
-    /// };
-    /// assert_eq!(dmcp.to_members(Provider::Anthropic).map(Value::Object), Some(json!({
-    ///     "mcp_servers": [{"type": "url", "name": "dmcp", "url": "https://dmcp.example/mcp"}],
-    ///     "tools": [{"type": "mcp_toolset", "mcp_server_name": "dmcp"}],
-    /// })));
-    /// assert_eq!(dmcp.to_members(Provider::Google).map(Value::Object), None);
-    /// ```
-    #[must_use]
-    pub fn to_members(&self, provider: Provider) -> Option<JsonObject> {
-        provider.api().native_members(self)
-    }
 }
 
 /// Calls of MCP tools that the provider makes itself ([`NativeMcpServer`]),
 /// as reported in a response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NativeCalls {
-    /// Calls that need approval; [`format_permits`] formats the decisions.
+    /// Calls that need approval; [`format_permits`](crate::format_permits) formats the decisions.
     pub permission_requests: Vec<NativeCall>,
     /// Finished calls with their results.
     pub ended: Vec<(NativeCall, ToolResult)>,
@@ -117,47 +93,6 @@ pub struct NativeCall {
     pub server: String,
     /// The call, with the tool's name on the server.
     pub call: ToolCall,
-}
-
-/// Parses the calls that the provider makes itself in a complete response body. Empty for providers
-/// that make none.
-///
-/// ```
-/// use pillion_providers::{Provider, native_calls};
-/// use serde_json::json;
-/// let response = json!({"output": [
-///     {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "dmcp", "name": "roll",
-///      "arguments": "{\"sides\":6}"},
-/// ]});
-/// let calls = native_calls(Provider::OpenAiResponses, &response)?;
-/// assert_eq!(calls.permission_requests[0].server, "dmcp");
-/// assert_eq!(calls.permission_requests[0].call.id, "mcpr_1");
-/// # Ok::<(), pillion_providers::ProviderError>(())
-/// ```
-///
-/// # Errors
-/// Same as [`parse_tool_calls`](crate::parse_tool_calls).
-pub fn native_calls(provider: Provider, response: &Value) -> Result<NativeCalls, ProviderError> {
-    read(provider, response, |body| provider.api().native_calls(body))
-}
-
-/// Formats the decisions on calls that need approval as messages to append to the conversation: a
-/// success approves the call with that id, and a failure denies it, with the error as the reason
-/// for the model. Only `OpenAiResponses` requests approval.
-///
-/// ```
-/// use pillion_providers::{Provider, format_permits};
-/// use pillion_core::tool::ToolResult;
-/// use serde_json::json;
-/// let allowed = ToolResult::success("mcpr_1", "dmcp_roll", json!("may run"));
-/// assert_eq!(
-///     format_permits(Provider::OpenAiResponses, &[allowed]),
-///     [json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": true})],
-/// );
-/// ```
-#[must_use]
-pub fn format_permits(provider: Provider, results: &[ToolResult]) -> Vec<Value> {
-    provider.api().format_permits(results)
 }
 
 impl NativeCall {

@@ -11,11 +11,11 @@ use url::Url;
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
-use crate::request::{add_extra, put, tools_of, without_idle_members};
+use crate::request::{add_extra, put, put_tools, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, ToolFormat, TurnAnswer, Usage, message, refusal,
+    Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, ToolFormat, TurnResponse, TurnStream, Usage, message, refusal,
 };
 use format::is_blank_error;
 
@@ -28,8 +28,8 @@ const OPENAI_HOSTS: [&str; 5] = [
     ".cognitiveservices.azure.com",
 ];
 
-/// Sampling, output and service parameters of OpenAI's chat completions, and those that servers with
-/// this API have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
+/// Sampling, output and service parameters of OpenAI's chat completions, and those that servers
+/// with this API have in common: <https://platform.openai.com/docs/api-reference/chat/create>,
 /// <https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html>.
 const PARAMETERS: [&str; 28] = [
     "audio",
@@ -93,10 +93,7 @@ impl ProviderApi for OpenAiChat {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(endpoint.model));
         body.insert("messages".to_owned(), json!(turn.conversation.messages));
-        put(&mut body, "tools", tools_of(turn, self));
-        let requested = options.tool_choice.as_ref();
-        let choice = requested.map(|choice| self.tool_choice(choice));
-        put(&mut body, "tool_choice", choice);
+        put_tools(&mut body, turn, self);
         let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
         put(&mut body, "parallel_tool_calls", parallel_tool_calls);
         put(&mut body, "temperature", options.temperature);
@@ -163,7 +160,7 @@ impl ProviderApi for OpenAiChat {
         "/choices/0/message/tool_calls"
     }
 
-    /// Some compatible servers send `stop`, or no reason, for an answer with calls.
+    /// Some compatible servers send `stop`, or no reason, for a response with calls.
     fn finish(&self, body: &Value, has_calls: bool) -> Finish {
         match ending::reason(body.pointer("/choices/0/finish_reason")) {
             Some("tool_calls" | "function_call") => Finish::ToolCalls,
@@ -190,8 +187,8 @@ impl ProviderApi for OpenAiChat {
         }
     }
 
-    /// Reads a complete answer. Calls without an id get a generated one.
-    fn answer(&self, mut body: Value) -> Result<TurnAnswer, ModelError> {
+    /// Reads a complete response. Calls without an id get a generated one.
+    fn parse_response(&self, mut body: Value) -> Result<TurnResponse, ModelError> {
         self.check_error(&body)?;
         let response_id = body["id"].as_str().map(str::to_owned);
         let calls_of_others = calls_of_other_choices(&mut body);
@@ -215,19 +212,19 @@ impl ProviderApi for OpenAiChat {
             add_call_id(call, response_id.as_deref(), index);
         }
         let has_calls = !calls.is_empty();
-        Ok(TurnAnswer {
+        Ok(TurnResponse {
             finish: self.finish(&body, has_calls),
             usage: self.usage(&body),
             body,
         })
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::ChunkStream>::default()
     }
 }
 
-/// Returns the member for the maximum length of an answer. OpenAI's newer models reject
+/// Returns the member for the maximum length of a response. OpenAI's newer models reject
 /// `max_tokens`, and many compatible servers only know `max_tokens`.
 fn max_length_member(base_url: &Url) -> &'static str {
     let host = base_url.host_str().unwrap_or_default();
@@ -244,7 +241,7 @@ fn max_length_member(base_url: &Url) -> &'static str {
     }
 }
 
-/// Returns whether the text of the answer is a refusal.
+/// Returns whether the text of the response is a refusal.
 fn is_refusal(body: &Value) -> bool {
     refusal(OpenAiChat.provider(), body).is_ok_and(|words| !words.is_empty())
 }
@@ -265,7 +262,7 @@ fn calls_of_other_choices(body: &mut Value) -> Option<Value> {
     calls.into_iter().next()
 }
 
-/// Returns the error that a choice reports: the answer broke off.
+/// Returns the error that a choice reports: the response broke off.
 fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
     match choice
         .remove("error")
@@ -276,7 +273,7 @@ fn check_choice(choice: &mut Map<String, Value>) -> Result<(), ModelError> {
     }
 }
 
-/// Returns the error of an answer without choices, which may be an error in a form of its own.
+/// Returns the error of a response without choices, which may be an error in a form of its own.
 fn failure_without_choices(body: &Value) -> ModelError {
     let failure = OpenAiChat.parse_failure(body);
     match failure.message {
@@ -294,7 +291,7 @@ fn add_call_id(call: &mut Value, response_id: Option<&str>, index: usize) {
     }
 }
 
-/// Generates a call id. The answer's id is part of it, so that the ids of two answers differ.
+/// Generates a call id. The response's id is part of it, so that the ids of two responses differ.
 fn generate_call_id(response_id: Option<&str>, index: usize) -> String {
     let bytes = response_id.unwrap_or_default().bytes();
     let name: String = bytes

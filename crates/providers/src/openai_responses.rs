@@ -16,11 +16,11 @@ use crate::api::read_turn;
 use crate::ending::{self, Ending};
 use crate::failure::{ProviderFailure, kind_for_status};
 use crate::openai::{self, TOOL_MEMBERS};
-use crate::request::{add_extra, leading_number, put, tools_of, without_idle_members};
+use crate::request::{add_extra, leading_number, put, put_tools, without_idle_members};
 use crate::turn::token_count;
 use crate::{
-    AnswerStream, Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi,
-    ProviderConversation, ToolChoice, ToolFormat, TurnAnswer, Usage, assistant_text,
+    Endpoint, Finish, ModelError, ModelErrorKind, ModelTurn, ProviderApi, ProviderConversation,
+    ToolChoice, ToolFormat, TurnResponse, TurnStream, Usage, assistant_text,
 };
 
 /// OpenAI's Responses API.
@@ -46,10 +46,7 @@ impl ProviderApi for OpenAiResponses {
         body.insert("model".to_owned(), json!(endpoint.model));
         put(&mut body, "instructions", turn.conversation.system.clone());
         body.insert("input".to_owned(), json!(turn.conversation.messages));
-        put(&mut body, "tools", tools_of(turn, self));
-        let requested = options.tool_choice.as_ref();
-        let choice = requested.map(|choice| self.tool_choice(choice));
-        put(&mut body, "tool_choice", choice);
+        put_tools(&mut body, turn, self);
         let parallel_tool_calls = options.one_call_at_a_time.then_some(false);
         put(&mut body, "parallel_tool_calls", parallel_tool_calls);
         put(&mut body, "temperature", options.temperature);
@@ -106,18 +103,19 @@ impl ProviderApi for OpenAiResponses {
         }
     }
 
-    fn answer(&self, body: Value) -> Result<TurnAnswer, ModelError> {
-        let answer = read_turn(self, body)?;
-        assistant_text(self.provider(), &answer.body)?;
-        if let Some(status @ ("in_progress" | "queued")) = ending::reason(answer.body.get("status"))
+    fn parse_response(&self, body: Value) -> Result<TurnResponse, ModelError> {
+        let response = read_turn(self, body)?;
+        assistant_text(self.provider(), &response.body)?;
+        if let Some(status @ ("in_progress" | "queued")) =
+            ending::reason(response.body.get("status"))
         {
             let what = format!("the response is not complete: its status is '{status}'");
             return Err(self.malformed(&what));
         }
-        Ok(answer)
+        Ok(response)
     }
 
-    fn stream(&self) -> Box<dyn AnswerStream> {
+    fn stream(&self) -> Box<dyn TurnStream> {
         Box::<stream::ResponseStream>::default()
     }
 }

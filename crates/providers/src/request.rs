@@ -4,7 +4,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
-use crate::{ModelError, ModelErrorKind, ModelTurn, StrictFlag, ToolFormat};
+use crate::{ModelError, ModelErrorKind, ModelTurn, ProviderApi, StrictFlag, ToolFormat};
 
 /// The lists that `extra` extends; any other value in `extra` replaces the value in the body.
 const EXTENDED_LISTS: [&str; 3] = ["tools", "include", "mcp_servers"];
@@ -78,6 +78,21 @@ pub(crate) fn put(body: &mut Map<String, Value>, key: &str, value: Option<impl I
     if let Some(value) = value {
         body.insert(key.to_owned(), value.into());
     }
+}
+
+/// Adds the tools of a turn and its tool choice, as most providers name them.
+pub(crate) fn put_tools(
+    body: &mut Map<String, Value>,
+    turn: &ModelTurn<'_>,
+    api: &impl ProviderApi,
+) {
+    put(body, "tools", tools_of(turn, api));
+    let choice = turn.options.tool_choice.as_ref();
+    put(
+        body,
+        "tool_choice",
+        choice.map(|choice| api.tool_choice(choice)),
+    );
 }
 
 /// Returns the tools of a turn in the provider's format, or `None` if the turn has no tools.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use pillion_core::tool::{Media, ResultPart, ToolResult};
 use serde_json::Value;
 
-use crate::{Provider, ToolFormat};
+use crate::ToolFormat;
 
 /// Maximum number of images, recordings and files in one request.
 const MAX_ITEMS: usize = 8;
@@ -168,12 +168,15 @@ pub(crate) fn pointers(
 /// oldest first: at most 8 items, the newest, with at most 12 MB of Base64. Each is the index of its
 /// message and a JSON pointer within the message.
 #[must_use]
-pub fn excess_result_media(provider: Provider, messages: &[Value]) -> Vec<(usize, String)> {
+pub fn excess_result_media(
+    format: &(impl ToolFormat + ?Sized),
+    messages: &[Value],
+) -> Vec<(usize, String)> {
     let mut budget = MediaBudget::new();
     let mut excess = Vec::new();
     let mut is_full = false;
     for (index, message) in messages.iter().enumerate().rev() {
-        for pointer in provider.api().media_pointers(message).into_iter().rev() {
+        for pointer in format.media_pointers(message).into_iter().rev() {
             let bytes = message.pointer(&pointer).map_or(0, data_len);
             // No older item either, so that the model does not see an old one without a newer one.
             is_full = is_full || !budget.take(bytes);

@@ -56,7 +56,25 @@ pub trait ToolFormat: Send + Sync {
         json!({"type": "text", "text": text})
     }
 
-    /// See [`NativeMcpServer::to_members`].
+    /// Returns the members of a request by which the provider calls the server itself, including the
+    /// token, if there is one. The members are lists, to which further servers can be added. `None`
+    /// if the provider does not call MCP servers, or does not support the required approvals:
+    /// Anthropic never requests approval.
+    ///
+    /// ```
+    /// use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
+    /// use serde_json::{Value, json};
+    /// let dmcp = NativeMcpServer {
+    ///     require_approval: NativeApproval::Never,
+    ///     ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
+    /// };
+    /// let members = Provider::Anthropic.api().native_members(&dmcp);
+    /// assert_eq!(members.map(Value::Object), Some(json!({
+    ///     "mcp_servers": [{"type": "url", "name": "dmcp", "url": "https://dmcp.example/mcp"}],
+    ///     "tools": [{"type": "mcp_toolset", "mcp_server_name": "dmcp"}],
+    /// })));
+    /// assert_eq!(Provider::Google.api().native_members(&dmcp), None);
+    /// ```
     fn native_members(&self, _server: &NativeMcpServer) -> Option<JsonObject> {
         None
     }

@@ -24,7 +24,7 @@ impl ProviderConversation {
     /// Creates the conversation of converted messages.
     ///
     /// # Errors
-    /// [`Refused`](crate::ModelErrorKind::Refused): no message is left.
+    /// [`Rejected`](crate::ModelErrorKind::Rejected): no message is left.
     pub(crate) fn new(system: Option<Value>, messages: Vec<Value>) -> Result<Self, ModelError> {
         if messages.is_empty() {
             return Err(rejected("messages has no user or assistant message"));
@@ -33,22 +33,22 @@ impl ProviderConversation {
     }
 }
 
-/// A request to a model for one answer.
+/// A request to a model for one response.
 #[derive(Debug, Clone)]
 pub struct ModelTurn<'a> {
     /// The conversation so far.
     pub conversation: &'a ProviderConversation,
-    /// The tools that the model may call; empty for an answer without calls.
+    /// The tools that the model may call; empty for a response without calls.
     pub tools: &'a [Arc<ToolDefinition>],
-    /// The options of the answer.
+    /// The options of the response.
     pub options: &'a TurnOptions,
-    /// Whether the answer is streamed to the listener.
+    /// Whether the response is streamed to the listener.
     pub stream: bool,
-    /// When the answer must be complete.
+    /// When the response must be complete.
     pub deadline: Instant,
 }
 
-/// The options of a model's answer. The provider decides about options that are `None`.
+/// The options of a model's response. The provider decides about options that are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnOptions {
@@ -56,15 +56,15 @@ pub struct TurnOptions {
     pub temperature: Option<f64>,
     /// The probability mass for nucleus sampling, 0 to 1.
     pub top_p: Option<f64>,
-    /// The maximum length of the answer, in tokens.
+    /// The maximum length of the response, in tokens.
     pub max_output_tokens: Option<u64>,
-    /// The stop sequences; the answer ends before a stop sequence.
+    /// The stop sequences; the response ends before a stop sequence.
     pub stop: Vec<String>,
     /// Which tools the model must or may call. Ignored if the turn has no tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
-    /// Limits an answer to at most one tool call. Google's API has no such option, and not every
-    /// model respects it; then several calls of one answer run one after the other.
+    /// Limits a response to at most one tool call. Google's API has no such option, and not every
+    /// model respects it; then several calls of one response run one after the other.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_call_at_a_time: bool,
     /// Members that are merged into the request body last, in the provider's format: objects are
@@ -88,17 +88,17 @@ pub enum ToolChoice {
     Tool(String),
 }
 
-/// A piece of a streamed answer.
+/// A piece of a streamed response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Delta {
-    /// Text of the answer.
+    /// Text of the response.
     Text(String),
     /// Text of the model's visible thinking.
     Thought(String),
     /// A piece of a tool call. The first piece of an `index` has the call's id and name; the
     /// arguments arrive as pieces of JSON text.
     ToolCall {
-        /// The position of the call in the answer, from 0.
+        /// The position of the call in the response, from 0.
         index: usize,
         /// The call's id, in the first piece.
         id: Option<String>,
@@ -108,23 +108,23 @@ pub enum Delta {
         arguments: String,
     },
     /// The outcome of a tool that the provider called natively: a body with only that outcome, for
-    /// [`native_calls`](crate::native_calls). The complete answer includes the outcome as well.
+    /// [`native_calls`](crate::native_calls). The complete response includes the outcome as well.
     Native(Value),
 }
 
-/// A model's complete answer to a turn.
+/// A model's complete response to a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TurnAnswer {
-    /// The provider's response body, reassembled if the answer was streamed.
+pub struct TurnResponse {
+    /// The provider's response body, reassembled if the response was streamed.
     /// [`parse_tool_calls`](crate::parse_tool_calls) and related functions read it.
     pub body: Value,
-    /// Why the answer ended.
+    /// Why the response ended.
     pub finish: Finish,
     /// The token usage of the request.
     pub usage: Usage,
 }
 
-/// The provider-specific members of an answer and its calls that the provider wants to receive
+/// The provider-specific members of a response and its calls that the provider wants to receive
 /// back, in the format of OpenAI's Chat Completions; empty for other providers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProviderMembers {
@@ -134,17 +134,17 @@ pub struct ProviderMembers {
     pub calls: Vec<Map<String, Value>>,
 }
 
-/// Why an answer ended.
+/// Why a response ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// The model finished its answer.
+    /// The model finished its response.
     Stop,
     /// The model waits for the results of its calls.
     ToolCalls,
-    /// The answer reached its maximum length and is incomplete.
+    /// The response reached its maximum length and is incomplete.
     Length,
-    /// The provider withheld the answer or the rest of it.
+    /// The provider withheld the response or the rest of it.
     Filtered,
     /// Any other reason, as the provider names it.
     Other(String),

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_chat::{
-    AnswerEnd, ChatEnd, ChatError, ChatLoop, ChatState, LanguageModel, ModelError,
-    ProviderConversation, ProviderMembers, TurnOptions,
+    ChatEnd, ChatError, ChatLoop, ChatState, LanguageModel, ModelError, ProviderConversation,
+    ProviderMembers, ResponseEnd, TurnOptions,
 };
 use pillion_core::executor::RESPONSE_ALLOWANCE;
 use pillion_core::registry::RegisteredTool;
@@ -105,7 +105,7 @@ pub(crate) struct Ended {
     /// Whether the chat is stored and can continue.
     pub(crate) is_stored: bool,
     /// The provider's information about the end of the answer.
-    pub(crate) ending: AnswerEnd,
+    pub(crate) ending: ResponseEnd,
     /// Why the chat has failed, if it has.
     pub(crate) failure: Option<Failure>,
 }

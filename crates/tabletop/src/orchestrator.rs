@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use pillion_chat::{
-    LanguageModel, ModelError, ModelTurn, TurnAnswer as ModelResponse, TurnOptions, Usage,
+    LanguageModel, ModelError, ModelTurn, TurnOptions, TurnResponse as ModelResponse, Usage,
 };
 use pillion_core::tool::{CallContext, ErrorCode, ToolFailure};
 use pillion_providers::assistant_text;

@@ -71,7 +71,7 @@ impl ChatOutcome {
             calls,
         } = self;
         let error = outcome.as_ref().err();
-        let answer = state.answer().filter(|_| error.is_none());
+        let answer = state.final_response().filter(|_| error.is_none());
         let waiting = state.waiting();
         let status = match () {
             () if error.is_some() => "failed",

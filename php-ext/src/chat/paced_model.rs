@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pillion_chat::{
     Backlog, Delta, HttpModel, LanguageModel, ModelError, ModelTurn, ProviderConversation,
-    TurnAnswer,
+    TurnResponse,
 };
 use pillion_providers::Provider;
 use serde_json::Value;
@@ -30,7 +30,7 @@ impl LanguageModel for PacedModel {
         &self,
         turn: &ModelTurn<'_>,
         listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, ModelError> {
+    ) -> Result<TurnResponse, ModelError> {
         self.backlog.pace(self.model.respond(turn, listener)).await
     }
 }

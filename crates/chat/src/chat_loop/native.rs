@@ -39,11 +39,12 @@ impl NativeServers {
         provider: Provider,
         forbids_calls: bool,
     ) -> Cow<'a, TurnOptions> {
-        let members = self
+        let members: Vec<_> = self
             .0
             .iter()
-            .filter_map(|native| native.server.to_members(provider));
-        let members: Vec<_> = members.flatten().collect();
+            .filter_map(|native| provider.api().native_members(&native.server))
+            .flatten()
+            .collect();
         if members.is_empty() {
             return options;
         }
@@ -119,7 +120,7 @@ impl NativeServers {
 }
 
 /// What was already reported about native calls, so that nothing is reported twice: a streamed
-/// answer reports each call when it ends, and all calls again at the end.
+/// response reports each call when it ends, and all calls again at the end.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
     /// The ids of reported calls.
@@ -149,8 +150,8 @@ impl ReportedCalls {
     }
 }
 
-/// Revokes permits that a request may have carried without getting an answer: it is unknown whether
-/// the provider has made the calls, and it must not make them twice.
+/// Revokes permits that a request may have carried without getting a response: it is unknown
+/// whether the provider has made the calls, and it must not make them twice.
 pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn ChatListener) {
     let Some(mut permitted) = state.permitted.take_if(|permitted| permitted.is_sent) else {
         return;
@@ -168,9 +169,9 @@ pub(super) fn revoke_sent_permits(state: &mut ChatState, listener: &mut dyn Chat
             result: permit.clone(),
         }));
     }
-    let refusals = format_permits(state.provider, &permitted.permits);
+    let denials = format_permits(state.provider, &permitted.permits);
     let there = state.conversation.messages.iter_mut().skip(permitted.at);
-    for (there, refusal) in there.zip(refusals) {
-        *there = refusal;
+    for (there, denial) in there.zip(denials) {
+        *there = denial;
     }
 }

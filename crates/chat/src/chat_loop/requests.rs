@@ -10,12 +10,12 @@ use super::native::ReportedCalls;
 use super::{ChatLoop, size, timeout_error, trim};
 use crate::{
     ChatError, ChatEvent, ChatListener, ChatState, Delta, ModelError, ModelErrorKind, ModelTurn,
-    ProviderConversation, TurnAnswer, TurnOptions,
+    ProviderConversation, TurnOptions, TurnResponse,
 };
 
-/// The maximum length of an answer, in tokens, if the chat has a token limit and the options set no
-/// length. Every current model can write this much, and providers reject more than their model can
-/// write.
+/// The maximum length of a response, in tokens, if the chat has a token limit and the options set
+/// no length. Every current model can write this much, and providers reject more than their model
+/// can write.
 const MAX_DEFAULT_TOKENS: u64 = 8192;
 
 /// A conversation that is short enough to be sent.
@@ -52,13 +52,13 @@ struct FailedRequest {
 }
 
 impl FailedRequest {
-    /// Returns whether the listener has received a part of the answer.
-    fn has_partial_answer(&self) -> bool {
+    /// Returns whether the listener has received a part of the response.
+    fn has_partial_response(&self) -> bool {
         self.received_size
             .is_some_and(|received_size| received_size > 0)
     }
 
-    /// Returns the estimated cost in tokens: a provider also bills an answer that is not read to
+    /// Returns the estimated cost in tokens: a provider also bills a response that is not read to
     /// its end or is invalid.
     fn cost(&self, request: RequestSize) -> u64 {
         let may_cost = matches!(&self.error, ChatError::Model(error) if error.may_have_cost);
@@ -90,17 +90,17 @@ enum Trim {
 
 impl ChatLoop {
     /// Sends one request and counts its cost. Native calls that were reported to the listener while
-    /// the answer arrived are added to `reported_calls`.
-    pub(super) async fn request_answer(
+    /// the response arrived are added to `reported_calls`.
+    pub(super) async fn request_turn(
         &self,
         state: &mut ChatState,
         tools: &[Arc<ToolDefinition>],
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<TurnAnswer, ChatError> {
-        let tool_bytes = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
-        let tool_bytes = tool_bytes.iter().map(size::text_size).sum::<u64>();
+    ) -> Result<TurnResponse, ChatError> {
+        let formatted = format_tools(state.provider(), tools.iter().map(Arc::as_ref));
+        let tool_bytes = formatted.iter().map(size::text_size).sum::<u64>();
         let extra_bytes = self
             .options
             .extra
@@ -114,41 +114,41 @@ impl ChatLoop {
             Err(failed) if is_too_long(&failed.error) => {
                 // The provider's count is more precise than the estimate: try once more without any
                 // old result.
-                let (refused, saved) = (fitted.size(), fitted.saved);
-                if failed.error.may_have_acted() || failed.has_partial_answer() {
+                let (rejected, saved) = (fitted.size(), fitted.saved);
+                if failed.error.may_have_acted() || failed.has_partial_response() {
                     // A repetition would act again, or send text to the listener again; only the
                     // next run uses the knowledge.
-                    state.refused_tokens = Some(refused.tokens);
-                    (refused, Err(failed))
+                    state.rejected_tokens = Some(rejected.tokens);
+                    (rejected, Err(failed))
                 } else {
                     let shorter = self.trim_conversation(state, other_bytes, Trim::All)?;
                     if shorter.saved == saved {
                         return Err(failed.error);
                     }
                     let request = shorter.size();
-                    let result =
-                        self.send(state, &shorter, tools, deadline, reported_calls, listener);
-                    let result = result.await;
+                    let result = self
+                        .send(state, &shorter, tools, deadline, reported_calls, listener)
+                        .await;
                     if result.is_ok() {
-                        state.refused_tokens = Some(refused.tokens);
+                        state.rejected_tokens = Some(rejected.tokens);
                     }
                     (request, result)
                 }
             }
             result => (fitted.size(), result),
         };
-        let answer = result.map_err(|failed| {
+        let response = result.map_err(|failed| {
             let cost = failed.cost(request);
             state.spent_tokens = state.spent_tokens.saturating_add(cost);
             failed.error
         })?;
-        record_usage(state, request, &answer);
+        record_usage(state, request, &response);
         listener.on_event(ChatEvent::Usage {
             request: state.requests,
-            usage: answer.usage,
+            usage: response.usage,
             total: state.usage,
         });
-        Ok(answer)
+        Ok(response)
     }
 
     async fn send(
@@ -159,11 +159,11 @@ impl ChatLoop {
         deadline: Instant,
         reported_calls: &mut ReportedCalls,
         listener: &mut dyn ChatListener,
-    ) -> Result<TurnAnswer, FailedRequest> {
+    ) -> Result<TurnResponse, FailedRequest> {
         if Instant::now() >= deadline {
             return Err(ChatError::from(timeout_error()).into());
         }
-        let options = self.limit_answer_tokens(state, fitted.tokens)?;
+        let options = self.limit_output_tokens(state, fitted.tokens)?;
         let forbids_calls = self.limit_reached(state).is_some();
         let options = self
             .native
@@ -177,9 +177,9 @@ impl ChatLoop {
         };
         let mut received_size = 0;
         let mut on_delta = |delta: Delta| {
-            received_size += size::of_delta(&delta);
+            received_size += size::delta_size(&delta);
             match delta {
-                // If this body is invalid, the complete answer will fail to parse as well.
+                // If this body is invalid, the complete response will fail to parse as well.
                 Delta::Native(body) => {
                     if let Ok(calls) = self.native.read(state.provider(), &body) {
                         reported_calls.report_new(&calls, listener);
@@ -188,14 +188,15 @@ impl ChatLoop {
                 delta => listener.on_event(ChatEvent::Delta(delta)),
             }
         };
-        let answer = timeout_at(deadline, self.model.respond(&turn, &mut on_delta)).await;
-        let answer = answer.unwrap_or_else(|_| {
-            Err(ModelError {
-                may_have_acted: !self.native.is_empty(),
-                ..timeout_error()
-            })
-        });
-        answer.map_err(|error| FailedRequest {
+        let response = timeout_at(deadline, self.model.respond(&turn, &mut on_delta))
+            .await
+            .unwrap_or_else(|_| {
+                Err(ModelError {
+                    may_have_acted: !self.native.is_empty(),
+                    ..timeout_error()
+                })
+            });
+        response.map_err(|error| FailedRequest {
             error: self.native.without_tokens(error).into(),
             received_size: Some(received_size),
         })
@@ -221,7 +222,7 @@ impl ChatLoop {
         let max_tokens = self.max_request_tokens();
         let old = state.round_at.min(messages.len());
         // A size that was rejected once will be too long again.
-        let known = state.refused_tokens.map(|refused| refused / 4 * 3);
+        let known = state.rejected_tokens.map(|rejected| rejected / 4 * 3);
         let target = max_tokens.into_iter().chain(known).min();
         let mut fitted = FittedConversation {
             conversation,
@@ -259,15 +260,15 @@ impl ChatLoop {
         }
     }
 
-    /// Returns the maximum size of a request, in tokens, that leaves room for the answer.
+    /// Returns the maximum size of a request, in tokens, that leaves room for the response.
     fn max_request_tokens(&self) -> Option<u64> {
         let context = self.limits.context_tokens?;
-        let answer = self.options.max_output_tokens.unwrap_or(0);
-        Some(context - answer.min(context / 2))
+        let output_tokens = self.options.max_output_tokens.unwrap_or(0);
+        Some(context - output_tokens.min(context / 2))
     }
 
-    /// Returns the options, with the answer limited to the tokens that are left to spend.
-    fn limit_answer_tokens(
+    /// Returns the options, with the response limited to the tokens that are left to spend.
+    fn limit_output_tokens(
         &self,
         state: &ChatState,
         request_tokens: u64,
@@ -296,14 +297,14 @@ fn is_too_long(error: &ChatError) -> bool {
     matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
 }
 
-/// Adds an answer to the cost of the chat.
-fn record_usage(state: &mut ChatState, request: RequestSize, answer: &TurnAnswer) {
-    let usage = answer.usage;
+/// Adds a response to the cost of the chat.
+fn record_usage(state: &mut ChatState, request: RequestSize, response: &TurnResponse) {
+    let usage = response.usage;
     state.requests += 1;
     state.usage += usage;
     let spent = match usage.total() {
         // Not every provider reports usage, but the limit must still hold.
-        0 => request.tokens + size::tokens(size::bytes(&answer.body), None),
+        0 => request.tokens + size::tokens(size::bytes(&response.body), None),
         total => total,
     };
     state.spent_tokens = state.spent_tokens.saturating_add(spent);

@@ -14,7 +14,7 @@ use crate::{ChatError, ChatEvent, ChatListener, ChatState, EndedCall, Finish};
 const MAX_NAME_LEN: usize = 128;
 
 impl ChatLoop {
-    /// Runs the calls of the last answer that have not run yet, and adds the results to the
+    /// Runs the calls of the last response that have not run yet, and adds the results to the
     /// conversation when all calls have one. Some calls may wait for approval after that.
     pub(super) async fn run_round(
         &self,
@@ -47,9 +47,9 @@ impl ChatLoop {
             let Results { calls, permits } = results;
             let messages = &mut state.conversation.messages;
             messages.extend(format_results(state.provider, &calls));
-            let permission_requests = state.round.as_ref().map(Round::native_calls);
-            let permission_requests = permission_requests.unwrap_or_default();
-            state.permitted = Permitted::of(messages.len(), permission_requests, &permits);
+            let native = state.round.as_ref().map(Round::native_calls);
+            let permission_requests = native.unwrap_or_default();
+            state.permitted = Permitted::for_round(messages.len(), permission_requests, &permits);
             messages.extend(format_permits(state.provider, &permits));
             state.round = None;
         }
@@ -60,9 +60,10 @@ impl ChatLoop {
     fn reject_hidden(&self, round: &mut Round, listener: &mut dyn ChatListener) {
         for call in &mut round.0 {
             let may_run = matches!(call.progress, CallProgress::Due | CallProgress::Waiting(_));
-            let is_known = match call.is_native {
-                true => self.native.has(&call.call.name),
-                false => self.is_visible(&call.call.name),
+            let is_known = if call.is_native {
+                self.native.has(&call.call.name)
+            } else {
+                self.is_visible(&call.call.name)
             };
             if may_run && !is_known {
                 let message = format!("Unknown tool: {}", truncate_name(&call.call.name));
@@ -112,9 +113,10 @@ impl ChatLoop {
                 .on_event(ChatEvent::ToolStarted(call.clone()));
             (index, self.runner.run(call, &context).await)
         });
-        let max_concurrent = match self.options.one_call_at_a_time {
-            true => 1,
-            false => self.runner.max_concurrent_calls().get(),
+        let max_concurrent = if self.options.one_call_at_a_time {
+            1
+        } else {
+            self.runner.max_concurrent_calls().get()
         };
         let mut ends = stream::iter(runs).buffer_unordered(max_concurrent);
         while let Ok(Some((index, result))) = timeout_at(deadline, ends.next()).await {
@@ -146,26 +148,27 @@ struct DueCall {
     context: CallContext,
 }
 
-/// Creates the round of an answer's calls and permission requests. Calls beyond `max_calls`, and
-/// calls that the end of the answer cut off and that may have lost arguments, end at once.
-pub(super) fn of(
+/// Creates the round of a response's calls and permission requests. Calls beyond `max_calls`, and
+/// calls that the end of the response cut off and that may have lost arguments, end at once.
+pub(super) fn begin_round(
     calls: Vec<ToolCall>,
     permission_requests: Vec<NativeCall>,
     finish: &Finish,
     max_calls: usize,
     listener: &mut dyn ChatListener,
 ) -> Round {
-    let (complete_calls, complete_requests) = (
-        count_complete(finish, calls.len()),
-        count_complete(finish, permission_requests.len()),
-    );
-    let calls = calls.into_iter().enumerate();
-    let calls = calls.map(|(index, call)| (call, false, index < complete_calls));
-    let permission_requests = permission_requests.into_iter().enumerate();
-    let permission_requests =
-        permission_requests.map(|(index, request)| (request.call, true, index < complete_requests));
-    let calls = calls.chain(permission_requests).enumerate();
-    let calls = calls.map(|(index, (call, is_native, is_complete))| {
+    let complete_calls = count_complete(finish, calls.len());
+    let complete_requests = count_complete(finish, permission_requests.len());
+    let model_calls = calls
+        .into_iter()
+        .enumerate()
+        .map(|(index, call)| (call, false, index < complete_calls));
+    let native_calls = permission_requests
+        .into_iter()
+        .enumerate()
+        .map(|(index, request)| (request.call, true, index < complete_requests));
+    let all_calls = model_calls.chain(native_calls).enumerate();
+    let calls = all_calls.map(|(index, (call, is_native, is_complete))| {
         let mut call = RoundCall {
             call,
             is_native,
@@ -189,8 +192,8 @@ pub(super) fn of(
     Round(calls.collect())
 }
 
-/// Returns how many of an answer's calls are complete: an answer that reached its length is cut off
-/// in the last call, and a filtered answer may lack any part.
+/// Returns how many of a response's calls are complete: a response that reached its length is cut
+/// off in the last call, and a filtered response may lack any part.
 pub(super) fn count_complete(finish: &Finish, calls: usize) -> usize {
     match finish {
         Finish::Length => calls.saturating_sub(1),

@@ -4,22 +4,22 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::native::ReportedCalls;
-use super::{AnswerEnd, ChatLoop, check_finish, rounds};
+use super::{ChatLoop, ResponseEnd, check_finish, rounds};
 use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMembers};
 
-/// A model's answer to one turn, with calls that the caller runs elsewhere.
+/// A model's response to one turn, with calls that the caller runs elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SingleTurn {
-    /// The text of the answer, possibly empty.
+    /// The text of the response, possibly empty.
     pub text: String,
     /// The calls in order; only the first if the options allow one call at a time. A call that was
     /// cut off before its arguments is left out.
     pub calls: Vec<ToolCall>,
-    /// Why the answer ended.
+    /// Why the response ended.
     pub finish: Finish,
-    /// Details about the end of the answer.
-    pub ending: AnswerEnd,
-    /// The members that the provider wants to receive back with the answer.
+    /// Details about the end of the response.
+    pub ending: ResponseEnd,
+    /// The members that the provider wants to receive back with the response.
     pub provider_members: ProviderMembers,
 }
 
@@ -38,27 +38,28 @@ impl ChatLoop {
         self.check_provider(state)?;
         let deadline = Instant::now() + self.limits.timeout;
         let reported_calls = &mut ReportedCalls::default();
-        let answer = self.request_answer(state, &self.tools, deadline, reported_calls, listener);
-        let answer = answer.await?;
+        let response = self
+            .request_turn(state, &self.tools, deadline, reported_calls, listener)
+            .await?;
         let provider = state.provider();
-        let mut calls = parse_tool_calls(provider, &answer.body).map_err(ModelError::from)?;
-        let complete = rounds::count_complete(&answer.finish, calls.len());
+        let mut calls = parse_tool_calls(provider, &response.body).map_err(ModelError::from)?;
+        let complete = rounds::count_complete(&response.finish, calls.len());
         if self.options.one_call_at_a_time {
             calls.truncate(1);
         }
-        let text = assistant_text(provider, &answer.body).map_err(ModelError::from)?;
+        let text = assistant_text(provider, &response.body).map_err(ModelError::from)?;
         if calls.is_empty() && text.is_empty() {
-            check_finish(provider, &answer.finish)?;
+            check_finish(provider, &response.finish)?;
         }
-        let calls = calls.into_iter().enumerate();
-        let calls = calls.filter(|(index, call)| *index < complete || !has_no_arguments(call));
+        let indexed = calls.into_iter().enumerate();
+        let calls = indexed.filter(|(index, call)| *index < complete || !has_no_arguments(call));
         let (indexes, calls): (Vec<_>, _) = calls.unzip();
         Ok(SingleTurn {
             text,
             calls,
-            provider_members: provider.api().provider_members(&answer.body, &indexes),
-            ending: AnswerEnd::new(provider, &answer.body),
-            finish: answer.finish,
+            provider_members: provider.api().provider_members(&response.body, &indexes),
+            ending: ResponseEnd::new(provider, &response.body),
+            finish: response.finish,
         })
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn text_size(value: &Value) -> u64 {
 }
 
 /// Returns the number of characters of a delta, at least 1.
-pub(crate) fn of_delta(delta: &Delta) -> u64 {
+pub(crate) fn delta_size(delta: &Delta) -> u64 {
     match delta {
         Delta::Text(text) | Delta::Thought(text) => text_bytes(text).max(1),
         Delta::ToolCall {
@@ -64,8 +64,9 @@ fn length(value: &Value, key: &str, may_be_encoded: bool) -> u64 {
         Value::Number(_) => 8,
         Value::String(text) => 2 + text_bytes(text),
         Value::Array(items) => {
-            let items = items.iter();
-            let items = items.map(|item| length(item, key, may_be_encoded) + 1);
+            let items = items
+                .iter()
+                .map(|item| length(item, key, may_be_encoded) + 1);
             items.sum::<u64>() + 2
         }
         Value::Object(members) => {

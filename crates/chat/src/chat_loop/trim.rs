@@ -12,7 +12,7 @@ const OLD_MEDIA: &str = "[This item of an older result was left out]";
 /// Returns the messages of a request: without the oldest images, recordings and files of results, if
 /// all of them together exceed the limits of a request.
 pub(crate) fn without_old_media(provider: Provider, messages: &[Value]) -> Option<Vec<Value>> {
-    let excess = excess_result_media(provider, messages);
+    let excess = excess_result_media(provider.api(), messages);
     if excess.is_empty() {
         return None;
     }

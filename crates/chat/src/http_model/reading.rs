@@ -2,48 +2,48 @@ use bytes::{Bytes, BytesMut};
 use pillion_core::json_values::{MAX_VALUES, TooManyValues, count_with_strings, count_with_texts};
 use pillion_core::{compute, lone_surrogates};
 use pillion_egress::{HttpError, HttpResponse};
-use pillion_providers::{AnswerStream, Provider, assistant_text};
+use pillion_providers::{Provider, TurnStream, assistant_text};
 use pillion_sse::SseDecoder;
 use serde_json::Value;
 
 use super::{FailedAttempt, retry};
-use crate::{Delta, ModelError, ModelErrorKind, TurnAnswer};
+use crate::{Delta, ModelError, ModelErrorKind, TurnResponse};
 
 /// Maximum size of an error body that is read, in bytes.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// Maximum number of calls or other parts of an answer.
+/// Maximum number of calls or other parts of a response.
 const MAX_PARTS: usize = 16_384;
 
-/// Number of JSON values of an event that do not count: an answer may have very many events, of
+/// Number of JSON values of an event that do not count: a response may have very many events, of
 /// which only pieces of text are kept.
 const FREE_VALUES_OF_EVENT: usize = 24;
 
-/// The size limits of an answer.
+/// The size limits of a response.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
-    pub(super) answer_bytes: usize,
+    pub(super) response_bytes: usize,
     pub(super) event_bytes: usize,
 }
 
-/// Reads an answer in the form that the server has sent: some servers send JSON although a stream
+/// Reads a response in the form that the server has sent: some servers send JSON although a stream
 /// was requested.
 pub(super) async fn read(
     provider: Provider,
-    answer: HttpResponse,
+    response: HttpResponse,
     limits: Limits,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<TurnAnswer, FailedAttempt> {
-    let status = answer.status();
+) -> Result<TurnResponse, FailedAttempt> {
+    let status = response.status();
     if !status.is_success() {
-        return Err(refusal(provider, answer).await);
+        return Err(rejection(provider, response).await);
     }
     let mut body = Body {
-        answer,
+        response,
         provider,
-        left: limits.answer_bytes,
-        limit: limits.answer_bytes,
+        left: limits.response_bytes,
+        limit: limits.response_bytes,
     };
     let start = body.start().await?;
     // No event begins with a bracket, whatever the content type says.
@@ -63,7 +63,7 @@ pub(super) async fn read(
 /// host.
 pub(super) fn connection_error(provider: Provider, error: &HttpError) -> ModelError {
     let kind = match error {
-        HttpError::Denied(_) => ModelErrorKind::Refused,
+        HttpError::Denied(_) => ModelErrorKind::Rejected,
         HttpError::Timeout => ModelErrorKind::Timeout,
         HttpError::TooLong { .. } => ModelErrorKind::Malformed,
         _ => ModelErrorKind::Unavailable,
@@ -79,7 +79,7 @@ fn classify_error(error: ModelError) -> FailedAttempt {
         ModelErrorKind::Unauthorized
         | ModelErrorKind::Exhausted
         | ModelErrorKind::Timeout
-        | ModelErrorKind::Refused
+        | ModelErrorKind::Rejected
         | ModelErrorKind::ContextTooLong
         | ModelErrorKind::Malformed
         | ModelErrorKind::Cancelled => false,
@@ -91,20 +91,20 @@ fn classify_error(error: ModelError) -> FailedAttempt {
     }
 }
 
-/// Returns whether a provider sends this status only before it begins an answer. A provider may
-/// detect other failures in the middle of an answer, such as a server error or a context that has
+/// Returns whether a provider sends this status only before it begins a response. A provider may
+/// detect other failures in the middle of a response, such as a server error or a context that has
 /// become too long.
 fn is_rejection_status(status: u16) -> bool {
     matches!(status, 401..=404 | 429)
 }
 
 /// Creates the failure for a response without a 2xx status.
-async fn refusal(provider: Provider, mut answer: HttpResponse) -> FailedAttempt {
-    let status = answer.status().as_u16();
-    let retry_after = retry::parse_retry_after(answer.headers());
+async fn rejection(provider: Provider, mut response: HttpResponse) -> FailedAttempt {
+    let status = response.status().as_u16();
+    let retry_after = retry::parse_retry_after(response.headers());
     let mut body = BytesMut::new();
     // Errors while reading the body are ignored: the status is the most important information.
-    while let Ok(Some(chunk)) = answer.chunk().await {
+    while let Ok(Some(chunk)) = response.chunk().await {
         let left_bytes = MAX_ERROR_BYTES - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(left_bytes)]);
         if body.len() == MAX_ERROR_BYTES {
@@ -126,7 +126,7 @@ async fn read_json(
     start: Bytes,
     is_streamed: bool,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<TurnAnswer, FailedAttempt> {
+) -> Result<TurnResponse, FailedAttempt> {
     let mut read = BytesMut::from(start);
     while let Some(chunk) = body.chunk().await? {
         read.extend_from_slice(&chunk);
@@ -143,16 +143,20 @@ async fn read_json(
     let json =
         json.map_err(|error| body.malformed(&format!("the body is not valid JSON ({error})")))?;
     check_parts(body.provider, &json)?;
-    let answer = body.provider.api().answer(json).map_err(classify_error)?;
+    let response = body
+        .provider
+        .api()
+        .parse_response(json)
+        .map_err(classify_error)?;
     // The parts of an array of responses are added up.
-    check_parts(body.provider, &answer.body)?;
+    check_parts(body.provider, &response.body)?;
     if is_streamed {
-        let text = assistant_text(body.provider, &answer.body).unwrap_or_default();
+        let text = assistant_text(body.provider, &response.body).unwrap_or_default();
         if !text.is_empty() {
             listener(Delta::Text(text));
         }
     }
-    Ok(answer)
+    Ok(response)
 }
 
 async fn read_events(
@@ -160,7 +164,7 @@ async fn read_events(
     start: Bytes,
     max_event_bytes: usize,
     listener: &mut (dyn FnMut(Delta) + Send),
-) -> Result<TurnAnswer, FailedAttempt> {
+) -> Result<TurnResponse, FailedAttempt> {
     let mut decoder = SseDecoder::new(max_event_bytes);
     let mut stream = body.provider.api().stream();
     let mut deltas = Vec::new();
@@ -201,7 +205,7 @@ async fn read_events(
         }
         next = match body.chunk().await {
             Ok(next) => next,
-            // The answer may be complete without an explicit end.
+            // The response may be complete without an explicit end.
             Err(error) if stream.is_complete_if_broken() => {
                 return body.finish(stream).await.map_err(|_| error.into());
             }
@@ -215,7 +219,7 @@ fn is_beyond_limit(delta: &Delta) -> bool {
     matches!(delta, Delta::ToolCall { index, .. } if *index >= MAX_PARTS)
 }
 
-/// Checks the number of calls and other parts of a complete answer.
+/// Checks the number of calls and other parts of a complete response.
 fn check_parts(provider: Provider, body: &Value) -> Result<(), ModelError> {
     let parts = body.pointer(provider.api().parts_pointer());
     let count = parts.and_then(Value::as_array).map_or(0, Vec::len);
@@ -232,7 +236,7 @@ fn too_many_parts(provider: Provider) -> ModelError {
 
 /// A body that is read up to a limit.
 struct Body {
-    answer: HttpResponse,
+    response: HttpResponse,
     provider: Provider,
     left: usize,
     limit: usize,
@@ -251,8 +255,7 @@ impl Body {
     }
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, ModelError> {
-        let chunk = self.answer.chunk().await;
-        let chunk = chunk.map_err(|error| ModelError {
+        let chunk = self.response.chunk().await.map_err(|error| ModelError {
             may_have_cost: true,
             ..connection_error(self.provider, &error)
         })?;
@@ -270,14 +273,15 @@ impl Body {
         Ok(chunk)
     }
 
-    /// Returns the complete answer of a stream. The arguments of its calls may be long JSON texts.
-    async fn finish(&self, stream: Box<dyn AnswerStream>) -> Result<TurnAnswer, FailedAttempt> {
+    /// Returns the complete response of a stream. The arguments of its calls may be long JSON
+    /// texts.
+    async fn finish(&self, stream: Box<dyn TurnStream>) -> Result<TurnResponse, FailedAttempt> {
         let bytes = self.limit - self.left;
         let account = self.account();
         let finished = compute::run(&account, bytes, || stream.finish()).await;
-        let answer = finished.map_err(classify_error)?;
-        check_parts(self.provider, &answer.body)?;
-        Ok(answer)
+        let response = finished.map_err(classify_error)?;
+        check_parts(self.provider, &response.body)?;
+        Ok(response)
     }
 
     /// Returns the account whose long computations take turns.

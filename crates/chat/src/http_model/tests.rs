@@ -1,13 +1,16 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant as StdInstant;
 
+use pillion_providers::Provider::OpenAiChat;
 use pillion_providers::assistant_text;
 use pillion_testkit::{FakeLlm, LlmFault, LlmResponse};
 use serde_json::json;
 
+use super::ModelErrorKind::{
+    Exhausted, Malformed, RateLimited, Rejected, Timeout, Unauthorized, Unavailable,
+};
 use super::*;
-use crate::{TurnOptions, Usage};
+use crate::TurnOptions;
 
 const KEY: &str = "correct-horse-1";
 
@@ -16,41 +19,52 @@ fn config(llm: &FakeLlm) -> HttpModelConfig {
     HttpModelConfig {
         retry_pause: Duration::from_millis(1),
         timeout: Duration::from_secs(60),
-        ..HttpModelConfig::new(Provider::OpenAiChat, base_url, "fake")
+        ..HttpModelConfig::new(OpenAiChat, base_url, "fake")
     }
 }
 
-/// Sends one turn; returns the answer and the deltas.
+/// Sends one turn; returns the response and the deltas.
 async fn ask(
     config: HttpModelConfig,
     stream: bool,
-) -> (Result<TurnAnswer, ModelError>, Vec<Delta>) {
+) -> (Result<TurnResponse, ModelError>, Vec<Delta>) {
     let model = HttpModel::new(config).unwrap();
-    let conversation = model
-        .conversation(&[json!({"role": "user", "content": "Hi"})])
-        .unwrap();
+    let mut deltas = Vec::new();
+    let response = respond(&model, stream, &mut |delta| deltas.push(delta)).await;
+    (response, deltas)
+}
+
+async fn respond(
+    model: &HttpModel,
+    stream: bool,
+    listener: &mut (dyn FnMut(Delta) + Send),
+) -> Result<TurnResponse, ModelError> {
+    let messages = [json!({"role": "user", "content": "Hi"})];
     let turn = ModelTurn {
-        conversation: &conversation,
+        conversation: &model.conversation(&messages).unwrap(),
         tools: &[],
         options: &TurnOptions::default(),
         stream,
         deadline: StdInstant::now() + Duration::from_secs(60),
     };
-    let mut heard = Vec::new();
-    let answer = model.respond(&turn, &mut |delta| heard.push(delta)).await;
-    (answer, heard)
+    model.respond(&turn, listener).await
+}
+
+/// A response with an error in place of the message, despite status 200.
+fn failing() -> LlmResponse {
+    LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})))
 }
 
 async fn error(config: HttpModelConfig, stream: bool) -> ModelError {
     ask(config, stream).await.0.unwrap_err()
 }
 
-fn text(answer: Result<TurnAnswer, ModelError>) -> String {
-    assistant_text(Provider::OpenAiChat, &answer.unwrap().body).unwrap()
+fn text(response: Result<TurnResponse, ModelError>) -> String {
+    assistant_text(OpenAiChat, &response.unwrap().body).unwrap()
 }
 
-fn heard_text(heard: &[Delta]) -> String {
-    let texts = heard.iter().filter_map(|delta| match delta {
+fn text_of(deltas: &[Delta]) -> String {
+    let texts = deltas.iter().filter_map(|delta| match delta {
         Delta::Text(text) => Some(text.as_str()),
         _ => None,
     });
@@ -59,15 +73,15 @@ fn heard_text(heard: &[Delta]) -> String {
 
 #[tokio::test]
 async fn h6_a_streamed_answer_equals_the_plain_one() {
-    let said = LlmResponse::text("Three words here")
+    let response = LlmResponse::text("Three words here")
         .thinking("Hm.")
         .costing(11, 7)
         .and_call("roll", "{\"dice\":\"4d6\"}")
         .and_call("time", "{}");
-    let llm = FakeLlm::start([said]).await;
-    let (plain, heard) = ask(config(&llm), false).await;
-    assert!(heard.is_empty());
-    let (streamed, heard) = ask(config(&llm), true).await;
+    let llm = FakeLlm::start([response]).await;
+    let (plain, deltas) = ask(config(&llm), false).await;
+    assert!(deltas.is_empty());
+    let (streamed, deltas) = ask(config(&llm), true).await;
     let (plain, streamed) = (plain.unwrap(), streamed.unwrap());
     assert_eq!(
         plain.body["choices"][0]["message"],
@@ -77,33 +91,25 @@ async fn h6_a_streamed_answer_equals_the_plain_one() {
         (plain.usage, plain.finish),
         (streamed.usage, streamed.finish)
     );
-    assert_eq!(
-        plain.usage,
-        Usage {
-            input_tokens: 11,
-            output_tokens: 7,
-            cached_tokens: 0
-        }
-    );
-    assert_eq!(heard_text(&heard), "Three words here");
-    assert!(heard.len() > 8, "{heard:?}");
+    let usage = plain.usage;
+    assert_eq!((usage.input_tokens, usage.output_tokens), (11, 7));
+    assert_eq!(usage.cached_tokens, 0);
+    assert_eq!(text_of(&deltas), "Three words here");
+    assert!(deltas.len() > 8, "{deltas:?}");
 }
 
 #[tokio::test]
 async fn h4_a_wrong_key_is_not_retried_and_not_shown() {
-    let refusal = LlmResponse::rejection(
+    let rejection = LlmResponse::rejection(
         "401 Unauthorized",
         "invalid_api_key",
         &format!("Bad key {KEY}"),
     );
-    let llm = FakeLlm::start([refusal]).await;
+    let llm = FakeLlm::start([rejection]).await;
     let config = config(&llm).with_key(SecretString::from(KEY));
     assert!(!format!("{config:?}").contains(KEY));
     let error = error(config, false).await;
-    assert_eq!(
-        (error.kind, error.status),
-        (ModelErrorKind::Unauthorized, Some(401))
-    );
+    assert_eq!((error.kind, error.status), (Unauthorized, Some(401)));
     assert!(!format!("{error:?}{error}").contains(KEY));
     let requests = llm.requests.all();
     assert_eq!(requests.len(), 1);
@@ -113,8 +119,8 @@ async fn h4_a_wrong_key_is_not_retried_and_not_shown() {
 
 #[tokio::test]
 async fn h4_a_key_that_a_server_echoes_is_removed() {
-    let refusal = LlmResponse::rejection("400 Bad Request", "odd", &format!("Not for {KEY}"));
-    let llm = FakeLlm::start([refusal]).await;
+    let rejection = LlmResponse::rejection("400 Bad Request", "odd", &format!("Not for {KEY}"));
+    let llm = FakeLlm::start([rejection]).await;
     let error = error(config(&llm).with_key(SecretString::from(KEY)), false).await;
     assert!(error.message.contains("Not for"), "{error}");
     assert!(!error.message.contains(KEY), "{error}");
@@ -122,8 +128,8 @@ async fn h4_a_key_that_a_server_echoes_is_removed() {
 
 #[tokio::test]
 async fn h4_headers_are_in_each_request_once() {
-    let refusal = LlmResponse::rejection("400 Bad Request", "odd", &format!("Not for {KEY}"));
-    let llm = FakeLlm::start([refusal]).await;
+    let rejection = LlmResponse::rejection("400 Bad Request", "odd", &format!("Not for {KEY}"));
+    let llm = FakeLlm::start([rejection]).await;
     let mut config = config(&llm);
     let value = http::HeaderValue::from_static(KEY);
     config.headers.insert("x-team", value);
@@ -144,15 +150,13 @@ async fn h4_a_request_to_a_busy_provider_is_retried() {
     ])
     .await;
     // A changed key takes effect at once.
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     let keys = move || {
-        Some(SecretString::from(format!(
-            "key-{}",
-            asked.fetch_add(1, Ordering::SeqCst)
-        )))
+        let index = requests.fetch_add(1, Ordering::SeqCst);
+        Some(SecretString::from(format!("key-{index}")))
     };
-    let (answer, _) = ask(config(&llm).with_key(keys), true).await;
-    assert_eq!(text(answer), "Here");
+    let (response, _) = ask(config(&llm).with_key(keys), true).await;
+    assert_eq!(text(response), "Here");
     let requests = llm.requests.all();
     let keys: Vec<_> = requests
         .iter()
@@ -170,47 +174,29 @@ async fn h4_an_overload_error_in_status_200_is_retried() {
             LlmResponse::text("Here"),
         ])
         .await;
-        let (answer, _) = ask(config(&llm), stream).await;
-        assert_eq!(text(answer), "Here");
+        let (response, _) = ask(config(&llm), stream).await;
+        assert_eq!(text(response), "Here");
 
         // There is no retry after the listener has received a delta.
         let llm = FakeLlm::start([LlmResponse::text("a b c").with(busy.clone())]).await;
         let error = error(config(&llm), stream).await;
-        assert_eq!(error.kind, ModelErrorKind::Unavailable);
+        assert_eq!(error.kind, Unavailable);
         assert_eq!(llm.requests.all().len(), if stream { 1 } else { 3 });
     }
 }
 
 #[tokio::test]
 async fn h4_retries_are_limited() {
-    for (answer, kind, requests) in [
-        (
-            LlmResponse::error_response("500 Internal Server Error", ""),
-            ModelErrorKind::Unavailable,
-            3,
-        ),
-        (
-            LlmResponse::error_response("529 Overloaded", "{}"),
-            ModelErrorKind::Unavailable,
-            3,
-        ),
-        (
-            LlmResponse::rejection("429 Too Many Requests", "insufficient_quota", "Pay"),
-            ModelErrorKind::Exhausted,
-            1,
-        ),
-        (
-            LlmResponse::error_response("404 Not Found", ""),
-            ModelErrorKind::Refused,
-            1,
-        ),
-        (
-            LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}}))),
-            ModelErrorKind::Malformed,
-            1,
-        ),
+    let status = LlmResponse::error_response;
+    let no_quota = LlmResponse::rejection("429 Too Many Requests", "insufficient_quota", "Pay");
+    for (response, kind, requests) in [
+        (status("500 Internal Server Error", ""), Unavailable, 3),
+        (status("529 Overloaded", "{}"), Unavailable, 3),
+        (no_quota, Exhausted, 1),
+        (status("404 Not Found", ""), Rejected, 1),
+        (failing(), Malformed, 1),
     ] {
-        let llm = FakeLlm::start([answer]).await;
+        let llm = FakeLlm::start([response]).await;
         assert_eq!(error(config(&llm), false).await.kind, kind);
         assert_eq!(llm.requests.all().len(), requests, "{kind:?}");
     }
@@ -222,7 +208,7 @@ async fn h4_a_retry_beyond_the_deadline_is_not_attempted() {
         .with_header("Retry-After", "3600");
     let llm = FakeLlm::start([busy]).await;
     let error = error(config(&llm), true).await;
-    assert_eq!(error.kind, ModelErrorKind::RateLimited);
+    assert_eq!(error.kind, RateLimited);
     assert_eq!(error.retry_after, Some(Duration::from_secs(3600)));
     assert_eq!(llm.requests.all().len(), 1);
 }
@@ -230,9 +216,9 @@ async fn h4_a_retry_beyond_the_deadline_is_not_attempted() {
 #[tokio::test]
 async fn h4_a_stream_that_has_begun_is_not_retried() {
     let llm = FakeLlm::start([LlmResponse::text("a b c d e f").with(LlmFault::Broken)]).await;
-    let (answer, heard) = ask(config(&llm), true).await;
-    assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Unavailable);
-    assert!(heard_text(&heard).starts_with("a "));
+    let (response, deltas) = ask(config(&llm), true).await;
+    assert_eq!(response.unwrap_err().kind, Unavailable);
+    assert!(text_of(&deltas).starts_with("a "));
     assert_eq!(llm.requests.all().len(), 1);
 }
 
@@ -245,40 +231,24 @@ async fn h4_a_refused_connection_is_an_error() {
         config
     };
     let error = error(config, false).await;
-    assert_eq!(error.kind, ModelErrorKind::Unavailable);
+    assert_eq!(error.kind, Unavailable);
     assert!(!error.message.contains("hush"), "{error}");
 }
 
 #[tokio::test]
 async fn h4_broken_responses_fail_before_the_deadline() {
     let pause = Duration::from_secs(3600);
-    for (fault, plain, streamed) in [
-        (
-            LlmFault::Truncated,
-            ModelErrorKind::Malformed,
-            ModelErrorKind::Malformed,
-        ),
-        (
-            LlmFault::Broken,
-            ModelErrorKind::Unavailable,
-            ModelErrorKind::Unavailable,
-        ),
-        (
-            LlmFault::Endless,
-            ModelErrorKind::Malformed,
-            ModelErrorKind::Malformed,
-        ),
-        (
-            LlmFault::Trickling(pause),
-            ModelErrorKind::Timeout,
-            ModelErrorKind::Timeout,
-        ),
+    for (fault, kind) in [
+        (LlmFault::Truncated, Malformed),
+        (LlmFault::Broken, Unavailable),
+        (LlmFault::Endless, Malformed),
+        (LlmFault::Trickling(pause), Timeout),
     ] {
-        for (stream, kind) in [(false, plain), (true, streamed)] {
+        for stream in [false, true] {
             let llm = FakeLlm::start([LlmResponse::text("a b c d").with(fault.clone())]).await;
             let mut config = config(&llm);
             config.max_answer_bytes = 64 * 1024;
-            if kind == ModelErrorKind::Timeout {
+            if kind == Timeout {
                 config.timeout = Duration::from_millis(200);
             }
             let error = error(config, stream).await;
@@ -288,7 +258,7 @@ async fn h4_broken_responses_fail_before_the_deadline() {
     let llm = FakeLlm::start([LlmResponse::text("x").after(pause)]).await;
     let mut config = config(&llm);
     config.timeout = Duration::from_millis(200);
-    assert_eq!(error(config, true).await.kind, ModelErrorKind::Timeout);
+    assert_eq!(error(config, true).await.kind, Timeout);
 }
 
 #[tokio::test]
@@ -297,7 +267,7 @@ async fn h4_the_size_of_an_event_is_limited() {
     let mut config = config(&llm);
     config.max_event_bytes = 5_000;
     let error = error(config, true).await;
-    assert_eq!(error.kind, ModelErrorKind::Malformed);
+    assert_eq!(error.kind, Malformed);
     assert!(error.message.contains("5000 bytes"), "{error}");
 }
 
@@ -309,9 +279,9 @@ async fn h6_compatible_servers_may_not_stream_or_omit_the_end_marker() {
         LlmFault::BrokenAtEnd,
     ] {
         let llm = FakeLlm::start([LlmResponse::text("One two").with(fault.clone())]).await;
-        let (answer, heard) = ask(config(&llm), true).await;
-        assert_eq!(text(answer), "One two", "{fault:?}");
-        assert_eq!(heard_text(&heard), "One two", "{fault:?}");
+        let (response, deltas) = ask(config(&llm), true).await;
+        assert_eq!(text(response), "One two", "{fault:?}");
+        assert_eq!(text_of(&deltas), "One two", "{fault:?}");
     }
 }
 
@@ -319,22 +289,16 @@ async fn h6_compatible_servers_may_not_stream_or_omit_the_end_marker() {
 async fn h4_dropping_the_future_ends_the_request() {
     let llm = FakeLlm::start([LlmResponse::text("x y").with(LlmFault::Endless)]).await;
     let model = HttpModel::new(config(&llm)).unwrap();
-    let heard = Mutex::new(0_usize);
-    let conversation = ProviderConversation::default();
-    let turn = ModelTurn {
-        conversation: &conversation,
-        tools: &[],
-        options: &TurnOptions::default(),
-        stream: true,
-        deadline: StdInstant::now() + Duration::from_secs(60),
-    };
+    let deltas = AtomicUsize::new(0);
     {
-        let mut count = |_| *heard.lock().unwrap() += 1;
-        let responding = model.respond(&turn, &mut count);
+        let mut count = |_| {
+            deltas.fetch_add(1, Ordering::SeqCst);
+        };
+        let responding = respond(&model, true, &mut count);
         tokio::pin!(responding);
-        while *heard.lock().unwrap() < 10 {
+        while deltas.load(Ordering::SeqCst) < 10 {
             tokio::select! {
-                answer = &mut responding => panic!("{answer:?}"),
+                response = &mut responding => panic!("{response:?}"),
                 () = tokio::time::sleep(Duration::from_millis(1)) => {}
             }
         }
@@ -370,11 +334,11 @@ fn l1_the_egress_policy_applies_to_the_base_url() {
         ("http://169.254.169.254/v1", false),
         ("ftp://x.example/", false),
     ] {
-        let config = HttpModelConfig::new(Provider::OpenAiChat, url.parse().unwrap(), "m");
+        let config = HttpModelConfig::new(OpenAiChat, url.parse().unwrap(), "m");
         let model = HttpModel::new(config);
         assert_eq!(model.is_ok(), is_taken, "{url}");
         if let Err(error) = model {
-            assert_eq!(error.kind, ModelErrorKind::Refused);
+            assert_eq!(error.kind, Rejected);
         }
     }
 }
@@ -382,7 +346,7 @@ fn l1_the_egress_policy_applies_to_the_base_url() {
 #[test]
 fn h4_each_provider_has_its_documented_base_url() {
     let documented = [
-        (Provider::OpenAiChat, "https://api.openai.com/v1"),
+        (OpenAiChat, "https://api.openai.com/v1"),
         (Provider::OpenAiResponses, "https://api.openai.com/v1"),
         (Provider::Anthropic, "https://api.anthropic.com/v1"),
         (
@@ -399,28 +363,22 @@ fn h4_each_provider_has_its_documented_base_url() {
 
 #[tokio::test]
 async fn h1_errors_have_the_configured_name_and_the_host_of_the_provider() {
-    let nobody = HttpModelConfig {
+    let closed_port = "http://127.0.0.1:9/v1".parse().unwrap();
+    let unreachable = HttpModelConfig {
         provider_name: Some("down".to_owned()),
         max_retries: 0,
-        ..HttpModelConfig::new(
-            Provider::OpenAiChat,
-            "http://127.0.0.1:9/v1".parse().unwrap(),
-            "fake",
-        )
+        ..HttpModelConfig::new(OpenAiChat, closed_port, "fake")
     };
-    let said = error(nobody, false).await.to_string();
-    assert!(
-        said.starts_with("The provider 'down' (127.0.0.1:9): "),
-        "{said}"
-    );
+    let message = error(unreachable, false).await.message;
+    let start = "The provider 'down' (127.0.0.1:9): ";
+    assert!(message.starts_with(start), "{message}");
 
-    let failing = LlmResponse::text("x").with(LlmFault::Error(json!({"error": {"message": "no"}})));
-    let llm = FakeLlm::start([failing]).await;
-    let host = llm.base_url.trim_start_matches("http://");
-    let host = host.split('/').next().unwrap();
+    let llm = FakeLlm::start([failing()]).await;
+    let rest = llm.base_url.trim_start_matches("http://");
+    let host = rest.split('/').next().unwrap();
     let expected = format!("The provider 'openai' ({host}) ");
-    let said = error(config(&llm), false).await.to_string();
-    assert!(said.starts_with(&expected), "{said}");
+    let message = error(config(&llm), false).await.message;
+    assert!(message.starts_with(&expected), "{message}");
 }
 
 /// Serves a body once over HTTP. Returns the base URL.
@@ -458,7 +416,7 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
     };
     let calls = |number: usize| (0..number).map(call).collect::<Vec<_>>();
     let body = |provider, part: &str, list: &str| match provider {
-        Provider::OpenAiChat => format!(
+        OpenAiChat => format!(
             r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":"x","{part}":{list}}}}}]}}"#
         ),
         Provider::OpenAiResponses => format!(r#"{{"status":"completed","output":{list}}}"#),
@@ -469,63 +427,29 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
     };
     let event = |data: &str| format!("data: {data}\n\n");
     let chunk = |delta: Value| json!({"id": "x", "choices": [{"index": 0, "delta": delta}]});
-    let mut cases = vec![
-        (
-            Provider::OpenAiChat,
-            "application/json",
-            body(Provider::OpenAiChat, "other", &format!("[{arrays}]")),
-        ),
-        (
-            Provider::OpenAiChat,
-            "text/event-stream",
-            event(&format!(r#"{{"choices":[],"other":[{arrays}]}}"#)),
-        ),
-        (
-            Provider::OpenAiChat,
-            "text/event-stream",
-            event(&format!(r#"{{"choices":[],"other":[{few_arrays}]}}"#)).repeat(600),
-        ),
-        (
-            Provider::OpenAiChat,
-            "application/json",
-            body(
-                Provider::OpenAiChat,
-                "tool_calls",
-                &json!([{"function": {"arguments": format!("[{arrays}]")}}]).to_string(),
-            ),
-        ),
-        (
-            Provider::OpenAiChat,
-            "text/event-stream",
-            event(
-                &chunk(json!({"tool_calls": [{"index": 0, "id": "c", "function": {
-                    "name": "f", "arguments": format!("[{few_arrays},")}}]}))
-                .to_string(),
-            )
-            .repeat(600),
-        ),
-        (
-            Provider::OpenAiChat,
-            "text/event-stream",
-            (0..17_000)
-                .map(|nth| event(&chunk(json!({"tool_calls": [call(nth)]})).to_string()))
-                .collect(),
-        ),
-        (
-            Provider::OpenAiChat,
-            "text/event-stream",
-            event(&chunk(json!({"tool_calls": calls(17_000)})).to_string()),
-        ),
+    let tool_calls = |calls: Value| event(&chunk(json!({"tool_calls": calls})).to_string());
+    let long_arguments = json!([{"function": {"arguments": format!("[{arrays}]")}}]).to_string();
+    let piece = json!([{"index": 0, "id": "c", "function": {
+        "name": "f", "arguments": format!("[{few_arrays},")}}]);
+    let streams = [
+        event(&format!(r#"{{"choices":[],"other":[{arrays}]}}"#)),
+        event(&format!(r#"{{"choices":[],"other":[{few_arrays}]}}"#)).repeat(600),
+        tool_calls(piece).repeat(600),
+        (0..17_000)
+            .map(|nth| tool_calls(json!([call(nth)])))
+            .collect(),
+        tool_calls(json!(calls(17_000))),
     ];
-    for provider in [
-        Provider::OpenAiChat,
-        Provider::OpenAiResponses,
-        Provider::Anthropic,
-        Provider::Google,
-    ] {
+    let mut bodies = vec![
+        (
+            OpenAiChat,
+            body(OpenAiChat, "other", &format!("[{arrays}]")),
+        ),
+        (OpenAiChat, body(OpenAiChat, "tool_calls", &long_arguments)),
+    ];
+    for provider in Provider::ALL {
         let list = json!(calls(16_385)).to_string();
-        let body = body(provider, "tool_calls", &list);
-        cases.push((provider, "application/json", body));
+        bodies.push((provider, body(provider, "tool_calls", &list)));
     }
     // The parts of several responses are added up.
     let half = body(
@@ -534,29 +458,27 @@ async fn the_values_and_parts_of_an_answer_are_limited() {
         &json!(calls(9_000)).to_string(),
     );
     let end = r#"{"candidates":[{"finishReason":"STOP"}]}"#;
-    let responses = format!("[{half},{half},{end}]");
-    cases.push((Provider::Google, "application/json", responses));
-    for (nth, (provider, content_type, body)) in cases.into_iter().enumerate() {
+    bodies.push((Provider::Google, format!("[{half},{half},{end}]")));
+    let streamed = streams.map(|stream| (OpenAiChat, "text/event-stream", stream));
+    let plain = bodies
+        .into_iter()
+        .map(|(provider, body)| (provider, "application/json", body));
+    for (nth, (provider, content_type, body)) in streamed.into_iter().chain(plain).enumerate() {
         let config = HttpModelConfig {
             max_retries: 0,
             ..HttpModelConfig::new(provider, serve(content_type, body), "fake")
         };
         let failed = error(config, content_type != "application/json").await;
-        assert_eq!(failed.kind, ModelErrorKind::Malformed, "{nth}: {failed}");
+        assert_eq!(failed.kind, Malformed, "{nth}: {failed}");
         assert!(is_shortened(&failed.message), "{nth}: {failed}");
     }
     // Many events of ordinary size, and the largest permitted number of calls.
-    let mut text = event(&chunk(json!({"content": "x", "reasoning_content": "y"})).to_string());
-    text = text.repeat(20_000);
-    text += &event(&chunk(json!({"tool_calls": calls(16_384)})).to_string());
-    text += "data: [DONE]\n\n";
-    let config = HttpModelConfig::new(
-        Provider::OpenAiChat,
-        serve("text/event-stream", text),
-        "fake",
-    );
-    let (answer, _) = ask(config, true).await;
-    let message = &answer.unwrap().body["choices"][0]["message"];
+    let piece = event(&chunk(json!({"content": "x", "reasoning_content": "y"})).to_string());
+    let all_calls = tool_calls(json!(calls(16_384)));
+    let stream = format!("{}{all_calls}data: [DONE]\n\n", piece.repeat(20_000));
+    let config = HttpModelConfig::new(OpenAiChat, serve("text/event-stream", stream), "fake");
+    let (response, _) = ask(config, true).await;
+    let message = &response.unwrap().body["choices"][0]["message"];
     assert_eq!(message["tool_calls"].as_array().unwrap().len(), 16_384);
     assert_eq!(message["content"].as_str().unwrap().len(), 20_000);
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::WaitingCall;
 use crate::depth;
 
-/// The calls of one answer, in order.
+/// The calls of one response, in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Round(pub(crate) Vec<RoundCall>);
@@ -46,11 +46,12 @@ impl Round {
             let CallProgress::Ended(result) = &call.progress else {
                 return None;
             };
-            let of_its_kind = match call.is_native {
-                true => &mut results.permits,
-                false => &mut results.calls,
+            let same_kind = if call.is_native {
+                &mut results.permits
+            } else {
+                &mut results.calls
             };
-            of_its_kind.push(ToolResult::clone(result));
+            same_kind.push(ToolResult::clone(result));
         }
         Some(results)
     }
@@ -62,7 +63,7 @@ impl Round {
     }
 }
 
-/// Native calls that the provider was permitted to make, until an answer reports their outcome.
+/// Native calls that the provider was permitted to make, until a response reports their outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Permitted {
     /// The index of the first permit in the conversation.
@@ -76,8 +77,12 @@ pub(crate) struct Permitted {
 }
 
 impl Permitted {
-    /// Returns `None` if no call is permitted.
-    pub(crate) fn of(at: usize, calls: Vec<ToolCall>, permits: &[ToolResult]) -> Option<Self> {
+    /// Creates the record of a round's permits. Returns `None` if no call is permitted.
+    pub(crate) fn for_round(
+        at: usize,
+        calls: Vec<ToolCall>,
+        permits: &[ToolResult],
+    ) -> Option<Self> {
         permits.iter().any(|permit| permit.success).then(|| Self {
             at,
             calls,

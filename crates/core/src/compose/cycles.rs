@@ -20,7 +20,7 @@ pub fn check_cycles(compositions: &[Composition]) -> Result<(), ComposeError> {
     let mut sizes = HashMap::new();
     for composition in compositions {
         let size = size(&name(composition), &by_name, &mut Vec::new(), &mut sizes)?;
-        let (max_depth, max_calls) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
+        let (max_depth, max_calls) = (Nesting::MAX_DEPTH, Nesting::MAX_CALLS);
         let fault = if size.calls > max_calls {
             format!(
                 "one call would make {} nested calls; the limit is {max_calls}",

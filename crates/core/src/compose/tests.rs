@@ -28,105 +28,92 @@ fn from(pointer: &str) -> Value {
 
 #[test]
 fn p_invalid_declarations_are_rejected_with_the_path() {
-    let say = |steps: Value| fault(declared(steps));
-    let cases = [
-        (say(json!([])), "steps: the list of steps is empty"),
+    let empty = || json!({});
+    let a = |arguments: Value| json!([call("a", arguments)]);
+    let reading = |pointer: &str| json!([call("a", from(pointer))]);
+    let conditional = |condition: Value| json!({"if": condition, "then": [call("a", empty())]});
+    let parallel = json!({"parallel": [call("a", empty()), call("b", from("/steps/a"))]});
+    let two_sources = json!({"x": {"$from": "/input", "y": 1}});
+    let misspelled = json!({"x": [{"$form": "/input"}]});
+    for (steps, expected) in [
+        (json!([]), "steps: the list of steps is empty"),
         (
-            say(json!([{"name": "a"}])),
+            json!([{"name": "a"}]),
             "steps[0]: a step must be one of: a call",
         ),
         (
-            say(json!([{"tool": "echo"}])),
+            json!([{"tool": "echo"}]),
             "steps[0]: a call must have 'name' and 'tool'",
         ),
         (
-            say(json!([{"name": "a", "tool": "9x"}])),
+            json!([{"name": "a", "tool": "9x"}]),
             "steps[0]: Invalid tool name '9x'",
         ),
         (
-            say(json!([{"name": "a", "tool": "echo", "argument": {}}])),
+            json!([{"name": "a", "tool": "echo", "argument": {}}]),
             "unknown field `argument`",
         ),
+        (a(json!([1])), "steps[0]: 'arguments' must be an object"),
         (
-            say(json!([call("a", json!([1]))])),
-            "steps[0]: 'arguments' must be an object",
-        ),
-        (
-            say(json!([call("a", json!({})), call("a", json!({}))])),
+            json!([call("a", empty()), call("a", empty())]),
             "steps: the step name 'a' is used twice",
         ),
         (
-            say(json!([call("a", from("/steps/b/data"))])),
+            reading("/steps/b/data"),
             "steps[0].arguments: '/steps/b/data': there is no step 'b'",
         ),
         (
-            say(json!([call("a", from("/steps/b")), call("b", json!({}))])),
+            json!([call("a", from("/steps/b")), call("b", empty())]),
             "steps[0].arguments: '/steps/b': step 'b' does not run before this step",
         ),
+        (reading("/steps/a"), "step 'a' does not run before"),
         (
-            say(json!([call("a", from("/steps/a"))])),
-            "step 'a' does not run before",
-        ),
-        (
-            say(
-                json!([{"parallel": [call("a", json!({})), call("b", from("/steps/a"))]}, call("c", json!({}))]),
-            ),
+            json!([parallel, call("c", empty())]),
             "steps[0].parallel[1].arguments: '/steps/a': step 'a' does not run before this step",
         ),
         (
-            say(json!([
-                call("a", json!({})),
-                call("b", from("/steps/a/value"))
-            ])),
+            json!([call("a", empty()), call("b", from("/steps/a/value"))]),
             "steps[1].arguments.x: '/steps/a/value': a step has 'result', 'data' and 'text'",
         ),
         (
-            say(json!([call("a", from("input/x"))])),
+            reading("input/x"),
             "steps[0].arguments.x: 'input/x' is not a reference",
         ),
+        (reading("/input/~2"), "is not a reference"),
         (
-            say(json!([call("a", from("/input/~2"))])),
-            "is not a reference",
-        ),
-        (
-            say(json!([call("a", json!({"x": [{"$form": "/input"}]}))])),
+            a(misspelled),
             "steps[0].arguments.x[0]: unknown key '$form'",
         ),
+        (a(two_sources), "only 'default' is allowed beside '$from'"),
         (
-            say(json!([call(
-                "a",
-                json!({"x": {"$from": "/input", "y": 1}})
-            )])),
-            "only 'default' is allowed beside '$from'",
-        ),
-        (
-            say(json!([{"if": {"exists": "/input/x"}, "then": [call("a", json!({}))]}])),
+            json!([conditional(json!({"exists": "/input/x"}))]),
             "output: the composed tool needs an 'output'",
         ),
         (
-            say(json!([
-                {"if": {"exists": "/input/x"}, "then": [call("a", json!({}))]},
+            json!([
+                conditional(json!({"exists": "/input/x"})),
                 call("b", from("/steps/a/data"))
-            ])),
+            ]),
             "step 'a' runs only under a condition",
         ),
         (
-            say(json!([{"if": {"equal": [1, 1]}, "then": [call("a", json!({}))]}])),
+            json!([conditional(json!({"equal": [1, 1]}))]),
             "steps[0].if: unknown condition 'equal'",
         ),
         (
-            say(json!([{"if": {"less": [1]}, "then": [call("a", json!({}))]}])),
+            json!([conditional(json!({"less": [1]}))]),
             "steps[0].if: 'less' must be an array of two values",
         ),
         (
-            say(
-                json!([{"if": {"exists": "/steps/z"}, "then": [call("a", json!({}))]}, call("b", json!({}))]),
-            ),
+            json!([
+                conditional(json!({"exists": "/steps/z"})),
+                call("b", empty())
+            ]),
             "steps[0].if: '/steps/z': there is no step 'z'",
         ),
-    ];
-    for (said, expected) in cases {
-        assert!(said.contains(expected), "{said}\n  is not\n{expected}");
+    ] {
+        let error = fault(declared(steps));
+        assert!(error.contains(expected), "{error}\n  is not\n{expected}");
     }
     let mut grants = declared(json!([call("a", json!({}))]));
     grants["grants"] = json!(["other"]);
@@ -141,23 +128,23 @@ fn p_the_size_of_a_composition_is_limited() {
     let calls: Vec<_> = (0..=MAX_STEPS)
         .map(|number| call(&format!("s{number}"), json!({})))
         .collect();
-    let said = fault(declared(json!(calls)));
+    let error = fault(declared(json!(calls)));
     assert!(
-        said.contains("the composed tool declares 65 calls"),
-        "{said}"
+        error.contains("the composed tool declares 65 calls"),
+        "{error}"
     );
     let mut deep = call("a", json!({}));
     for _ in 0..=MAX_DEPTH {
         deep = json!({"sequence": [deep]});
     }
-    let said = fault(declared(json!([deep])));
-    assert!(said.contains("groups of steps are nested"), "{said}");
+    let error = fault(declared(json!([deep])));
+    assert!(error.contains("groups of steps are nested"), "{error}");
     let mut deep = json!(1);
     for _ in 0..100 {
         deep = json!([deep]);
     }
-    let said = fault(declared(json!([call("a", json!({"x": deep}))])));
-    assert!(said.contains("too deep"), "{said}");
+    let error = fault(declared(json!([call("a", json!({"x": deep}))])));
+    assert!(error.contains("too deep"), "{error}");
 }
 
 #[test]
@@ -170,8 +157,9 @@ fn p_a_reference_to_a_conditional_step_needs_a_default() {
 }
 
 fn composition(name: &str, calls: &[&str]) -> Composition {
-    let steps = calls.iter().enumerate();
-    let steps: Vec<_> = steps
+    let steps: Vec<_> = calls
+        .iter()
+        .enumerate()
         .map(|(number, tool)| json!({"name": format!("s{number}"), "tool": tool}))
         .collect();
     let declared = json!({"name": name, "description": "A test", "steps": steps});
@@ -207,15 +195,15 @@ fn p_the_size_of_nested_compositions_is_limited() {
         let below = format!("t{}", number - 1);
         all.push(composition(&format!("t{number}"), &[below.as_str(); 10]));
     }
-    let said = check_cycles(&all).unwrap_err().to_string();
-    assert!(said.starts_with("t2: one call would make 1110"), "{said}");
+    let error = check_cycles(&all).unwrap_err().to_string();
+    assert!(error.starts_with("t2: one call would make 1110"), "{error}");
     let names: Vec<_> = (0..10).map(|number| format!("n{number}")).collect();
     let chain: Vec<_> = names
         .windows(2)
         .map(|pair| composition(&pair[0], &[&pair[1]]))
         .collect();
-    let said = check_cycles(&chain).unwrap_err().to_string();
-    assert!(said.contains("more than 8 levels"), "{said}");
+    let error = check_cycles(&chain).unwrap_err().to_string();
+    assert!(error.contains("more than 8 levels"), "{error}");
 }
 
 fn fill(template: Value, input: &Value) -> Result<Value, String> {

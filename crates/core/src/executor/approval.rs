@@ -127,10 +127,11 @@ pub(super) async fn spend(
     deadline: Instant,
     entry: Option<&mut Entry>,
 ) -> Result<(), ToolFailure> {
-    let spent = timeout_at(deadline, approver.spend(request)).await;
-    let spent = spent.unwrap_or_else(|_| Err(late()));
+    let spent = timeout_at(deadline, approver.spend(request))
+        .await
+        .unwrap_or_else(|_| Err(late()));
     if let (Ok(()), Some(entry)) = (&spent, entry) {
-        entry.approved();
+        entry.mark_approved();
     }
     spent
 }
@@ -148,7 +149,7 @@ pub(super) async fn check(
     entry: Option<&mut Entry>,
 ) -> Result<Option<GrantedApproval>, ToolFailure> {
     let forwarded = tool.tool().forwarded(context)?;
-    let id = id::of(tool, arguments, context, forwarded.as_ref());
+    let id = id::compute(tool, arguments, context, forwarded.as_ref());
     let mut approved = None;
     let mut took = Duration::ZERO;
     let decision = if context.denied.contains(&id) {
@@ -230,7 +231,7 @@ async fn decide(
         {
             entry.continue_record(call);
         }
-        entry.pending().await?;
+        entry.record_pending().await?;
         request.call = Some(entry.id());
     }
     let decided = {
@@ -240,7 +241,7 @@ async fn decide(
     if let (true, Some(entry)) = (is_undecided(&decided), entry) {
         // A record that the open approval does not name would never be completed.
         let waiting = approver.waiting_call(request).await?;
-        entry.waits(waiting == Some(entry.id()));
+        entry.set_waiting(waiting == Some(entry.id()));
     }
     decided
 }

@@ -151,7 +151,8 @@ impl Checks {
             }
             // Boxed, because the future of every call would be larger otherwise.
             Some(Err(_)) | None => {
-                let checked = Box::pin(self.beside(config, tool, arguments, context)).await;
+                let checked =
+                    Box::pin(self.check_on_thread(config, tool, arguments, context)).await;
                 checked.map(|checked| Checked {
                     is_repaired: is_repaired || checked.is_repaired,
                     ..checked
@@ -162,7 +163,7 @@ impl Checks {
 
     /// Compiles the schema if necessary, and checks the arguments, on another thread when it is the
     /// account's turn.
-    async fn beside(
+    async fn check_on_thread(
         &self,
         config: &ExecutorConfig,
         tool: &Arc<RegisteredTool>,
@@ -172,28 +173,29 @@ impl Checks {
         let began = Instant::now();
         let limit = config.timeout_of(tool);
         let deadline = began + limit;
-        let need = PermitRequest::here(tool, context.quota_account());
-        let place = self
+        let request = PermitRequest::for_local_work(tool, context.quota_account());
+        let permit = self
             .queue
-            .acquire(need, config.queue_timeout, deadline)
+            .acquire(request, config.queue_timeout, deadline)
             .await?;
-        let of_thread = Arc::clone(tool);
+        let thread_tool = Arc::clone(tool);
         let is_by_model = context.is_by_model;
         let check = spawn_blocking(move || {
             // Held until the check has ended, even if the call has been dropped.
-            let _place = place;
-            let compiled = match compiled(&of_thread) {
+            let _permit = permit;
+            let compiled = match compiled(&thread_tool) {
                 Ok(compiled) => compiled,
                 Err(failure) => return (arguments, Err(failure)),
             };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let left = left.min(MAX_CHECK_TIME);
-            let checked = compiled.map_or(Ok(Ok(false)), |schema| match is_by_model {
-                true => schema.repair_within(&mut arguments, NULLS, left),
-                false => {
-                    let checked = schema.validate_within(&mut arguments, NULLS, left);
-                    checked.map(|checked| checked.map(|()| false))
+            let left = deadline
+                .saturating_duration_since(Instant::now())
+                .min(MAX_CHECK_TIME);
+            let checked = compiled.map_or(Ok(Ok(false)), |schema| {
+                if is_by_model {
+                    return schema.repair_within(&mut arguments, NULLS, left);
                 }
+                let validated = schema.validate_within(&mut arguments, NULLS, left);
+                validated.map(|validated| validated.map(|()| false))
             });
             (arguments, Ok(checked))
         });
@@ -234,8 +236,8 @@ fn invalid(
     let parameters = schema.get("properties").and_then(Value::as_object);
     let is_parameter = |name: &str| parameters.is_some_and(|known| known.contains_key(name));
     let missing = || {
-        let names = parameters.into_iter().flat_map(serde_json::Map::keys);
-        let names = names.filter(|name| !arguments.contains_key(*name));
+        let known = parameters.into_iter().flat_map(serde_json::Map::keys);
+        let names = known.filter(|name| !arguments.contains_key(*name));
         names.map(String::as_str)
     };
     let unknown = arguments.keys().filter(|name| !is_parameter(name));
@@ -286,19 +288,19 @@ fn unusable(tool: &RegisteredTool, error: &SchemaError) -> ToolFailure {
 
 fn bounds(config: &ExecutorConfig) -> QueueLimits {
     let processors = available_parallelism().map_or(1, NonZeroUsize::get);
-    let places = processors.max(2);
-    QueueLimits::by_account(places, places / 2, config.max_queued)
+    let max_running = processors.max(2);
+    QueueLimits::by_account(max_running, max_running / 2, config.max_queued)
 }
 
 #[cfg(test)]
 mod tests {
-
     use serde_json::{Map, json};
 
     use super::*;
     use crate::executor::Executor;
     use crate::registry::ToolRegistry;
-    use crate::tool::{FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult};
+    use crate::tests::{add_echo, assert_failure, call};
+    use crate::tool::{ToolDefinition, ToolResult};
 
     /// Returns a schema of which each level doubles the work, so that no check finishes.
     fn endless(levels: usize) -> Value {
@@ -320,19 +322,20 @@ mod tests {
             ("long", text.clone()),
             ("easy", text),
         ] {
-            let definition = ToolDefinition::builder(name, "Works").schema(schema);
-            let tool = FnTool::new(definition.build().unwrap(), |_, _| async {
-                Ok(ToolOutput::text("done"))
-            });
-            registry.register(Arc::new(tool)).unwrap();
+            let builder = ToolDefinition::builder(name, "Works").schema(schema);
+            add_echo(&registry, builder.build().unwrap());
         }
         Executor::new(Arc::new(registry), config)
     }
 
     async fn run(executor: &Executor, user: &str, tool: &str, a: &str) -> ToolResult {
-        let call = ToolCall::new("c", tool, json!({ "a": a }));
-        let context = CallContext::for_user(user);
-        executor.execute_one(call, &context).await
+        call(
+            executor,
+            tool,
+            json!({ "a": a }),
+            &CallContext::for_user(user),
+        )
+        .await
     }
 
     #[tokio::test]
@@ -368,10 +371,10 @@ mod tests {
         };
         let executor = executor(config);
         let result = run(&executor, "mallory", "hard", "x").await;
-        assert_eq!(result.error_code, Some(ErrorCode::Timeout), "{result:?}");
-        assert_eq!(
-            result.error.as_deref(),
-            Some("Tool 'hard' timed out after 0.2s")
+        assert_failure(
+            &result,
+            ErrorCode::Timeout,
+            "Tool 'hard' timed out after 0.2s",
         );
         // With a longer deadline, the check stops before the deadline.
         let executor = self::executor(ExecutorConfig::default());
@@ -391,26 +394,23 @@ mod tests {
                 "by": {"type": ["string", "null"]},
                 "to": {"type": "string"},
             }, "required": ["to"]});
-            let definition = ToolDefinition::builder(name, "Shows").schema(schema);
-            let definition = definition.strict(strict).build().unwrap();
-            let tool = FnTool::new(definition, |arguments, _| async move {
-                Ok(ToolOutput::value(json!(arguments)))
-            });
-            registry.register(Arc::new(tool)).unwrap();
+            let builder = ToolDefinition::builder(name, "Shows").schema(schema);
+            let definition = builder.strict(strict).build().unwrap();
+            add_echo(&registry, definition);
         }
         let executor = Executor::new(Arc::new(registry), ExecutorConfig::default());
         let run = async |name: &str, to: Value| {
             let arguments = json!({"unit": null, "note": null, "by": null, "to": to});
-            let call = ToolCall::new("1", name, json!(arguments.to_string()));
-            executor.execute_one(call, &CallContext::default()).await
+            let text = json!(arguments.to_string());
+            call(&executor, name, text, &CallContext::default()).await
         };
         for name in ["strict", "lax"] {
             let shown = run(name, json!("a")).await;
             let expected = json!({"by": null, "to": "a", "unit": "m"});
             assert_eq!(shown.result, expected, "{name}: {shown:?}");
-            let refused = run(name, Value::Null).await.error;
+            let error = run(name, Value::Null).await.error;
             let expected = "Invalid type for to: expected string";
-            assert_eq!(refused.as_deref(), Some(expected), "{name}");
+            assert_eq!(error.as_deref(), Some(expected), "{name}");
         }
     }
 }

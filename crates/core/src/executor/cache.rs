@@ -61,14 +61,14 @@ pub(super) struct Request<'a> {
     variant: Option<String>,
     /// The credential of the tool's acting identity. If set, the result is private to the caller,
     /// whatever the scope of the rule or the server's hint is.
-    acting_identity: Option<String>,
+    credential: Option<String>,
     rule: Option<CacheRule>,
     deadline: Instant,
 }
 
 impl<'a> Request<'a> {
-    /// Returns `None` if the tool's results are never cached.
-    pub(super) fn of(
+    /// Creates the cache request of a call. Returns `None` if the tool's results are never cached.
+    pub(super) fn for_call(
         config: &'a CacheConfig,
         tool: &'a RegisteredTool,
         arguments: &JsonObject,
@@ -85,15 +85,16 @@ impl<'a> Request<'a> {
             config,
             tool,
             arguments: arguments.clone(),
-            caller: match tool.tool().makes_calls() {
-                true => context.nested_call_identity(),
-                false => context.caller_identity(),
+            caller: if tool.tool().makes_calls() {
+                context.nested_call_identity()
+            } else {
+                context.caller_identity()
             },
             variant: context.variant.clone(),
-            acting_identity: context
+            credential: context
                 .acting_identity
                 .as_ref()
-                .map(|acting_identity| acting_identity.credential.clone()),
+                .map(|it| it.credential.clone()),
             rule,
             deadline,
         })
@@ -111,7 +112,7 @@ impl<'a> Request<'a> {
         };
         let caller = match scope {
             CacheScope::Private => self.caller.clone(),
-            CacheScope::Public if self.acting_identity.is_some() => self.caller.clone(),
+            CacheScope::Public if self.credential.is_some() => self.caller.clone(),
             CacheScope::Public => json!(null),
         };
         let mut call = json!({
@@ -121,7 +122,7 @@ impl<'a> Request<'a> {
             "definition": [self.tool.definition().description(), self.tool.definition().input_schema()],
             "digest": self.tool.tool().digest(),
             "variant": self.variant,
-            "acting_identity": self.acting_identity,
+            "acting_identity": self.credential,
             "caller": caller,
         });
         call.sort_all_objects();
@@ -206,9 +207,8 @@ impl ToolResultCache {
                     self.state.lock().hits += 1;
                     return Ok(copy_cached(&output, Duration::ZERO, reservation).await);
                 }
-                Ok(Ok(None)) => {}
                 // The other call failed or was cancelled, which does not affect this call.
-                Ok(Err(_)) => {}
+                Ok(Ok(None) | Err(_)) => {}
                 Err(_) => return Err(run::timed_out(request.tool, limit)),
             }
         }
@@ -259,7 +259,7 @@ impl ToolResultCache {
             }
         }
         let output = run.await?;
-        if let Some(rule) = hints::of(&output) {
+        if let Some(rule) = hints::parse(&output) {
             let key = request.key(rule.scope);
             let mut state = self.state.lock();
             state.entries.put(

@@ -2,6 +2,8 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::fair_queue::QueueLimits;
 use super::{ApprovalRules, CacheConfig, ToolSettings};
 use crate::registry::RegisteredTool;
@@ -136,15 +138,15 @@ impl ExecutorConfig {
     pub(super) fn bounds(&self) -> QueueLimits {
         let of_source = self.max_concurrent;
         let local = self.max_concurrent_local.unwrap_or(of_source);
-        let places = self.max_concurrent_total.get();
+        let max_running = self.max_concurrent_total.get();
         QueueLimits {
-            places,
-            local_places: local.get(),
-            server_places: of_source.get(),
-            places_of_servers: self.server_concurrency.clone(),
-            tool_places: self.tool_concurrency.clone(),
-            account_places: places,
-            most_waiting: self.max_queued,
+            max_running,
+            max_local: local.get(),
+            max_per_server: of_source.get(),
+            server_limits: self.server_concurrency.clone(),
+            tool_limits: self.tool_concurrency.clone(),
+            max_per_account: max_running,
+            max_queued: self.max_queued,
         }
     }
 
@@ -167,7 +169,8 @@ pub struct RateLimits {
 }
 
 /// Maximum numbers of calls in any minute, hour and day. An absent number means no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 pub struct RateWindows {
     /// Calls in any 60 seconds.
     pub per_minute: Option<u32>,

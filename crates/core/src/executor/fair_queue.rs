@@ -67,9 +67,9 @@ struct Full;
 /// A queued call. Dropping this value removes the call from the queue.
 struct QueuedCall {
     queue: Arc<FairQueue>,
-    need: PermitRequest,
-    ticket: u64,
-    answer: oneshot::Receiver<Result<QueuePermit, Full>>,
+    request: PermitRequest,
+    id: u64,
+    receiver: oneshot::Receiver<Result<QueuePermit, Full>>,
 }
 
 /// The number of running and queued calls.
@@ -107,12 +107,12 @@ impl FairQueue {
     /// Returns a permit, after waiting at most `max_wait` and never beyond `deadline`.
     pub(super) async fn acquire(
         self: &Arc<Self>,
-        need: PermitRequest,
+        request: PermitRequest,
         max_wait: Duration,
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
-        match self.enter(need) {
-            Ok(Ok(place)) => Ok(place),
+        match self.enter(request) {
+            Ok(Ok(permit)) => Ok(permit),
             // Boxed, because waiting is rare, and the future of every call would be larger
             // otherwise.
             Ok(Err(waiting)) => Box::pin(waiting.end(max_wait, deadline)).await,
@@ -120,35 +120,35 @@ impl FairQueue {
         }
     }
 
-    /// Returns a permit, or a place in the queue if no permit is free.
+    /// Returns a permit, or a queued call if no permit is free.
     fn enter(
         self: &Arc<Self>,
-        need: PermitRequest,
+        request: PermitRequest,
     ) -> Result<Result<QueuePermit, QueuedCall>, Full> {
         let mut state = self.state.lock();
         // If a permit is free, no queued call could use it: it would have got the permit already.
-        if state.may_run(&need) {
-            let counted = state.count(need);
+        if state.may_run(&request) {
+            let counted = state.count(request);
             let queue = Arc::clone(self);
             return Ok(Ok(QueuePermit { queue, counted }));
         }
-        let sent_away = if state.waiting < state.bounds.most_waiting {
+        let evicted = if state.waiting < state.bounds.max_queued {
             None
         } else {
-            Some(state.evict_for(&need)?)
+            Some(state.evict_for(&request)?)
         };
-        let (sender, answer) = oneshot::channel();
-        let ticket = state.wait(need.clone(), sender);
+        let (sender, receiver) = oneshot::channel();
+        let id = state.wait(request.clone(), sender);
         drop(state);
-        if let Some(waiter) = sent_away {
+        if let Some(waiter) = evicted {
             // The send fails if that call has stopped waiting, which is fine.
-            drop(waiter.answer.send(Err(Full)));
+            drop(waiter.sender.send(Err(Full)));
         }
         Ok(Err(QueuedCall {
             queue: Arc::clone(self),
-            need,
-            ticket,
-            answer,
+            request,
+            id,
+            receiver,
         }))
     }
 
@@ -157,7 +157,7 @@ impl FairQueue {
         for (waiter, counted) in next {
             let queue = Arc::clone(self);
             // If the call no longer waits, dropping the permit releases it.
-            drop(waiter.answer.send(Ok(QueuePermit { queue, counted })));
+            drop(waiter.sender.send(Ok(QueuePermit { queue, counted })));
         }
     }
 }
@@ -180,8 +180,8 @@ impl QueuedCall {
         deadline: Instant,
     ) -> Result<QueuePermit, ToolFailure> {
         let max_wait = max_wait.min(deadline.saturating_duration_since(Instant::now()));
-        match pillion_deadline::timeout(max_wait, &mut self.answer).await {
-            Ok(Ok(Ok(place))) => Ok(place),
+        match pillion_deadline::timeout(max_wait, &mut self.receiver).await {
+            Ok(Ok(Ok(permit))) => Ok(permit),
             Ok(Ok(Err(Full))) => Err(full()),
             // The sender is never dropped without a message; if that happened, there would be no
             // permit.
@@ -189,7 +189,7 @@ impl QueuedCall {
                 ErrorCode::Unavailable,
                 format!(
                     "Tool '{}' did not start within {}: no slot was free",
-                    self.need.tool,
+                    self.request.tool,
                     seconds_text(max_wait)
                 ),
             )),
@@ -200,7 +200,7 @@ impl QueuedCall {
 impl Drop for QueuedCall {
     fn drop(&mut self) {
         let mut state = self.queue.state.lock();
-        state.leave(&self.need.source, &self.need.account, self.ticket);
+        state.leave(&self.request.source, &self.request.account, self.id);
     }
 }
 

@@ -10,15 +10,19 @@ use crate::tool::{
 };
 
 /// Runs the nested calls of one running call.
-pub(super) struct Calls {
+pub(super) struct NestedCalls {
     executor: Executor,
     /// The position of the nested calls.
     nesting: Nesting,
 }
 
-impl Calls {
+impl NestedCalls {
     /// Creates the nested-call runner of a call that is about to run.
-    pub(super) fn of(executor: &Executor, context: &CallContext, time: Arc<PausableClock>) -> Self {
+    pub(super) fn new(
+        executor: &Executor,
+        context: &CallContext,
+        time: Arc<PausableClock>,
+    ) -> Self {
         Self {
             executor: executor.clone(),
             nesting: Nesting::below(context.record, time, context.nesting.as_deref()),
@@ -26,7 +30,7 @@ impl Calls {
     }
 }
 
-impl NestedCallRunner for Calls {
+impl NestedCallRunner for NestedCalls {
     fn make(&self, call: ToolCall, context: CallContext, is_granted: bool) -> NestedCallFuture {
         let executor = self.executor.clone();
         let mut nesting = self.nesting.clone();

@@ -1,11 +1,11 @@
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{ApprovalPolicy, ApprovalRules, CacheConfig, ExecutorConfig, RateLimits, RateWindows};
+use super::{ApprovalRules, CacheConfig, ExecutorConfig, RateLimits, RateWindows, ToolSettings};
 
 /// Maximum duration: 136 years, below the range at which clocks overflow.
 const MAX_SECONDS: u32 = u32::MAX;
@@ -23,45 +23,24 @@ struct Options {
     #[serde(default)]
     server_concurrency: HashMap<String, NonZeroUsize>,
     #[serde(default)]
-    tool_concurrency: HashMap<String, NonZeroUsize>,
+    tool_concurrency: ToolSettings<NonZeroUsize>,
     queue_timeout: Option<f64>,
     max_output_bytes: Option<usize>,
     enable_caching: Option<bool>,
     #[serde(default)]
     rate_limits: Limits,
     #[serde(default)]
-    approvals: Approvals,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct Approvals {
-    #[serde(default)]
-    default: ApprovalPolicy,
-    #[serde(default)]
-    trusted_tools: HashSet<String>,
-    #[serde(default)]
-    tools: HashMap<String, ApprovalPolicy>,
-    #[serde(default)]
-    servers: HashMap<String, ApprovalPolicy>,
+    approvals: ApprovalRules,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct Limits {
-    default: Option<Windows>,
+    default: Option<RateWindows>,
     #[serde(default)]
-    tools: HashMap<String, Windows>,
+    tools: ToolSettings<RateWindows>,
     #[serde(default)]
-    servers: HashMap<String, Windows>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Windows {
-    per_minute: Option<u32>,
-    per_hour: Option<u32>,
-    per_day: Option<u32>,
+    servers: HashMap<String, RateWindows>,
 }
 
 /// Why the options of an executor are rejected.
@@ -104,8 +83,8 @@ impl ExecutorConfig {
         let options: Options = serde_path_to_error::deserialize(without_empty_lists(options))
             .map_err(|error| {
                 let path = error.path().to_string();
-                let reason = error.inner().to_string();
-                let mut reason = reason.replace("expected f64", "expected a number");
+                let message = error.inner().to_string();
+                let mut reason = message.replace("expected f64", "expected a number");
                 if !path.contains(['.', '[']) && reason.starts_with("unknown field ") {
                     for name in callables {
                         reason = format!("{reason}, `{name}`");
@@ -126,7 +105,7 @@ impl ExecutorConfig {
                 .collect::<Result<_, OptionError>>()?,
             max_concurrent_local: options.max_concurrent_local,
             server_concurrency: options.server_concurrency,
-            tool_concurrency: options.tool_concurrency.into(),
+            tool_concurrency: options.tool_concurrency,
             queue_timeout: time(
                 "queue_timeout",
                 options.queue_timeout,
@@ -142,7 +121,7 @@ impl ExecutorConfig {
                 ..defaults.cache
             },
             rate_limits: options.rate_limits.into(),
-            approvals: options.approvals.into(),
+            approvals: options.approvals,
             ..defaults
         }
         .with_concurrency(options.max_concurrent, options.max_concurrent_total))
@@ -150,10 +129,11 @@ impl ExecutorConfig {
 }
 
 fn seconds(name: &'static str, seconds: f64) -> Result<Duration, OptionError> {
-    let duration = Duration::try_from_secs_f64(seconds).ok();
     let max = Duration::from_secs(MAX_SECONDS.into());
-    let duration = duration.filter(|duration| *duration <= max);
-    duration.ok_or(OptionError::Seconds { name })
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| *duration <= max)
+        .ok_or(OptionError::Seconds { name })
 }
 
 /// Converts empty lists to empty maps where a map is expected, because PHP writes an empty map as
@@ -172,38 +152,12 @@ fn without_empty_lists(value: Value) -> Value {
     }
 }
 
-impl From<Approvals> for ApprovalRules {
-    fn from(approvals: Approvals) -> Self {
-        Self {
-            default: approvals.default,
-            trusted_tools: approvals.trusted_tools,
-            tools: approvals.tools.into(),
-            servers: approvals.servers,
-        }
-    }
-}
-
-fn by_name(windows: HashMap<String, Windows>) -> impl Iterator<Item = (String, RateWindows)> {
-    let windows = windows.into_iter();
-    windows.map(|(name, windows)| (name, windows.into()))
-}
-
 impl From<Limits> for RateLimits {
     fn from(limits: Limits) -> Self {
         Self {
-            default: limits.default.map(RateWindows::from).unwrap_or_default(),
-            tools: by_name(limits.tools).collect(),
-            servers: by_name(limits.servers).collect(),
-        }
-    }
-}
-
-impl From<Windows> for RateWindows {
-    fn from(windows: Windows) -> Self {
-        Self {
-            per_minute: windows.per_minute,
-            per_hour: windows.per_hour,
-            per_day: windows.per_day,
+            default: limits.default.unwrap_or_default(),
+            tools: limits.tools,
+            servers: limits.servers,
         }
     }
 }

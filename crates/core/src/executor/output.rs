@@ -17,7 +17,7 @@ use crate::registry::RegisteredTool;
 use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolName, ToolOutput, reading_of};
 
 /// Maximum size of the preview of an offloaded result, in bytes.
-const PREVIEW: usize = 2 * 1024;
+const MAX_PREVIEW_BYTES: usize = 2 * 1024;
 
 /// A result that is larger than the configured maximum.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ pub(super) enum Excess {
 
 impl Excess {
     /// Returns why the output of a call with this maximum size cannot be returned, if so.
-    pub(super) fn of(
+    pub(super) fn for_output(
         output: &ToolOutput,
         max_result_bytes: Option<usize>,
         has_memory: bool,
@@ -87,23 +87,21 @@ impl Excess {
         if !has_memory {
             return Some(Self::Memory);
         }
-        let most = max_result_bytes.filter(|most| size(output) > *most);
-        most.map(Self::Size)
+        let exceeded = max_result_bytes.filter(|max_bytes| size(output) > *max_bytes);
+        exceeded.map(Self::Size)
     }
 
     fn max_preview_bytes(self) -> usize {
         match self {
-            Self::Size(most) => most.min(PREVIEW),
-            Self::Memory => PREVIEW,
+            Self::Size(max_bytes) => max_bytes.min(MAX_PREVIEW_BYTES),
+            Self::Memory => MAX_PREVIEW_BYTES,
         }
     }
 
     /// Returns the failure of a call whose output of `bytes` bytes cannot be stored.
     fn no_store(self, name: &ToolName, bytes: usize) -> ToolFailure {
         ToolFailure::internal(match self {
-            Self::Size(most) => {
-                format!("Tool '{name}' returned {bytes} bytes; the limit is {most}")
-            }
+            Self::Size(max_bytes) => too_large_message(name, bytes, max_bytes),
             Self::Memory => format!(
                 "Tool '{name}' has run and returned {bytes} bytes, which are lost: too many bytes \
                  of results wait for clients that read slowly"
@@ -167,27 +165,27 @@ pub(super) fn max_failure_bytes(
     tool: Option<&RegisteredTool>,
     context: &CallContext,
 ) -> usize {
-    let most = tool.and_then(|tool| max_result_bytes(config, tool, context));
-    let most = most.map_or(config.max_output_bytes, |most| {
-        most.min(config.max_output_bytes)
-    });
-    most.max(PREVIEW)
+    let max_result = tool.and_then(|tool| max_result_bytes(config, tool, context));
+    max_result
+        .unwrap_or(config.max_output_bytes)
+        .min(config.max_output_bytes)
+        .max(MAX_PREVIEW_BYTES)
 }
 
-/// Returns the failure unchanged, or cuts its message and result if either is larger than `most`
+/// Returns the failure unchanged, or cuts its message and result if either is larger than `max_bytes`
 /// bytes, with `truncated: true` in the metadata.
-pub(super) fn shortened(mut failure: ToolFailure, most: usize) -> ToolFailure {
+pub(super) fn shortened(mut failure: ToolFailure, max_bytes: usize) -> ToolFailure {
     let bytes = failure.message.len();
-    if bytes <= most && json_len(&failure.result) <= most {
+    if bytes <= max_bytes && json_len(&failure.result) <= max_bytes {
         return failure;
     }
-    if bytes > PREVIEW {
-        truncate(&mut failure.message, PREVIEW);
+    if bytes > MAX_PREVIEW_BYTES {
+        truncate(&mut failure.message, MAX_PREVIEW_BYTES);
         failure.message += &format!("\n[Truncated: {bytes} bytes in total]");
     }
     let result = match std::mem::take(&mut failure.result) {
         Value::Null => Value::Null,
-        result => preview_of(&result, PREVIEW).into(),
+        result => preview_of(&result, MAX_PREVIEW_BYTES).into(),
     };
     cut(failure, result)
 }
@@ -200,15 +198,15 @@ fn cut(failure: ToolFailure, beginning: impl Into<Value>) -> ToolFailure {
     failure.with_metadata("truncated", json!(true))
 }
 
-/// Returns the beginning of the text that a model reads of a result: at most `most` bytes, cut at a
+/// Returns the beginning of the text that a model reads of a result: at most `max_bytes` bytes, cut at a
 /// character boundary.
-fn preview_of(result: &Value, most: usize) -> String {
+fn preview_of(result: &Value, max_bytes: usize) -> String {
     let reading = reading_of(result);
     let mut text = match reading.as_ref() {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    truncate(&mut text, most);
+    truncate(&mut text, max_bytes);
     text
 }
 
@@ -221,12 +219,14 @@ pub(super) fn cap(
     limit: usize,
 ) -> Result<ToolOutput, ToolFailure> {
     if size > limit {
-        return Err(ToolFailure::internal(format!(
-            "Tool '{}' returned {size} bytes; the limit is {limit}",
-            tool.name()
-        )));
+        let message = too_large_message(tool.name(), size, limit);
+        return Err(ToolFailure::internal(message));
     }
     Ok(output)
+}
+
+fn too_large_message(name: &ToolName, bytes: usize, max_bytes: usize) -> String {
+    format!("Tool '{name}' returned {bytes} bytes; the limit is {max_bytes}")
 }
 
 /// Returns the size of an output: the result and the data.
@@ -234,9 +234,9 @@ pub(super) fn size(output: &ToolOutput) -> usize {
     json_len(&output.result) + output.data.as_ref().map_or(0, json_len)
 }
 
-/// Truncates a text to at most `most` bytes, at a character boundary.
-pub(super) fn truncate(text: &mut String, most: usize) {
-    let mut end = most.min(text.len());
+/// Truncates a text to at most `max_bytes` bytes, at a character boundary.
+pub(super) fn truncate(text: &mut String, max_bytes: usize) {
+    let mut end = max_bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -75,29 +75,29 @@ impl Executor {
         tool.restore_property_keys(&mut parsed.arguments);
         let checked = checks.check(config, &tool, parsed, &context).await?;
         if checked.is_repaired {
-            open.repaired(&checked.arguments);
+            open.record_repaired(&checked.arguments);
         }
         let (mut arguments, mut waited) = (checked.arguments, waited + checked.took);
         let limit = config.timeout_of(&tool);
         if let Some(acting_identity) = tool.tool().acting_identity(&context) {
             let began = Instant::now();
-            let found = timeout(limit.saturating_sub(waited), acting_identity).await;
-            let found = found.unwrap_or_else(|_| Err(run::timed_out(&tool, limit)));
+            let found = timeout(limit.saturating_sub(waited), acting_identity)
+                .await
+                .unwrap_or_else(|_| Err(run::timed_out(&tool, limit)));
             context.acting_identity = Some(found?);
             waited += began.elapsed();
         }
         let approver = hooks.approver.as_deref();
         let deadline = open.set_deadline(limit.saturating_sub(waited));
-        let asks = config.approvals.asks(&tool, registry);
-        let mut granted = match asks || !context.denied.is_empty() {
-            true => {
-                let (arguments, entry) = (&arguments, open.entry());
-                Box::pin(approval::check(
-                    asks, approver, &tool, arguments, &context, deadline, entry,
-                ))
-                .await?
-            }
-            false => None,
+        let asks = config.approvals.requires_approval(&tool, registry);
+        let mut granted = if asks || !context.denied.is_empty() {
+            let (arguments, entry) = (&arguments, open.entry());
+            Box::pin(approval::check(
+                asks, approver, &tool, arguments, &context, deadline, entry,
+            ))
+            .await?
+        } else {
+            None
         };
         if let Some(granted) = &granted {
             waited += granted.took;
@@ -109,7 +109,7 @@ impl Executor {
             let checked = Box::pin(self.check_edited(&tool, edited, &context)).await?;
             waited += checked.took;
             arguments = checked.arguments;
-            open.edited(&arguments);
+            open.record_edited(&arguments);
         }
         let request = granted
             .as_ref()
@@ -135,7 +135,8 @@ impl Executor {
         let memory = caller_context.result_memory.as_ref();
         let reservation = Reservation::for_call(memory, &tool, deadline).await?;
         limiter.admit(&tool, &context.quota_account())?;
-        let asked = cache::Request::of(&config.cache, &tool, &arguments, &context, deadline);
+        let cache_request =
+            cache::Request::for_call(&config.cache, &tool, &arguments, &context, deadline);
         let max_result_bytes = output::max_result_bytes(config, &tool, &context);
         let approval = approver.zip(request);
         let ready = Ready {
@@ -148,9 +149,9 @@ impl Executor {
         };
         // On the heap, because two branches hold the future.
         let run = Box::pin(self.run_tool(ready, approval, open, tool_began, &reservation));
-        let output = match asked {
-            Some(asked) => {
-                let output = Box::pin(cache.get_or_run(asked, limit, &reservation, run)).await?;
+        let output = match cache_request {
+            Some(request) => {
+                let output = Box::pin(cache.get_or_run(request, limit, &reservation, run)).await?;
                 if let (false, Some((approver, request))) = (*tool_began, approval) {
                     // A cached result uses up the approval too: the approver sees the call succeed.
                     approval::spend(approver, request, deadline, open.entry()).await?;
@@ -160,7 +161,7 @@ impl Executor {
             None => run.await?,
         };
         let has_memory = !reservation.has_failed();
-        let output = match output::Excess::of(&output, max_result_bytes, has_memory) {
+        let output = match output::Excess::for_output(&output, max_result_bytes, has_memory) {
             None => output,
             Some(excess) => {
                 let result = OversizedResult {
@@ -242,24 +243,27 @@ impl Executor {
         let queue_timeout = config.queue_timeout;
         let makes_calls = tool.tool().makes_calls();
         // A call that waits for its nested calls must not hold a permit that they need.
-        let _place = match makes_calls {
-            true => None,
-            false => {
-                let need = PermitRequest::to_run(tool, ready.context.quota_account());
-                Some(queue.acquire(need, queue_timeout, ready.deadline).await?)
-            }
+        let _permit = if makes_calls {
+            None
+        } else {
+            let request = PermitRequest::for_call(tool, ready.context.quota_account());
+            Some(
+                queue
+                    .acquire(request, queue_timeout, ready.deadline)
+                    .await?,
+            )
         };
         if let Some((approver, request)) = approval {
             approval::spend(approver, request, ready.deadline, open.entry()).await?;
         }
         // Not longer than the call may take: the log waits for a locked database.
-        let recorded = tokio::time::timeout_at(ready.deadline, open.running()).await;
+        let recorded = tokio::time::timeout_at(ready.deadline, open.record_running()).await;
         if let Some(record) = recorded.unwrap_or_else(|_| Err(journal::late()))? {
             ready.context.record = Some(record);
         }
         if makes_calls {
             let time = Arc::<PausableClock>::default();
-            let calls = nested::Calls::of(self, &ready.context, Arc::clone(&time));
+            let calls = nested::NestedCalls::new(self, &ready.context, Arc::clone(&time));
             ready.context.further_calls = Some(FurtherCalls::new(calls));
             ready.clock = Some(time);
         }

@@ -103,12 +103,14 @@ impl RateLimiter {
     /// [`UNREGISTERED_TOOL_TTL`].
     pub(super) fn lookback(&self, registry: &ToolRegistry) -> Duration {
         let limits = &self.limits;
-        let windows = limits.tools.values().chain(limits.servers.values());
-        let windows = windows.chain([&limits.default]).map(RateWindows::longest);
+        let configured = limits.tools.values().chain(limits.servers.values());
+        let windows = configured
+            .chain([&limits.default])
+            .map(RateWindows::max_length);
         let tools = registry.tools(None);
         let cooldowns = tools.iter().map(|tool| tool.definition().cooldown());
-        let longest = windows.chain(cooldowns).max().unwrap_or_default();
-        longest.max(UNREGISTERED_TOOL_TTL)
+        let lookback = windows.chain(cooldowns).max().unwrap_or_default();
+        lookback.max(UNREGISTERED_TOOL_TTL)
     }
 
     /// Counts calls that were admitted elsewhere.
@@ -135,13 +137,13 @@ impl RateLimiter {
             let subject = Subject::Tool(call.tool);
             let of_tool = (subject, *windows, cooldown);
             for (subject, windows, cooldown) in [Some(of_tool), of_server].into_iter().flatten() {
-                let horizon = windows.longest().max(cooldown);
+                let horizon = windows.max_length().max(cooldown);
                 if call.age >= horizon {
                     continue;
                 }
                 let account = call.account.clone();
                 let times = ledger.times.entry(Key { account, subject }).or_default();
-                times.insert_past(at, horizon, windows.largest());
+                times.insert_past(at, horizon, windows.max_calls());
             }
         }
         ledger.sweep(now);
@@ -204,10 +206,10 @@ impl RateLimiter {
             subject,
         };
         let mut checks = Vec::with_capacity(2);
-        if !cooldown.is_zero() || tool_windows.any() {
+        if !cooldown.is_zero() || tool_windows.has_limit() {
             checks.push((key(Subject::Tool(name.to_owned())), *tool_windows, cooldown));
         }
-        if let Some((label, windows)) = server.filter(|(_, windows)| windows.any()) {
+        if let Some((label, windows)) = server.filter(|(_, windows)| windows.has_limit()) {
             checks.push((
                 key(Subject::Server(label.clone())),
                 *windows,
@@ -228,7 +230,7 @@ impl RateLimiter {
             within(times, windows, now)?;
         }
         for (key, windows, cooldown) in checks {
-            let horizon = windows.longest().max(cooldown);
+            let horizon = windows.max_length().max(cooldown);
             ledger.times.entry(key).or_default().add(now, horizon);
         }
         ledger.admissions_since_sweep += 1;
@@ -244,7 +246,7 @@ impl RateLimitCounts {
     /// entries that were used longest ago.
     fn sweep(&mut self, now: Instant) {
         self.admissions_since_sweep = 0;
-        self.times.retain(|_, times| !times.is_over(now));
+        self.times.retain(|_, times| !times.is_expired(now));
         let calls = |times: &HashMap<Key, CallTimes>| times.values().map(CallTimes::len).sum();
         let mut calls: usize = calls(&self.times);
         if self.times.len() <= MAX_ACCOUNTS && calls <= MAX_CALLS {

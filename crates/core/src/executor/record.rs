@@ -182,18 +182,18 @@ impl<'a> Open<'a> {
     }
 
     /// Notes the arguments of the call after their repair, for the call log and the result.
-    pub(super) fn repaired(&mut self, arguments: &JsonObject) {
+    pub(super) fn record_repaired(&mut self, arguments: &JsonObject) {
         if let Some(entry) = &mut self.entry {
-            entry.repaired(arguments);
+            entry.record_repaired(arguments);
         }
         self.repaired_arguments = Some(arguments.clone());
     }
 
     /// Notes the arguments that an approver set in place of the call's own, for the call log and
     /// the result.
-    pub(super) fn edited(&mut self, arguments: &JsonObject) {
+    pub(super) fn record_edited(&mut self, arguments: &JsonObject) {
         if let Some(entry) = &mut self.entry {
-            entry.edited(arguments);
+            entry.record_edited(arguments);
         }
         self.approved_arguments = Some(arguments.clone());
     }
@@ -203,9 +203,9 @@ impl<'a> Open<'a> {
     ///
     /// # Errors
     /// `unavailable` if the call log cannot be written; the tool must not run.
-    pub(super) async fn running(&mut self) -> Result<Option<CallId>, ToolFailure> {
+    pub(super) async fn record_running(&mut self) -> Result<Option<CallId>, ToolFailure> {
         if let Some(entry) = &mut self.entry {
-            entry.running().await?;
+            entry.record_running().await?;
         }
         let record = self.entry.as_ref().map(Entry::id);
         if let Some(watch) = &self.watch {

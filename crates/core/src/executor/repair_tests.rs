@@ -4,32 +4,23 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{ApprovalPolicy, ApprovalRules, Executor, ExecutorConfig};
+use super::{ApprovalPolicy, Executor, ExecutorConfig};
 use crate::registry::ToolRegistry;
-use crate::tool::{
-    CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput, ToolResult,
-};
+use crate::tests::{add_echo, call};
+use crate::tool::{CallContext, ErrorCode, ToolDefinition, ToolResult};
 
-fn executor(rules: ApprovalPolicy) -> Executor {
+fn executor(policy: ApprovalPolicy) -> Executor {
     let schema = json!({"type": "object", "properties": {
         "n": {"type": "integer"},
         "rows": {"type": "array", "items": {"type": "integer"}},
         "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
         "unit": {"type": "string", "default": "m"},
     }});
-    let definition = ToolDefinition::builder("tell", "Returns its arguments").schema(schema);
-    let tool = FnTool::new(definition.build().unwrap(), |arguments, _| async move {
-        Ok(ToolOutput::value(json!(arguments)))
-    });
+    let builder = ToolDefinition::builder("tell", "Returns its arguments").schema(schema);
     let registry = ToolRegistry::new();
-    registry.register(Arc::new(tool)).unwrap();
-    let config = ExecutorConfig {
-        approvals: ApprovalRules {
-            default: rules,
-            ..ApprovalRules::default()
-        },
-        ..ExecutorConfig::default()
-    };
+    add_echo(&registry, builder.build().unwrap());
+    let mut config = ExecutorConfig::default();
+    config.approvals.default = policy;
     Executor::new(Arc::new(registry), config)
 }
 
@@ -38,8 +29,7 @@ async fn run(executor: &Executor, arguments: Value, is_by_model: bool) -> ToolRe
         is_by_model,
         ..CallContext::default()
     };
-    let call = ToolCall::new("c", "tell", arguments);
-    executor.execute_one(call, &context).await
+    call(executor, "tell", arguments, &context).await
 }
 
 /// Arguments as models are known to write them, and what they mean.
@@ -139,8 +129,7 @@ async fn g3_an_approval_shows_the_repaired_arguments() {
             approved: [id.clone()].into(),
             ..CallContext::default()
         };
-        let call = ToolCall::new("c", "tell", arguments);
-        let result = executor.execute_one(call, &context).await;
+        let result = call(&executor, "tell", arguments, &context).await;
         assert_eq!(result.result, meant);
     }
 }

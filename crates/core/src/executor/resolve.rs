@@ -34,13 +34,15 @@ pub(super) fn admit(
         return found(None, name).map(drop);
     }
     let too_much = |what: String| Err(ToolFailure::new(ErrorCode::InternalError, what));
-    let (deepest, most) = (Nesting::DEEPEST, Nesting::MAX_CALLS);
-    if nesting.depth > deepest {
-        return too_much(format!("Nested tool calls are limited to {deepest} levels"));
-    }
-    if nesting.count() > most {
+    let (max_depth, max_calls) = (Nesting::MAX_DEPTH, Nesting::MAX_CALLS);
+    if nesting.depth > max_depth {
         return too_much(format!(
-            "Nested tool calls are limited to {most} for one call"
+            "Nested tool calls are limited to {max_depth} levels"
+        ));
+    }
+    if nesting.count() > max_calls {
+        return too_much(format!(
+            "Nested tool calls are limited to {max_calls} for one call"
         ));
     }
     Ok(())

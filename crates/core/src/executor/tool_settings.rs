@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 use std::ops::Index;
 
+use serde::Deserialize;
+
 /// A setting of single tools, by name. An environment variable cannot show the capital letters of a
 /// tool's name: a setting [in any case](Self::insert_in_any_case) applies to every tool whose name
 /// differs only in case.
@@ -12,7 +14,8 @@ use std::ops::Index;
 /// limits.insert_in_any_case("CRM_GET", 2);
 /// assert_eq!((limits.get("crm_get"), limits.get("crm_Get")), (Some(&2), Some(&2)));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "HashMap<String, T>")]
 pub struct ToolSettings<T> {
     exact: HashMap<String, T>,
     /// By the names in lower case.
@@ -88,8 +91,8 @@ impl<T> ToolSettings<T> {
             .exact
             .iter()
             .map(|(name, setting)| (name, false, setting));
-        let in_any_case = self.in_any_case.iter();
-        let in_any_case = in_any_case.map(|(name, setting)| (name, true, setting));
+        let ignoring_case = self.in_any_case.iter();
+        let in_any_case = ignoring_case.map(|(name, setting)| (name, true, setting));
         let all = exact.chain(in_any_case);
         all.filter_map(move |(name, is_any, setting)| resolve(name, is_any).then_some(setting))
     }

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::*;
-use crate::executor::{ApprovalPolicy, ApprovalRules, ExecutorConfig};
+use crate::executor::{ApprovalPolicy, ExecutorConfig};
 use crate::registry::ToolRegistry;
-use crate::tool::{FnTool, ToolDefinition, ToolOrigin};
+use crate::tests::{add_echo, definition};
+use crate::tool::ToolOrigin;
 
 /// A peer that records its jobs. It is busy until `free` is notified.
 struct FakePeer {
@@ -78,20 +79,12 @@ impl JobPeer for FakePeer {
 
 fn executor() -> Executor {
     let registry = Arc::new(ToolRegistry::new());
-    let definition = |name: &str| ToolDefinition::builder(name, "a tool").build().unwrap();
     let tool = PeerTool::<FakePeer>::new(definition("greet"), ToolOrigin::Native, None, 7);
     registry.register(Arc::new(tool)).unwrap();
-    let native = FnTool::new(definition("native"), |_, _| async {
-        Ok(ToolOutput::text("native"))
-    });
-    registry.register(Arc::new(native)).unwrap();
-    let config = ExecutorConfig {
-        approvals: ApprovalRules {
-            tools: [("greet".to_owned(), ApprovalPolicy::AlwaysAsk)].into(),
-            ..ApprovalRules::default()
-        },
-        ..ExecutorConfig::default()
-    };
+    add_echo(&registry, definition("native"));
+    let mut config = ExecutorConfig::default();
+    let policies = &mut config.approvals.tools;
+    policies.insert("greet".to_owned(), ApprovalPolicy::AlwaysAsk);
     Executor::with_hooks(registry, config, hooks::<FakePeer>())
 }
 
@@ -122,21 +115,9 @@ async fn the_peer_approves_checks_and_runs_its_calls_in_order() {
     assert!(results.iter().flatten().all(|result| result.success));
     assert_eq!(results.iter().flatten().count(), 3);
     let of_greet = jobs.into_iter().filter(|job| !job.ends_with('2'));
-    assert_eq!(
-        of_greet.collect::<Vec<_>>(),
-        [
-            "started 1",
-            "approve 1",
-            "enter 1",
-            "run 7 greet 1",
-            "ended 1",
-            "started 3",
-            "approve 3",
-            "enter 3",
-            "run 7 greet 3",
-            "ended 3",
-        ]
-    );
+    let expected = [1, 3]
+        .map(|id| format!("started {id}, approve {id}, enter {id}, run 7 greet {id}, ended {id}"));
+    assert_eq!(of_greet.collect::<Vec<_>>().join(", "), expected.join(", "));
 }
 
 #[tokio::test]
@@ -153,8 +134,8 @@ async fn a_job_of_a_peer_that_is_gone_is_cancelled() {
     let mut peer = FakePeer::new(true);
     peer.is_gone = true;
     let (results, _) = run(peer, &[("1", "greet"), ("2", "native")]).await;
-    let errors = results.into_iter().map(|result| result.unwrap());
-    let errors: Vec<_> = errors.map(|it| (it.error_code, it.error)).collect();
+    let failed = results.into_iter().map(|result| result.unwrap());
+    let errors: Vec<_> = failed.map(|it| (it.error_code, it.error)).collect();
     let cancelled = |what: &str| {
         let message = format!("{what} was cancelled");
         (Some(ErrorCode::Cancelled), Some(message))

@@ -344,21 +344,21 @@ mod tests {
             kinds: vec!["scenes"],
         };
         packs.add(&pack("a", &["one"], "s"), &registry).unwrap();
-        let mut refused = |pack: Named| {
+        let mut add_error = |pack: Named| {
             let error = packs.add(&pack, &registry).unwrap_err().to_string();
             assert!(!registry.contains("two"));
             error
         };
-        let error = refused(pack("a", &["two"], "t"));
+        let error = add_error(pack("a", &["two"], "t"));
         assert_eq!(error, "A pack named 'a' already exists");
-        let error = refused(pack("b", &["two"], "s"));
+        let error = add_error(pack("b", &["two"], "s"));
         assert_eq!(error, "Pack 'b': a stream named 's' already exists");
-        let error = refused(pack("b", &["two", "one"], "t"));
+        let error = add_error(pack("b", &["two", "one"], "t"));
         assert_eq!(error, "Pack 'b': Tool 'one' already registered");
-        let error = refused(pack("B b", &["two"], "t"));
+        let error = add_error(pack("B b", &["two"], "t"));
         assert!(error.starts_with("invalid pack name 'B b'"), "{error}");
         for kinds in [vec!["scenes", "scenes"], vec!["a/b"]] {
-            let error = refused(Named {
+            let error = add_error(Named {
                 kinds,
                 ..pack("b", &["two"], "t")
             });

@@ -1,15 +1,11 @@
 use super::*;
-use crate::tool::{FnTool, ToolDefinition, ToolOutput};
+use crate::tool::{CallContext, FnTool, JsonObject, ToolDefinition, ToolFuture, ToolOutput};
 use serde_json::{Value, json};
 
 fn tool(name: &str, category: &str) -> Arc<dyn Tool> {
-    let definition = ToolDefinition::builder(name, format!("The tool {name}"))
-        .category(category)
-        .build()
-        .unwrap();
-    Arc::new(FnTool::new(definition, |_, _| async {
-        Ok(ToolOutput::text("ok"))
-    }))
+    let builder = ToolDefinition::builder(name, "A test").category(category);
+    let run = |_, _| async { Ok(ToolOutput::text("ok")) };
+    Arc::new(FnTool::new(builder.build().unwrap(), run))
 }
 
 #[test]
@@ -32,7 +28,7 @@ fn b1_a_tool_replaces_another_tool_that_is_replaceable() {
         let before = registry.register_preferred(tool("test", category), may_replace)?;
         Ok::<_, RegistryError>(before.map(|it| it.definition().category().to_owned()))
     };
-    assert_eq!(put("a", "nobody's"), Ok(None));
+    assert_eq!(put("a", "unused"), Ok(None));
     assert_eq!(put("b", "a"), Ok(Some("a".to_owned())));
     assert!(put("c", "a").is_err());
     assert_eq!(registry.get("test").unwrap().definition().category(), "b");
@@ -45,21 +41,16 @@ fn b2_order_categories_and_removal() {
         registry.register(tool(name, category)).unwrap();
     }
     assert_eq!(registry.categories(), ["math", "fun"]);
-    let math: Vec<_> = registry
-        .tools(Some("math"))
-        .iter()
-        .map(|t| t.name().to_string())
-        .collect();
-    assert_eq!(math, ["one", "three"]);
+    let math = registry.tools(Some("math"));
+    let names: Vec<_> = math.iter().map(|tool| tool.name().as_str()).collect();
+    assert_eq!(names, ["one", "three"]);
     assert_eq!(registry.tools(Some("fun")).len(), 1);
     assert!(!registry.unregister("nope"));
     assert!(registry.unregister("one"));
-    let names: Vec<_> = registry.names().iter().map(ToString::to_string).collect();
-    assert_eq!(names, ["two", "three"]);
-    assert!(Arc::ptr_eq(
-        &ToolRegistry::global(),
-        &ToolRegistry::global()
-    ));
+    let listed: Vec<_> = registry.names().iter().map(ToString::to_string).collect();
+    assert_eq!(listed, ["two", "three"]);
+    let global = ToolRegistry::global();
+    assert!(Arc::ptr_eq(&global, &ToolRegistry::global()));
 }
 
 #[test]
@@ -102,38 +93,28 @@ fn b4_mcp_tools_are_listed_separately() {
                 server_url: "https://x.example/sse".into(),
             }
         }
-        fn call(
-            self: Arc<Self>,
-            _: crate::tool::JsonObject,
-            _: crate::tool::CallContext,
-        ) -> crate::tool::ToolFuture {
+        fn call(self: Arc<Self>, _: JsonObject, _: CallContext) -> ToolFuture {
             Box::pin(async { Ok(ToolOutput::value(Value::Null)) })
         }
     }
-    let remote_ref =
-        json!({"type": "object", "properties": {"a": {"$ref": "https://x.example/s"}}});
-    let odd = ToolDefinition::builder("remote", "d")
-        .schema(remote_ref.clone())
-        .build()
-        .unwrap();
+    let odd = |name: &str| {
+        let schema = json!({"properties": {"a": {"$ref": "https://x.example/s"}}});
+        let builder = ToolDefinition::builder(name, "A test").schema(schema);
+        builder.build().unwrap()
+    };
     let registry = ToolRegistry::new();
     registry.register(tool("native", "x")).unwrap();
-    registry.register(Arc::new(Remote(odd))).unwrap();
+    registry.register(Arc::new(Remote(odd("remote")))).unwrap();
     assert_eq!(registry.mcp_tools()[0].name().as_str(), "remote");
     assert!(registry.mcp_tools()[0].schema().unwrap().is_none());
     assert_eq!(registry.native_tools()[0].name().as_str(), "native");
 
-    let native = ToolDefinition::builder("n2", "d")
-        .schema(remote_ref)
-        .build()
-        .unwrap();
-    let native = Arc::new(FnTool::new(native, |_, _| async {
-        Ok(ToolOutput::text(""))
-    }));
-    assert!(matches!(
-        registry.register(native),
-        Err(RegistryError::InvalidSchema { .. })
-    ));
+    let native = FnTool::new(odd("n2"), |_, _| async { Ok(ToolOutput::text("")) });
+    let error = registry.register(Arc::new(native)).unwrap_err();
+    assert!(
+        matches!(error, RegistryError::InvalidSchema { .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -141,10 +122,8 @@ fn h3_aliases_find_their_tool_and_are_removed_with_it() {
     let registry = ToolRegistry::new();
     registry.register(tool("get_time", "utility")).unwrap();
     registry.alias("time_tool", "get_time").unwrap();
-    assert_eq!(
-        registry.get("time_tool").unwrap().name().as_str(),
-        "get_time"
-    );
+    let found = registry.get("time_tool").unwrap();
+    assert_eq!(found.name().as_str(), "get_time");
     assert_eq!(registry.len(), 1);
     assert!(registry.alias("x", "nope").is_err());
     assert!(registry.alias("get_time", "get_time").is_err());
@@ -161,13 +140,11 @@ fn many_tools_are_removed_at_once() {
     }
     registry.put(tool("b", "standby"), |_| false).unwrap();
     registry.unregister_all(["b", "c", "nothing", "a"]);
-    let names = registry.names();
-    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
+    let listed = registry.names();
+    let names: Vec<_> = listed.iter().map(|name| name.as_str()).collect();
     assert_eq!(names, ["b", "d"]);
-    assert_eq!(
-        registry.get("b").unwrap().definition().category(),
-        "standby"
-    );
+    let replacement = registry.get("b").unwrap();
+    assert_eq!(replacement.definition().category(), "standby");
     assert!(registry.contains("b2") && registry.contains("d2"));
     assert!(!registry.contains("a2") && !registry.contains("c2"));
 }
@@ -180,11 +157,7 @@ impl Tool for Unoffered {
     fn is_offered(&self) -> bool {
         false
     }
-    fn call(
-        self: Arc<Self>,
-        _: crate::tool::JsonObject,
-        _: crate::tool::CallContext,
-    ) -> crate::tool::ToolFuture {
+    fn call(self: Arc<Self>, _: JsonObject, _: CallContext) -> ToolFuture {
         Box::pin(async { Ok(ToolOutput::text("not really")) })
     }
 }
@@ -215,11 +188,7 @@ fn b2_a_tool_that_is_not_offered_is_unlisted_and_yields_its_name() {
 #[test]
 fn b1_a_tool_waits_until_its_name_is_free() {
     let registry = ToolRegistry::new();
-    let category = || {
-        registry
-            .get("a")
-            .map(|it| it.definition().category().to_owned())
-    };
+    let category = || Some(registry.get("a")?.definition().category().to_owned());
     registry.register(tool("a", "others")).unwrap();
     let first = registry.put(tool("a", "first"), |_| false).unwrap();
     assert_eq!(first.outcome, RegistrationState::StandsBy);
@@ -232,8 +201,9 @@ fn b1_a_tool_waits_until_its_name_is_free() {
     assert_eq!(category().as_deref(), Some("second"));
     assert!(registry.contains("b"));
 
-    let third = registry.put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry));
-    let third = third.unwrap();
+    let third = registry
+        .put(tool("a", "third"), |it| Arc::ptr_eq(it, &second.entry))
+        .unwrap();
     assert_eq!(third.outcome, RegistrationState::Replaced);
     // A replaced tool cannot be withdrawn.
     assert!(!registry.withdraw(&second.entry));

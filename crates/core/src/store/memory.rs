@@ -95,12 +95,12 @@ impl MemorySearch {
 /// Stores memories.
 #[async_trait]
 pub trait MemoryStore: Send + Sync {
-    /// Adds a memory, unless the channel already has `most` memories of its user (or `most`
+    /// Adds a memory, unless the channel already has `max` memories of its user (or `max`
     /// memories without a user). Returns whether the memory was added.
     ///
     /// # Errors
     /// `conflict` if a memory with this id exists.
-    async fn insert_memory(&self, memory: &Memory, most: u32) -> Result<bool, StoreError>;
+    async fn insert_memory(&self, memory: &Memory, max: u32) -> Result<bool, StoreError>;
 
     /// Returns the memories that a search finds, ordered by importance, then by last access, and
     /// marks them as accessed at `now`. A query without words finds nothing.

@@ -39,17 +39,17 @@ pub struct LogBounds {
 #[async_trait]
 pub trait PackStore: Send + Sync {
     /// Stores a document, replacing any other with this name. Returns whether the document is new.
-    /// The pack never has more than `most` documents, if given, even under concurrency.
+    /// The pack never has more than `max` documents, if given, even under concurrency.
     ///
     /// # Errors
-    /// `invalid` if the name is too long, `full` if the document is new and the pack has `most`
+    /// `invalid` if the name is too long, `full` if the document is new and the pack has `max`
     /// documents.
     async fn put_document(
         &self,
         pack: &str,
         name: &str,
         json: &str,
-        most: Option<u32>,
+        max: Option<u32>,
     ) -> Result<bool, StoreError>;
 
     /// Returns the document with this name.

@@ -64,7 +64,7 @@ pub struct Nesting {
 
 impl Nesting {
     /// Maximum nesting depth of calls, for example of composed tools that call each other.
-    pub const DEEPEST: usize = 8;
+    pub const MAX_DEPTH: usize = 8;
 
     /// Maximum number of nested calls of one outermost call, at all levels.
     pub const MAX_CALLS: usize = 256;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{ErrorCode, JsonObject, ToolFailure, ToolOutput};
 pub use media::{Media, ResultPart};
+pub(crate) use reading::reading_of;
 
 /// The result of a tool call.
 ///
@@ -89,12 +90,12 @@ impl ToolResult {
     /// ```
     #[must_use]
     pub fn reading(&self) -> Option<Cow<'_, Value>> {
-        let reading = reading::of(&self.result);
-        let is_said = match reading.as_str() {
+        let reading = reading_of(&self.result);
+        let repeats_error = match reading.as_str() {
             Some(text) => text.is_empty() || self.error.as_deref() == Some(text),
             None => reading.is_null(),
         };
-        (self.success || !is_said).then_some(reading)
+        (self.success || !repeats_error).then_some(reading)
     }
 
     /// Returns the text for the model: what it [reads](Self::reading) of the result, or `Error: `
@@ -115,7 +116,7 @@ impl ToolResult {
     /// changed arguments.
     pub(crate) fn text(&self) -> String {
         if self.success {
-            text_of(&reading::of(&self.result))
+            text_of(&reading_of(&self.result))
         } else {
             format!("Error: {}", self.error_text())
         }
@@ -197,11 +198,6 @@ impl ToolResult {
     pub fn error_text(&self) -> &str {
         self.error.as_deref().unwrap_or("unknown error")
     }
-}
-
-/// Returns what a model reads of a result: see [`ToolResult::reading`].
-pub(crate) fn reading_of(result: &Value) -> Cow<'_, Value> {
-    reading::of(result)
 }
 
 fn text_of(value: &Value) -> String {

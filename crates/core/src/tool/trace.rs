@@ -84,10 +84,10 @@ impl TraceContext {
     #[must_use]
     pub fn to_meta(&self) -> Map<String, Value> {
         let state = self.tracestate.as_ref().map(|state| ("tracestate", state));
-        let entries = [("traceparent", &self.traceparent)]
+        let present = [("traceparent", &self.traceparent)]
             .into_iter()
             .chain(state);
-        let entries = entries.map(|(key, value)| (key.to_owned(), Value::from(value.as_str())));
+        let entries = present.map(|(key, value)| (key.to_owned(), Value::from(value.as_str())));
         entries.collect()
     }
 }

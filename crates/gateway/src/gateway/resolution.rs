@@ -191,7 +191,7 @@ impl ToolLookup<'_> {
         let mut missing = Vec::new();
         for (name, tool) in self.names.iter().zip(tools) {
             match tool {
-                Ok(tool) => self.missing_below(tool, Nesting::DEEPEST, &mut missing),
+                Ok(tool) => self.missing_below(tool, Nesting::MAX_DEPTH, &mut missing),
                 Err(_) => missing.push((*name).to_owned()),
             }
         }

@@ -63,7 +63,7 @@ impl NativeTools {
                 let Some(server_tool) = endpoint.name_of(tool) else {
                     continue;
                 };
-                let needs_approval = executor.asks(tool);
+                let needs_approval = executor.requires_approval(tool);
                 if needs_approval && !can_request_approval {
                     continue;
                 }

@@ -43,8 +43,9 @@ fn add_result(content: &mut Vec<Value>, block: Value) {
 /// Returns the block, or `None` for blank text, which the API rejects.
 fn block(part: &Part<'_>) -> Option<Value> {
     match part {
-        Part::Text(text) => (!text.trim().is_empty()).then(|| text_block(text)),
-        Part::Refusal(text) => (!text.trim().is_empty()).then(|| text_block(text)),
+        Part::Text(text) | Part::Refusal(text) => {
+            (!text.trim().is_empty()).then(|| text_block(text))
+        }
         Part::Image(image) => Some(image_block(image)),
     }
 }

@@ -7,17 +7,18 @@ use serde_json::{Map, Value, json};
 use super::{Anthropic, ending_of};
 use crate::ending::{self, StreamedReason};
 use crate::turn::more_arguments;
-use crate::{AnswerStream, Delta, Finish, ModelError, ProviderApi, TurnAnswer, event};
+use crate::{Delta, Finish, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
 /// Assembles a streamed message: `message_start`, the blocks in order, `message_delta` and
 /// `message_stop`. A compatible server that omits `message_stop` must at least end all blocks and
-/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation requires.
-/// Unknown blocks stay as they were at their start.
+/// send a stop reason. Unknown events and deltas are ignored, as Anthropic's documentation
+/// requires. Unknown blocks stay as they were at their start.
+#[derive(Default)]
 pub(super) struct MessageStream {
     message: Option<Map<String, Value>>,
     blocks: Vec<Block>,
-    /// The positions of the newest blocks, by the `index` of their events. Servers skip indices, and
-    /// some use the index of an ended block again.
+    /// The positions of the newest blocks, by the `index` of their events. Servers skip indices,
+    /// and some use the index of an ended block again.
     by_index: HashMap<u64, usize>,
     calls: usize,
     stop_reason: StreamedReason,
@@ -26,32 +27,19 @@ pub(super) struct MessageStream {
     is_complete: bool,
 }
 
-impl Default for MessageStream {
-    fn default() -> Self {
-        Self {
-            message: None,
-            blocks: Vec::new(),
-            by_index: HashMap::new(),
-            calls: 0,
-            stop_reason: StreamedReason::new(ending_of),
-            has_final_reason: false,
-            is_complete: false,
-        }
-    }
-}
-
 /// A content block.
 #[derive(Clone)]
 struct Block {
     value: Value,
     /// The pieces of `input` so far.
     input: String,
-    /// The position of the call among the answer's calls, if the block is a call that Pillion runs.
+    /// The position of the call among the response's calls, if the block is a call that Pillion
+    /// runs.
     call: Option<usize>,
     is_closed: bool,
 }
 
-impl AnswerStream for MessageStream {
+impl TurnStream for MessageStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Some(mut data) = event::typed_data(&Anthropic, event)? else {
             return Ok(());
@@ -85,7 +73,7 @@ impl AnswerStream for MessageStream {
         self.is_complete || (self.has_ended() && self.stop_reason.is_certain())
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         let has_ended = self.is_complete || self.has_ended();
         let Some(mut message) = self.message.filter(|_| has_ended) else {
             return Err(Anthropic.malformed(&self.stop_reason.early_end()));
@@ -96,29 +84,29 @@ impl AnswerStream for MessageStream {
         let lacks_arguments = self.blocks.iter().any(Block::lacks_arguments);
         let content = self.blocks.into_iter().map(Block::into_value).collect();
         message.insert("content".to_owned(), Value::Array(content));
-        let mut answer = Anthropic.answer(Value::Object(message))?;
-        if lacks_arguments && answer.finish == Finish::ToolCalls {
-            answer.finish = Finish::Length;
+        let mut response = Anthropic.parse_response(Value::Object(message))?;
+        if lacks_arguments && response.finish == Finish::ToolCalls {
+            response.finish = Finish::Length;
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
 impl MessageStream {
-    /// Returns whether the answer has all its content without a `message_stop`.
+    /// Returns whether the response has all its content without a `message_stop`.
     fn has_ended(&self) -> bool {
         self.has_final_reason
             && self.stop_reason.has_ended()
             && self.blocks.iter().all(|block| block.is_closed)
     }
 
-    /// Starts the message. The content is usually empty; an answer that continues after a call of
+    /// Starts the message. The content is usually empty; a response that continues after a call of
     /// Anthropic's code execution has the whole content. Some gateways send this event twice.
     fn start(&mut self, message: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         match message {
             Value::Object(mut message) if self.blocks.is_empty() => {
                 let content = message.get_mut("content").map(Value::take);
-                self.stop_reason.add(false, message.get("stop_reason"));
+                self.stop_reason.add(ending_of, message.get("stop_reason"));
                 self.message = Some(message);
                 if let Some(Value::Array(blocks)) = content {
                     for block in blocks {
@@ -134,7 +122,7 @@ impl MessageStream {
 
     fn start_block(&mut self, data: &mut Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         self.message_mut()?;
-        self.stop_reason.add(true, None);
+        self.stop_reason.add_content();
         if let Some(index) = data["index"].as_u64() {
             self.by_index.insert(index, self.blocks.len());
         }
@@ -174,7 +162,7 @@ impl MessageStream {
         let position = self.find_block(data).ok_or_else(|| {
             Anthropic.malformed("an event refers to a content block that has not started")
         })?;
-        self.stop_reason.add(true, None);
+        self.stop_reason.add_content();
         let block = &mut self.blocks[position];
         if block.is_closed {
             return Err(Anthropic.malformed("a content_block_delta follows the end of its block"));
@@ -262,7 +250,7 @@ impl MessageStream {
         self.message_mut()?;
         let reason = data["delta"].get("stop_reason");
         self.has_final_reason |= ending::reason(reason).is_some();
-        self.stop_reason.add(false, reason);
+        self.stop_reason.add(ending_of, reason);
         let message = self.message_mut()?;
         let Value::Object(members) = data else {
             return Ok(());
@@ -317,7 +305,7 @@ impl Block {
     }
 
     /// Returns the block in the form that it has in a message that is not streamed. An `input` that
-    /// is invalid JSON because the answer ended stays a string, and the call then fails.
+    /// is invalid JSON because the response ended stays a string, and the call then fails.
     fn into_value(mut self) -> Value {
         if !self.input.is_empty() {
             self.value["input"] =
@@ -332,9 +320,8 @@ fn append(block: &mut Value, key: &str, piece: &str) -> Result<(), ModelError> {
         Value::String(text) => text.push_str(piece),
         none @ Value::Null => *none = Value::String(piece.to_owned()),
         _ => {
-            return Err(
-                Anthropic.malformed("a content_block_delta does not match the type of its block")
-            );
+            let what = "a content_block_delta does not match the type of its block";
+            return Err(Anthropic.malformed(what));
         }
     }
     Ok(())

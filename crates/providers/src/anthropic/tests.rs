@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::tests::fixtures::{event, read_stream, request_body, turn};
-use crate::{Delta, Provider, TurnAnswer, parse_tool_calls};
+use crate::{Delta, Provider, TurnResponse, parse_tool_calls};
 
 fn conversation(messages: &Value) -> ProviderConversation {
     Anthropic
@@ -129,7 +129,7 @@ fn h4_parallel_calls_can_be_disabled_with_every_tool_choice() {
     );
 }
 
-fn stream(blocks: &[Value]) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
+fn stream(blocks: &[Value]) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     let mut events = vec![event(
         &json!({"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 1}}}),
     )];
@@ -140,26 +140,26 @@ fn stream(blocks: &[Value]) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
     read_stream(&Anthropic, &events)
 }
 
-/// If the answer ended in the arguments of a call, the arguments stay as they are and the call
+/// If the response ended in the arguments of a call, the arguments stay as they are and the call
 /// fails.
 #[test]
 fn a6_truncated_arguments_stay_a_string() {
-    let (answer, _) = stream(&[
+    let (response, _) = stream(&[
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "1", "name": "roll", "input": {}}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": "{\"n\": "}}),
     ])
     .unwrap();
-    assert_eq!(answer.body["content"][0]["input"], "{\"n\": ");
-    assert_eq!(answer.finish, Finish::Length);
+    assert_eq!(response.body["content"][0]["input"], "{\"n\": ");
+    assert_eq!(response.finish, Finish::Length);
     assert_eq!(
-        (answer.usage.input_tokens, answer.usage.output_tokens),
+        (response.usage.input_tokens, response.usage.output_tokens),
         (1, 5)
     );
 }
 
 #[test]
 fn h6_unknown_blocks_are_kept_and_unknown_deltas_are_ignored() {
-    let (answer, deltas) = stream(&[
+    let (response, deltas) = stream(&[
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "hologram", "rays": 3}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "ray_delta", "ray": 1}}),
         json!({"type": "content_block_stop", "index": 0}),
@@ -170,7 +170,7 @@ fn h6_unknown_blocks_are_kept_and_unknown_deltas_are_ignored() {
     ])
     .unwrap();
     assert_eq!(
-        answer.body["content"],
+        response.body["content"],
         json!([{"type": "hologram", "rays": 3},
                {"type": "text", "text": "Hi", "citations": [{"a": 1}, {"a": 2}]}])
     );
@@ -198,7 +198,7 @@ fn h6_deltas_go_to_the_newest_block_with_their_index() {
     let start = |index: Value| json!({"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}});
     let delta = |index: Value, text: &str| json!({"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}});
     let stop = |index: Value| json!({"type": "content_block_stop", "index": index});
-    let (answer, _) = stream(&[
+    let (response, _) = stream(&[
         start(json!(1_000_000_000_000_u64)),
         start(json!(0)),
         delta(json!(1_000_000_000_000_u64), "a"),
@@ -213,13 +213,13 @@ fn h6_deltas_go_to_the_newest_block_with_their_index() {
     ])
     .unwrap();
     let texts = ["a", "b", "c", "d"].map(|text| json!({"type": "text", "text": text}));
-    assert_eq!(answer.body["content"], json!(texts));
+    assert_eq!(response.body["content"], json!(texts));
 }
 
 #[test]
 fn h6_null_in_a_delta_is_an_empty_piece() {
     let delta = |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
-    let (answer, deltas) = stream(&[
+    let (response, deltas) = stream(&[
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
         delta(json!({"type": "thinking_delta", "thinking": "Hm"})),
         delta(json!({"type": "thinking_delta", "thinking": null})),
@@ -228,14 +228,14 @@ fn h6_null_in_a_delta_is_an_empty_piece() {
     ])
     .unwrap();
     assert_eq!(
-        answer.body["content"],
+        response.body["content"],
         json!([{"type": "thinking", "thinking": "Hm", "signature": "c2ln"}])
     );
     assert_eq!(deltas, [Delta::Thought("Hm".to_owned())]);
 }
 
-/// Without `message_stop`, an answer is complete if a documented reason follows its last content and
-/// all blocks have ended.
+/// Without `message_stop`, a response is complete if a documented reason follows its last content
+/// and all blocks have ended.
 #[test]
 fn h6_a_stop_reason_ends_an_answer_whose_blocks_have_ended() {
     let events = |start_reason: Value, reason: &str| {
@@ -269,7 +269,7 @@ fn h6_a_stop_reason_ends_an_answer_whose_blocks_have_ended() {
     assert!(read_stream(&Anthropic, &late_block).is_err());
 }
 
-/// An answer that continues after a call of Anthropic's code execution starts with a complete
+/// A response that continues after a call of Anthropic's code execution starts with a complete
 /// message.
 #[test]
 fn h6_a_message_without_deltas_is_read() {
@@ -277,14 +277,14 @@ fn h6_a_message_without_deltas_is_read() {
     let message = json!({"role": "assistant", "content": [{"type": "text", "text": "Hi"}, call], "stop_reason": "tool_use"});
     let start = event(&json!({"type": "message_start", "message": message}));
     let stop = event(&json!({"type": "message_stop"}));
-    let (answer, deltas) = read_stream(&Anthropic, &[start.clone(), stop]).unwrap();
-    assert_eq!(answer.body, message);
-    assert_eq!(answer.finish, Finish::ToolCalls);
+    let (response, deltas) = read_stream(&Anthropic, &[start.clone(), stop]).unwrap();
+    assert_eq!(response.body, message);
+    assert_eq!(response.finish, Finish::ToolCalls);
     assert_eq!(deltas.len(), 3);
     assert!(
         matches!(&deltas[2], Delta::ToolCall { index: 0, arguments, .. } if arguments == r#"{"sides":6}"#)
     );
-    // A second message within an answer is invalid.
+    // A second message within a response is invalid.
     let error = read_stream(&Anthropic, &[start.clone(), start]).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Malformed);
 }
@@ -293,12 +293,12 @@ fn h6_a_message_without_deltas_is_read() {
 #[test]
 fn h6_a_message_may_start_twice() {
     let again = json!({"type": "message_start", "message": {"role": "assistant", "content": []}});
-    let (answer, _) = stream(&[
+    let (response, _) = stream(&[
         again,
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
     ])
     .unwrap();
-    assert_eq!(answer.body["content"][0]["text"], "Hi");
+    assert_eq!(response.body["content"][0]["text"], "Hi");
 }
 
 #[test]
@@ -309,8 +309,8 @@ fn h6_ten_thousand_calls_are_read_in_order() {
                 "content_block": {"type": "tool_use", "id": format!("c{n}"), "name": "t", "input": {"n": n}}})
         })
         .collect();
-    let (answer, deltas) = stream(&blocks).unwrap();
-    let calls = parse_tool_calls(Provider::Anthropic, &answer.body).unwrap();
+    let (response, deltas) = stream(&blocks).unwrap();
+    let calls = parse_tool_calls(Provider::Anthropic, &response.body).unwrap();
     assert_eq!((calls.len(), deltas.len()), (10_000, 10_000));
     assert_eq!(calls[9_999].arguments, json!({"n": 9_999}));
 }

@@ -12,9 +12,12 @@ fn ending(word: &str) -> Option<Ending> {
 }
 
 fn read(events: &[(bool, Value)]) -> StreamedReason {
-    let mut streamed = StreamedReason::new(ending);
+    let mut streamed = StreamedReason::default();
     for (has_content, member) in events {
-        streamed.add(*has_content, Some(member));
+        if *has_content {
+            streamed.add_content();
+        }
+        streamed.add(ending, Some(member));
     }
     streamed
 }

@@ -85,8 +85,7 @@ impl GoogleContents {
 
 fn part(part: &Part<'_>) -> Value {
     match part {
-        Part::Text(text) => json!({"text": text}),
-        Part::Refusal(text) => json!({"text": text}),
+        Part::Text(text) | Part::Refusal(text) => json!({"text": text}),
         Part::Image(image) => image_block(image),
     }
 }
@@ -139,8 +138,7 @@ fn text_of(parts: &[Part<'_>], index: usize) -> Result<String, ModelError> {
     let mut all = String::new();
     for part in parts {
         match part {
-            Part::Text(text) => all.push_str(text),
-            Part::Refusal(text) => all.push_str(text),
+            Part::Text(text) | Part::Refusal(text) => all.push_str(text),
             Part::Image(_) => {
                 return Err(rejected(format!(
                     "messages[{index}].content has an image, but a tool result must be text"

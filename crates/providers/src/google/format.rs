@@ -107,7 +107,8 @@ impl ToolFormat for Google {
                 json!({"functionResponse": response})
             })
             .collect();
-        // Every model that sees images accepts them beside the results; only few accept them within.
+        // Every model that sees images accepts them beside the results; only few accept them
+        // within.
         for (result, sent) in results.iter().zip(parts_of_results(self, results)) {
             for part in sent.into_iter().flatten() {
                 if let SentPart::Media(media) = part {
@@ -160,7 +161,7 @@ impl ToolFormat for Google {
         json!({"text": text})
     }
 
-    /// If the answer would have been streamed in chunks, the API wraps the error in an array.
+    /// If the response would have been streamed in chunks, the API wraps the error in an array.
     fn error<'a>(&self, body: &'a Value) -> Option<&'a Value> {
         let error = body.get(0).unwrap_or(body).get("error");
         error.filter(|error| !error.is_null())
@@ -168,8 +169,8 @@ impl ToolFormat for Google {
 }
 
 /// Returns the id of a call, or a generated id if the call has none: the same id for the same
-/// response and index. The id of the response, if there is one, distinguishes the calls of different
-/// responses.
+/// response and index. The id of the response, if there is one, distinguishes the calls of
+/// different responses.
 pub(super) fn id_or_generated(id: &str, response_id: Option<&str>, index: usize) -> String {
     match response_id {
         _ if !id.is_empty() => id.to_owned(),

@@ -30,9 +30,9 @@ mod tests;
 
 use serde_json::{Map, Value, json};
 
-use pillion_core::tool::JsonObject;
+use pillion_core::tool::{JsonObject, ParameterType};
 use resolve::{Resolved, Resolver};
-use types::{Check, Kind, declared_types};
+use types::{Check, declared_types};
 
 /// Maximum nesting of nodes; deeper nodes are reduced to their type.
 const MAX_DEPTH: usize = 32;
@@ -48,7 +48,7 @@ pub(super) fn parameters(schema: &Value, expansion: usize) -> Value {
     };
     let mut converted = conversion.convert(schema, 0);
     if converted.get("type") != Some(&json!("object")) {
-        converted = bare(Kind::Object);
+        converted = bare(ParameterType::Object);
     }
     converted.entry("properties").or_insert_with(|| json!({}));
     Value::Object(converted)
@@ -61,7 +61,7 @@ struct Conversion<'s> {
 impl<'s> Conversion<'s> {
     fn convert(&mut self, schema: &'s Value, depth: usize) -> JsonObject {
         if depth > MAX_DEPTH || self.resolver.is_exhausted() {
-            return bare(Kind::for_truncated_node(schema));
+            return bare(types::truncated_type(schema));
         }
         let opened = self.resolver.open_count();
         let node = self.resolver.resolve(schema);
@@ -88,7 +88,7 @@ impl<'s> Conversion<'s> {
         let (kinds, has_null) = declared_types(&node);
         nullable |= has_null;
         match kinds[..] {
-            [] => self.typed(&node, Kind::implied_by(&node), nullable, depth),
+            [] => self.typed(&node, types::implied_type(&node), nullable, depth),
             [kind] => self.typed(&node, kind, nullable, depth),
             _ => {
                 let branches = kinds.iter().enumerate().map(|(index, kind)| {
@@ -136,7 +136,7 @@ impl<'s> Conversion<'s> {
     fn typed(
         &mut self,
         node: &Resolved<'s>,
-        kind: Kind,
+        kind: ParameterType,
         nullable: bool,
         depth: usize,
     ) -> JsonObject {
@@ -145,28 +145,30 @@ impl<'s> Conversion<'s> {
             ("title", Value::is_string),
             ("description", Value::is_string),
         ];
-        for (key, fits) in texts.iter().chain(kind.keywords()) {
+        for (key, fits) in texts.iter().chain(types::keywords(kind)) {
             if let Some(value) = node.get(key).filter(|value| fits(value)) {
                 out.insert((*key).to_owned(), value.clone());
             }
         }
-        if nullable || (kind == Kind::String && node.allows_null()) {
+        if nullable || (kind == ParameterType::String && node.allows_null()) {
             out.insert("nullable".to_owned(), json!(true));
         }
         match kind {
-            Kind::String => {
+            ParameterType::String => {
                 if let Some(values) = node.string_values() {
                     out.insert("enum".to_owned(), json!(values));
                 }
             }
-            Kind::Integer | Kind::Number => types::inclusive_bounds(node, kind, &mut out),
-            Kind::Boolean => {}
-            Kind::Array => {
+            ParameterType::Integer | ParameterType::Number => {
+                types::inclusive_bounds(node, kind, &mut out)
+            }
+            ParameterType::Boolean => {}
+            ParameterType::Array => {
                 if let Some(items) = node.items() {
                     out.insert("items".to_owned(), self.convert(items, depth + 1).into());
                 }
             }
-            Kind::Object => self.members(node, depth, &mut out),
+            ParameterType::Object => self.members(node, depth, &mut out),
         }
         out
     }
@@ -196,9 +198,9 @@ impl<'s> Conversion<'s> {
 }
 
 /// Returns the minimal node of a type.
-fn bare(kind: Kind) -> JsonObject {
+fn bare(kind: ParameterType) -> JsonObject {
     let mut node = Map::from_iter([("type".to_owned(), json!(kind.as_str()))]);
-    if kind == Kind::Array {
+    if kind == ParameterType::Array {
         node.insert("items".to_owned(), json!({"type": "string"}));
     }
     node

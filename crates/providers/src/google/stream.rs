@@ -4,10 +4,11 @@ use serde_json::{Map, Value, json};
 use super::format::id_or_generated;
 use super::{Google, block_reason, ending_of, read_response};
 use crate::ending::StreamedReason;
-use crate::{AnswerStream, Delta, ModelError, ProviderApi, TurnAnswer, event};
+use crate::{Delta, ModelError, ProviderApi, TurnResponse, TurnStream, event};
 
 /// Assembles a streamed response. Each event is a response with some of the parts; for other
 /// members, the last event that has the member counts.
+#[derive(Default)]
 pub(super) struct ContentStream {
     /// The response without its candidates.
     response: Map<String, Value>,
@@ -20,20 +21,7 @@ pub(super) struct ContentStream {
     finish_reason: StreamedReason,
 }
 
-impl Default for ContentStream {
-    fn default() -> Self {
-        Self {
-            response: Map::new(),
-            candidate: None,
-            content: Map::new(),
-            parts: Vec::new(),
-            calls: 0,
-            finish_reason: StreamedReason::new(ending_of),
-        }
-    }
-}
-
-impl AnswerStream for ContentStream {
+impl TurnStream for ContentStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Some(data) = event::data(&Google, event)? else {
             return Ok(());
@@ -46,8 +34,8 @@ impl AnswerStream for ContentStream {
         }
     }
 
-    /// Always false: the API has no event for the end of an answer. The connection closes after the
-    /// finish reason, but some models send the reason in every chunk.
+    /// Always false: the API has no event for the end of a response. The connection closes after
+    /// the finish reason, but some models send the reason in every chunk.
     fn is_complete(&self) -> bool {
         false
     }
@@ -56,7 +44,7 @@ impl AnswerStream for ContentStream {
         self.is_blocked() || self.finish_reason.is_certain()
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         if !self.is_blocked() && !self.finish_reason.has_ended() {
             return Err(Google.malformed(&self.finish_reason.early_end()));
         }
@@ -83,7 +71,7 @@ impl AnswerStream for ContentStream {
 }
 
 impl ContentStream {
-    /// Adds a response with some of the parts of the answer.
+    /// Adds a chunk, which has some parts of the response.
     fn add_response(&mut self, response: Value, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         Google.check_error(&response)?;
         let Value::Object(mut data) = response else {
@@ -145,8 +133,10 @@ impl ContentStream {
             }
         }
         self.candidate = Some(rest);
-        let has_content = deltas.len() > known_deltas;
-        self.finish_reason.add(has_content, finish_reason.as_ref());
+        if deltas.len() > known_deltas {
+            self.finish_reason.add_content();
+        }
+        self.finish_reason.add(ending_of, finish_reason.as_ref());
         Ok(())
     }
 
@@ -213,7 +203,7 @@ impl ContentStream {
         }
     }
 
-    /// Appends plain text to the previous part, as in an answer that is not streamed. Parts with
+    /// Appends plain text to the previous part, as in a response that is not streamed. Parts with
     /// signatures stay separate: Google's documentation forbids merging them.
     fn join(&mut self, part: &Value) -> bool {
         let Some(text) = plain_text(part) else {
@@ -233,7 +223,7 @@ impl ContentStream {
 }
 
 /// Reads a stream that was sent as a JSON array of its responses.
-pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnAnswer, ModelError> {
+pub(super) fn read_responses(responses: Vec<Value>) -> Result<TurnResponse, ModelError> {
     let mut stream = Box::<ContentStream>::default();
     for response in responses {
         stream.add_response(response, &mut Vec::new())?;

@@ -98,7 +98,7 @@ fn h1_an_image_as_a_result_is_rejected() {
             {"type": "image_url", "image_url": {"url": "https://h.example/x.png"}}]},
     ]))
     .unwrap_err();
-    assert_eq!(error.kind, ModelErrorKind::Refused);
+    assert_eq!(error.kind, ModelErrorKind::Rejected);
     assert_eq!(
         error.message,
         "messages[1].content has an image, but a tool result must be text"
@@ -140,11 +140,11 @@ fn h5_calls_of_other_providers_are_signed_for_gemini_3_and_later() {
 #[test]
 fn h1_a_blocked_prompt_is_filtered() {
     let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 4, "toolUsePromptTokenCount": 2}});
-    let answer = Google.answer(blocked.clone()).unwrap();
-    assert_eq!(answer.finish, Finish::Filtered);
-    assert_eq!(answer.usage.input_tokens, 6);
+    let response = Google.parse_response(blocked.clone()).unwrap();
+    assert_eq!(response.finish, Finish::Filtered);
+    assert_eq!(response.usage.input_tokens, 6);
     let (streamed, _) = read_stream(&Google, &[event(&blocked)]).unwrap();
-    assert_eq!(streamed, answer);
+    assert_eq!(streamed, response);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn h4_the_delay_of_an_error_is_read() {
             {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "47.5s"},
         ]),
     );
-    let error = Google.answer(exhausted.clone()).unwrap_err();
+    let error = Google.parse_response(exhausted.clone()).unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::RateLimited);
     assert_eq!(error.retry_after, Some(Duration::from_millis(47_500)));
     let streamed = read_stream(&Google, &[event(&exhausted)]).unwrap_err();
@@ -167,7 +167,7 @@ fn h4_the_delay_of_an_error_is_read() {
     for delay in ["-1s", "NaNs", "1e400s", "x"] {
         let body = body(429, "X", "", json!([{"retryDelay": delay}]));
         assert_eq!(
-            Google.answer(body).unwrap_err().retry_after,
+            Google.parse_response(body).unwrap_err().retry_after,
             None,
             "{delay}"
         );
@@ -178,7 +178,7 @@ fn chunk(parts: &Value) -> Value {
     json!({"candidates": [{"content": {"parts": parts, "role": "model"}}]})
 }
 
-fn stream(chunks: &[Value]) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
+fn stream(chunks: &[Value]) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     let mut events: Vec<_> = chunks.iter().map(event).collect();
     events.push(event(&json!({"candidates": [{"finishReason": "STOP"}]})));
     read_stream(&Google, &events)
@@ -187,7 +187,7 @@ fn stream(chunks: &[Value]) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
 /// Google's documentation forbids merging a part that has a signature with another part.
 #[test]
 fn h6_parts_with_signatures_are_not_merged() {
-    let (answer, deltas) = stream(&[
+    let (response, deltas) = stream(&[
         chunk(
             &json!([{"text": "a", "thought": true}, {"text": "b", "thought": true}, {"text": "c"}]),
         ),
@@ -198,7 +198,7 @@ fn h6_parts_with_signatures_are_not_merged() {
     ])
     .unwrap();
     assert_eq!(
-        answer.body["candidates"][0]["content"]["parts"],
+        response.body["candidates"][0]["content"]["parts"],
         json!([
             {"text": "ab", "thought": true},
             {"text": "cd"},
@@ -215,7 +215,7 @@ fn h6_parts_with_signatures_are_not_merged() {
     assert_eq!(deltas[0], Delta::Thought("a".to_owned()));
 }
 
-/// Calls without an id have the same generated ids in the stream and in the complete answer.
+/// Calls without an id have the same generated ids in the stream and in the complete response.
 #[test]
 fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
     let part = json!({"functionCall": {"name": "roll"}});
@@ -230,9 +230,9 @@ fn h6_streamed_calls_without_ids_get_the_same_ids_as_in_a_response() {
         // The response id arrives late.
         vec![chunk(&json!([part])), with_id(chunk(&json!([part])), "r1")],
     ] {
-        let (answer, deltas) = stream(&chunks).unwrap();
-        let calls = parse_tool_calls(Provider::Google, &answer.body).unwrap();
-        assert_eq!(answer.finish, Finish::ToolCalls);
+        let (response, deltas) = stream(&chunks).unwrap();
+        let calls = parse_tool_calls(Provider::Google, &response.body).unwrap();
+        assert_eq!(response.finish, Finish::ToolCalls);
         let ids: Vec<_> = deltas
             .iter()
             .map(|delta| match delta {
@@ -254,9 +254,9 @@ fn h6_other_candidates_are_ignored_and_split_calls_are_joined() {
         {"index": 1, "content": {"parts": [{"text": "second"}]}},
         {"index": 0, "content": {"parts": [{"text": "first"}]}},
     ]});
-    let (answer, deltas) = stream(&[two]).unwrap();
+    let (response, deltas) = stream(&[two]).unwrap();
     assert_eq!(deltas, [Delta::Text("first".to_owned())]);
-    assert_eq!(answer.body["candidates"].as_array().unwrap().len(), 1);
+    assert_eq!(response.body["candidates"].as_array().unwrap().len(), 1);
 
     for call in [
         json!({"name": "x", "willContinue": true}),

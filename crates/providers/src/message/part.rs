@@ -9,7 +9,7 @@ use crate::node::{JsonFault, Node};
 pub(crate) enum Part<'a> {
     Text(Cow<'a, str>),
     /// The text in which a model refused to answer.
-    Refusal(&'a str),
+    Refusal(Cow<'a, str>),
     Image(Image<'a>),
 }
 
@@ -69,8 +69,8 @@ pub(super) fn put_name(parts: &mut Vec<Part<'_>>, name: &str) {
 fn read<'a>(part: &Node<'a>) -> Result<Part<'a>, JsonFault> {
     let kind = part.required("type")?;
     match kind.text()? {
-        "text" => Ok(Part::Text(Cow::Borrowed(part.required("text")?.text()?))),
-        "refusal" => Ok(Part::Refusal(part.required("refusal")?.text()?)),
+        "text" => Ok(Part::Text(part.required("text")?.text()?.into())),
+        "refusal" => Ok(Part::Refusal(part.required("refusal")?.text()?.into())),
         "image_url" => image(&part.required("image_url")?),
         _ => Err(kind.invalid("must be one of text, image_url and refusal")),
     }

@@ -1,19 +1,23 @@
 use serde_json::json;
 
 use super::*;
+use crate::{Provider, format_permits, native_calls};
 
 #[test]
 fn h1_a_native_mcp_server_needs_no_description() {
     let server = NativeMcpServer::new("dmcp", "https://dmcp.example/mcp");
-    let members = server.to_members(Provider::OpenAiResponses).unwrap();
+    let members = Provider::OpenAiResponses
+        .api()
+        .native_members(&server)
+        .unwrap();
     assert_eq!(
         Value::Object(members),
         json!({"tools": [{"type": "mcp", "server_label": "dmcp",
                "server_url": "https://dmcp.example/mcp", "require_approval": "always"}]})
     );
     // Anthropic cannot request approval.
-    assert_eq!(server.to_members(Provider::Anthropic), None);
-    assert_eq!(server.to_members(Provider::OpenAiChat), None);
+    assert_eq!(Provider::Anthropic.api().native_members(&server), None);
+    assert_eq!(Provider::OpenAiChat.api().native_members(&server), None);
 }
 
 #[test]
@@ -24,7 +28,10 @@ fn h1_a_native_mcp_server_may_be_limited_to_some_of_its_tools() {
         token: Some("s3cret".into()),
         ..NativeMcpServer::new("dmcp", "https://dmcp.example/mcp")
     };
-    let members = server.to_members(Provider::OpenAiResponses).unwrap();
+    let members = Provider::OpenAiResponses
+        .api()
+        .native_members(&server)
+        .unwrap();
     assert_eq!(
         members["tools"][0],
         json!({"type": "mcp", "server_label": "dmcp",
@@ -33,14 +40,17 @@ fn h1_a_native_mcp_server_may_be_limited_to_some_of_its_tools() {
                "allowed_tools": ["roll", "wipe"],
                "require_approval": {"never": {"tool_names": ["roll"]}}})
     );
-    assert_eq!(server.to_members(Provider::Anthropic), None);
+    assert_eq!(Provider::Anthropic.api().native_members(&server), None);
     let server = NativeMcpServer {
         allowed_tools: Some(vec!["roll".to_owned()]),
         require_approval: NativeApproval::Never,
         ..server
     };
     assert_eq!(
-        server.to_members(Provider::Anthropic).map(Value::Object),
+        Provider::Anthropic
+            .api()
+            .native_members(&server)
+            .map(Value::Object),
         Some(json!({
             "mcp_servers": [{"type": "url", "name": "dmcp", "url": "https://dmcp.example/mcp",
                              "authorization_token": "s3cret"}],

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{OpenAiChat, check_choice, ending_of, failure_without_choices};
 use crate::ending::StreamedReason;
-use crate::{AnswerStream, Delta, ModelError, ProviderApi, ToolFormat, TurnAnswer};
+use crate::{Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, TurnStream};
 use calls::Calls;
 
 /// The members in which servers send the model's thinking.
@@ -22,6 +22,7 @@ const KEEP_ALIVE_DATA: [&str; 4] = ["", "ping", "keep-alive", "null"];
 
 /// Assembles the chunks of a chat completion. OpenAI ends a stream with `[DONE]`; a compatible
 /// server that does not must at least send a finish reason.
+#[derive(Default)]
 pub(super) struct ChunkStream {
     /// The members of the completion except the choices; the last chunk with a member counts.
     completion: Map<String, Value>,
@@ -32,20 +33,7 @@ pub(super) struct ChunkStream {
     is_done: bool,
 }
 
-impl Default for ChunkStream {
-    fn default() -> Self {
-        Self {
-            completion: Map::new(),
-            message: Map::new(),
-            calls: Calls::default(),
-            finish_reason: StreamedReason::new(ending_of),
-            has_choice: false,
-            is_done: false,
-        }
-    }
-}
-
-impl AnswerStream for ChunkStream {
+impl TurnStream for ChunkStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let data = event.data.trim();
         if data == "[DONE]" {
@@ -71,7 +59,7 @@ impl AnswerStream for ChunkStream {
             return Err(OpenAiChat.malformed("an event is not an object"));
         };
         // Read before the calls, wherever it is in the chunk: generated call ids contain the
-        // answer's id.
+        // response's id.
         if let Some(id) = chunk.remove("id") {
             self.completion.insert("id".to_owned(), id);
         }
@@ -105,7 +93,7 @@ impl AnswerStream for ChunkStream {
         self.is_done || self.finish_reason.is_certain()
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         if !self.has_choice && (self.is_done || !self.completion.is_empty()) {
             return Err(failure_without_choices(&Value::Object(self.completion)));
         }
@@ -127,7 +115,7 @@ impl AnswerStream for ChunkStream {
             "finish_reason": self.finish_reason.reason(),
         });
         body.insert("choices".to_owned(), json!([choice]));
-        OpenAiChat.answer(Value::Object(body))
+        OpenAiChat.parse_response(Value::Object(body))
     }
 }
 
@@ -150,9 +138,11 @@ impl ChunkStream {
             None | Some(Value::Null) => {}
             Some(_) => return Err(OpenAiChat.malformed("a delta is not an object")),
         }
-        let has_content = deltas.len() > known_deltas;
+        if deltas.len() > known_deltas {
+            self.finish_reason.add_content();
+        }
         self.finish_reason
-            .add(has_content, choice.get("finish_reason"));
+            .add(ending_of, choice.get("finish_reason"));
         if self.finish_reason.has_ended() {
             self.calls.report_held_arguments(deltas);
         }

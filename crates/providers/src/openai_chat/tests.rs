@@ -1,9 +1,10 @@
+use super::ModelErrorKind::{ContextTooLong, Malformed, Rejected, Unavailable};
 use super::*;
 use crate::tests::fixtures;
 use crate::{Delta, Provider, assistant_messages, parse_tool_calls};
 
 /// Reads the events of this text, also if the stream breaks off.
-fn read(text: &str) -> (Result<TurnAnswer, ModelError>, Vec<Delta>) {
+fn read(text: &str) -> (Result<TurnResponse, ModelError>, Vec<Delta>) {
     let mut stream = OpenAiChat.stream();
     let mut deltas = Vec::new();
     for event in fixtures::events(text) {
@@ -20,18 +21,18 @@ fn events(data: &[Value]) -> String {
         .collect()
 }
 
-/// Returns the answer and deltas of a complete stream with these deltas.
-fn streamed(deltas: &[Value]) -> (TurnAnswer, Vec<Delta>) {
+/// Returns the response and deltas of a complete stream with these deltas.
+fn streamed(deltas: &[Value]) -> (TurnResponse, Vec<Delta>) {
     let chunk = |delta: &Value| json!({"id": "c1", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta}]});
     let mut chunks: Vec<_> = deltas.iter().map(chunk).collect();
     chunks.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}));
     let text = events(&chunks) + "data: [DONE]\n\n";
-    let (answer, deltas) = read(&text);
-    (answer.unwrap(), deltas)
+    let (response, deltas) = read(&text);
+    (response.unwrap(), deltas)
 }
 
-fn calls(answer: &TurnAnswer) -> Vec<(String, String, String)> {
-    let parsed = parse_tool_calls(Provider::OpenAiChat, &answer.body).unwrap();
+fn calls(response: &TurnResponse) -> Vec<(String, String, String)> {
+    let parsed = parse_tool_calls(Provider::OpenAiChat, &response.body).unwrap();
     let calls = parsed.into_iter().map(|call| {
         let arguments = call.arguments_text();
         (call.id, call.name, arguments)
@@ -43,28 +44,34 @@ fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
     (id.to_owned(), name.to_owned(), arguments.to_owned())
 }
 
+/// Returns a piece of the first call.
+fn piece(id: Option<&str>, name: Option<&str>, arguments: &str) -> Delta {
+    Delta::ToolCall {
+        index: 0,
+        id: id.map(str::to_owned),
+        name: name.map(str::to_owned),
+        arguments: arguments.to_owned(),
+    }
+}
+
 #[test]
 fn h4_openai_and_azure_are_known_by_their_hosts() {
-    for (base_url, expected) in [
-        ("https://api.openai.com/v1", "max_completion_tokens"),
-        ("https://eu.api.openai.com/v1", "max_completion_tokens"),
-        (
-            "https://me.openai.azure.com/openai/v1",
-            "max_completion_tokens",
-        ),
-        (
-            "https://me.services.ai.azure.com/openai/v1",
-            "max_completion_tokens",
-        ),
-        (
-            "https://me.cognitiveservices.azure.com/openai/v1",
-            "max_completion_tokens",
-        ),
-        ("https://notapi.openai.com.example/v1", "max_tokens"),
-        ("https://api.mistral.ai/v1", "max_tokens"),
-        ("http://127.0.0.1:8000/v1", "max_tokens"),
+    for (base_url, is_openai) in [
+        ("https://api.openai.com/v1", true),
+        ("https://eu.api.openai.com/v1", true),
+        ("https://me.openai.azure.com/openai/v1", true),
+        ("https://me.services.ai.azure.com/openai/v1", true),
+        ("https://me.cognitiveservices.azure.com/openai/v1", true),
+        ("https://notapi.openai.com.example/v1", false),
+        ("https://api.mistral.ai/v1", false),
+        ("http://127.0.0.1:8000/v1", false),
     ] {
         let member = max_length_member(&base_url.parse().unwrap());
+        let expected = if is_openai {
+            "max_completion_tokens"
+        } else {
+            "max_tokens"
+        };
         assert_eq!(member, expected, "{base_url}");
     }
 }
@@ -74,13 +81,13 @@ fn h4_a_message_without_role_is_rejected_with_its_path() {
     let error = OpenAiChat
         .conversation(&[json!({"role": "user"}), json!("hello")])
         .unwrap_err();
-    assert_eq!(error.kind, ModelErrorKind::Refused);
+    assert_eq!(error.kind, Rejected);
     assert_eq!(error.message, "messages[1] must be an object with a role");
 }
 
 #[test]
 fn h6_pieces_of_calls_are_joined_by_index() {
-    let (answer, deltas) = streamed(&[
+    let (response, deltas) = streamed(&[
         json!({"role": "assistant", "content": null}),
         json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "roll", "arguments": ""}}]}),
         json!({"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "time", "arguments": ""}}]}),
@@ -91,41 +98,19 @@ fn h6_pieces_of_calls_are_joined_by_index() {
         call("a", "roll", "{\"dice\":\"2d6\"}"),
         call("b", "time", "{\"tz\":\"UTC\"}"),
     ];
-    assert_eq!(calls(&answer), expected);
-    assert_eq!(answer.finish, Finish::ToolCalls);
-    assert_eq!(
-        deltas[0],
-        Delta::ToolCall {
-            index: 0,
-            id: Some("a".into()),
-            name: Some("roll".into()),
-            arguments: String::new()
-        }
-    );
-    assert_eq!(
-        deltas.last(),
-        Some(&Delta::ToolCall {
-            index: 0,
-            id: None,
-            name: None,
-            arguments: "\"2d6\"}".into()
-        })
-    );
+    assert_eq!(calls(&response), expected);
+    assert_eq!(response.finish, Finish::ToolCalls);
+    assert_eq!(deltas[0], piece(Some("a"), Some("roll"), ""));
+    assert_eq!(deltas.last(), Some(&piece(None, None, "\"2d6\"}")));
 }
 
 #[test]
 fn h6_a_streamed_call_reports_its_id_and_name_once() {
-    let (answer, deltas) = streamed(&[
+    let (response, deltas) = streamed(&[
         json!({"tool_calls": [{"index": 0, "function": {"name": "roll", "arguments": "{\"a\""}}]}),
         json!({"tool_calls": [{"index": 0, "id": "late", "function": {"name": "roll", "arguments": ":1}"}}]}),
     ]);
-    assert_eq!(calls(&answer), [call("call_c1_0", "roll", "{\"a\":1}")]);
-    let piece = |id: Option<&str>, name: Option<&str>, arguments: &str| Delta::ToolCall {
-        index: 0,
-        id: id.map(str::to_owned),
-        name: name.map(str::to_owned),
-        arguments: arguments.to_owned(),
-    };
+    assert_eq!(calls(&response), [call("call_c1_0", "roll", "{\"a\":1}")]);
     let expected = [
         piece(Some("call_c1_0"), Some("roll"), "{\"a\""),
         piece(None, None, ":1}"),
@@ -136,36 +121,34 @@ fn h6_a_streamed_call_reports_its_id_and_name_once() {
 #[test]
 fn h6_compatible_servers_may_omit_indexes_and_ids() {
     // Complete calls, each in its own chunk, that differ only in their names.
-    let (answer, _) = streamed(&[
+    let (response, _) = streamed(&[
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"function": {"name": "roll", "arguments": {"dice": "1d4"}}}]}),
     ]);
     assert_eq!(
-        calls(&answer),
+        calls(&response),
         [
             call("call_c1_0", "roll", "{}"),
             call("call_c1_1", "roll", "{\"dice\":\"1d4\"}")
         ]
     );
     // Every call has index 0.
-    let (answer, _) = streamed(&[
+    let (response, _) = streamed(&[
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "{"}}]}),
         json!({"tool_calls": [{"index": 0, "id": "b", "function": {"name": "time", "arguments": "}"}}]}),
     ]);
-    assert_eq!(
-        calls(&answer),
-        [call("a", "roll", "{}"), call("b", "time", "{}")]
-    );
+    let expected = [call("a", "roll", "{}"), call("b", "time", "{}")];
+    assert_eq!(calls(&response), expected);
     // Pieces without an index belong to the last call, or to the call with their id.
-    let (answer, _) = streamed(&[
+    let (response, _) = streamed(&[
         json!({"tool_calls": [{"id": "a", "function": {"name": "roll"}}]}),
         json!({"tool_calls": [{"function": {"arguments": "{\"x\""}}]}),
         json!({"tool_calls": [{"id": "b", "function": {"name": "time", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"id": "a", "function": {"arguments": ":1}"}}]}),
     ]);
     assert_eq!(
-        calls(&answer),
+        calls(&response),
         [call("a", "roll", "{\"x\":1}"), call("b", "time", "{}")]
     );
 }
@@ -180,17 +163,17 @@ fn h6_usage_has_a_separate_chunk_and_thoughts_are_kept() {
         json!({"choices": null, "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}}}),
     ]);
     // The stream has no `[DONE]`.
-    let (answer, deltas) = read(&text);
-    let answer = answer.unwrap();
-    assert_eq!(answer.finish, Finish::Stop);
+    let (response, deltas) = read(&text);
+    let response = response.unwrap();
+    assert_eq!(response.finish, Finish::Stop);
     let usage = Usage {
         input_tokens: 9,
         output_tokens: 3,
         cached_tokens: 8,
     };
-    assert_eq!(answer.usage, usage);
+    assert_eq!(response.usage, usage);
     assert_eq!(
-        assistant_messages(Provider::OpenAiChat, &answer.body).unwrap(),
+        assistant_messages(Provider::OpenAiChat, &response.body).unwrap(),
         [json!({"role": "assistant", "reasoning_content": "Hmm.", "content": "Hello"})]
     );
     let expected = [
@@ -206,47 +189,39 @@ fn h6_usage_has_a_separate_chunk_and_thoughts_are_kept() {
 fn h6_usage_in_a_choice_counts() {
     let usage = |input: u64| json!({"prompt_tokens": input, "completion_tokens": 3});
     let choice = |input: u64| json!({"index": 0, "delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": "stop", "usage": usage(input)});
+    let in_choice = json!({"choices": [choice(5)]});
+    let apart = json!({"choices": [], "usage": usage(9)});
     for (chunks, input_tokens) in [
-        (vec![json!({"choices": [choice(5)]})], 5),
+        (vec![in_choice.clone()], 5),
         (vec![json!({"choices": [choice(5)], "usage": null})], 5),
         (vec![json!({"usage": usage(7), "choices": [choice(5)]})], 7),
-        (
-            vec![
-                json!({"choices": [choice(5)]}),
-                json!({"choices": [], "usage": usage(9)}),
-            ],
-            9,
-        ),
-        (
-            vec![
-                json!({"choices": [], "usage": usage(9)}),
-                json!({"choices": [choice(5)]}),
-            ],
-            5,
-        ),
+        (vec![in_choice.clone(), apart.clone()], 9),
+        (vec![apart, in_choice], 5),
     ] {
-        let (answer, _) = read(&events(&chunks));
+        let (response, _) = read(&events(&chunks));
         let expected = Usage {
             input_tokens,
             output_tokens: 3,
             cached_tokens: 0,
         };
-        assert_eq!(answer.unwrap().usage, expected, "{chunks:?}");
+        assert_eq!(response.unwrap().usage, expected, "{chunks:?}");
     }
-    let answer = OpenAiChat.answer(json!({"choices": [choice(5)]})).unwrap();
-    assert_eq!(answer.usage.input_tokens, 5);
+    let response = OpenAiChat
+        .parse_response(json!({"choices": [choice(5)]}))
+        .unwrap();
+    assert_eq!(response.usage.input_tokens, 5);
 }
 
 #[test]
 fn h6_a_placeholder_is_not_reported_before_the_arguments() {
-    let (answer, deltas) = streamed(&[
+    let (response, deltas) = streamed(&[
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}}]}),
         json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"a\":{}"}}]}),
         json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]}),
         json!({"tool_calls": [{"index": 1, "id": "b", "function": {"name": "time", "arguments": "{}"}}]}),
     ]);
     let expected = [call("a", "roll", "{\"a\":{}}"), call("b", "time", "{}")];
-    assert_eq!(calls(&answer), expected);
+    assert_eq!(calls(&response), expected);
     let mut reported = [String::new(), String::new()];
     for delta in deltas {
         if let Delta::ToolCall {
@@ -262,7 +237,7 @@ fn h6_a_placeholder_is_not_reported_before_the_arguments() {
 #[test]
 fn h6_a_piece_that_repeats_the_name_is_no_call() {
     let piece = |name: &str, arguments: &str| json!({"tool_calls": [{"index": 0, "function": {"name": name, "arguments": arguments}}]});
-    let (answer, _) = streamed(&[
+    let (response, _) = streamed(&[
         piece("roll", "{\"a\":"),
         piece("roll", "{\"b\":1}"),
         piece("roll", "}"),
@@ -275,7 +250,7 @@ fn h6_a_piece_that_repeats_the_name_is_no_call() {
         call("call_c1_0", "roll", "{\"a\":{\"b\":1}}"),
         call("call_c1_1", "time", "{\"tz\":\"UTC\"}"),
     ];
-    assert_eq!(calls(&answer), expected);
+    assert_eq!(calls(&response), expected);
 }
 
 #[test]
@@ -286,8 +261,8 @@ fn h6_keep_alive_events_are_skipped() {
     for name in ["ping", "keepalive", "keep-alive", "heartbeat"] {
         for data in ["", "keep-alive", "{\"error\": 1}", "[1"] {
             let text = format!("event: {name}\ndata: {data}\n\n{rest}");
-            let (answer, deltas) = read(&text);
-            assert_eq!(answer.unwrap().finish, Finish::Stop, "{text}");
+            let (response, deltas) = read(&text);
+            assert_eq!(response.unwrap().finish, Finish::Stop, "{text}");
             assert_eq!(deltas, [Delta::Text("Hi".into())], "{text}");
         }
     }
@@ -296,59 +271,39 @@ fn h6_keep_alive_events_are_skipped() {
 #[test]
 fn h6_unknown_members_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CiIB"}});
-    let (answer, _) = streamed(&[
+    let (response, _) = streamed(&[
         json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "roll", "arguments": "{}"}, "extra_content": extra}]}),
     ]);
-    let messages = assistant_messages(Provider::OpenAiChat, &answer.body).unwrap();
+    let messages = assistant_messages(Provider::OpenAiChat, &response.body).unwrap();
     assert_eq!(messages[0]["tool_calls"][0]["extra_content"], extra);
 }
 
 #[test]
 fn h4_a_stream_that_breaks_off_or_fails_is_an_error() {
     let start = json!({"choices": [{"index": 0, "delta": {"content": "Hel"}}]});
-    let (answer, _) = read(&events(std::slice::from_ref(&start)));
-    assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Malformed);
+    let (response, _) = read(&events(std::slice::from_ref(&start)));
+    assert_eq!(response.unwrap_err().kind, Malformed);
 
+    let too_long = json!({"error": {"code": "context_length_exceeded", "message": "x"}});
     for (event, kind) in [
-        (
-            json!({"error": {"message": "boom"}}),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            json!({"error": {"code": "context_length_exceeded", "message": "x"}}),
-            ModelErrorKind::ContextTooLong,
-        ),
-        (
-            json!({"error": {"code": 502, "message": "x"}}),
-            ModelErrorKind::Unavailable,
-        ),
-        (
-            json!({"error": {}, "message": "boom"}),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            json!({"error": 7, "choices": []}),
-            ModelErrorKind::Malformed,
-        ),
-        (
-            json!({"error": "Rate limit", "choices": 3}),
-            ModelErrorKind::Malformed,
-        ),
-        (json!(["no", "object"]), ModelErrorKind::Malformed),
-        (
-            json!({"choices": [{"delta": []}]}),
-            ModelErrorKind::Malformed,
-        ),
+        (json!({"error": {"message": "boom"}}), Malformed),
+        (too_long, ContextTooLong),
+        (json!({"error": {"code": 502, "message": "x"}}), Unavailable),
+        (json!({"error": {}, "message": "boom"}), Malformed),
+        (json!({"error": 7, "choices": []}), Malformed),
+        (json!({"error": "Rate limit", "choices": 3}), Malformed),
+        (json!(["no", "object"]), Malformed),
+        (json!({"choices": [{"delta": []}]}), Malformed),
         (
             json!({"choices": [{"delta": {"tool_calls": [7]}}]}),
-            ModelErrorKind::Malformed,
+            Malformed,
         ),
     ] {
-        let (answer, _) = read(&events(&[start.clone(), event.clone()]));
-        assert_eq!(answer.unwrap_err().kind, kind, "{event}");
+        let (response, _) = read(&events(&[start.clone(), event.clone()]));
+        assert_eq!(response.unwrap_err().kind, kind, "{event}");
     }
-    let (answer, _) = read("data: {\"choices\": [\n\n");
-    assert_eq!(answer.unwrap_err().kind, ModelErrorKind::Malformed);
+    let (response, _) = read("data: {\"choices\": [\n\n");
+    assert_eq!(response.unwrap_err().kind, Malformed);
 }
 
 #[test]
@@ -364,21 +319,21 @@ fn an_error_in_place_of_choices_keeps_its_message() {
         json!({"errors": ["no disk"]}),
         json!([{"error": {"code": 400, "message": "no disk"}}]),
     ] {
-        let error = OpenAiChat.answer(body.clone()).unwrap_err();
+        let error = OpenAiChat.parse_response(body.clone()).unwrap_err();
         assert!(error.to_string().contains("no disk"), "{body}: {error}");
-        let (answer, _) = read(&(events(std::slice::from_ref(&body)) + "data: [DONE]\n\n"));
-        let error = answer.unwrap_err();
+        let (response, _) = read(&(events(std::slice::from_ref(&body)) + "data: [DONE]\n\n"));
+        let error = response.unwrap_err();
         assert!(error.to_string().contains("no disk"), "{body}: {error}");
     }
-    let (answer, _) = read("event: error\ndata: no disk\n\n");
-    assert!(answer.unwrap_err().to_string().contains("no disk"));
+    let (response, _) = read("event: error\ndata: no disk\n\n");
+    assert!(response.unwrap_err().to_string().contains("no disk"));
 }
 
 #[test]
 fn half_of_a_surrogate_pair_does_not_end_the_stream() {
     let text = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi \\ud83d\"}}]}\n\n\
                 data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    let (answer, _) = read(&text);
-    let content = &answer.unwrap().body["choices"][0]["message"]["content"];
+    let (response, _) = read(&text);
+    let content = &response.unwrap().body["choices"][0]["message"]["content"];
     assert_eq!(content, "hi \u{fffd}");
 }

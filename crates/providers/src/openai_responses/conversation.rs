@@ -54,8 +54,7 @@ fn item(role: &str, content: impl IntoIterator<Item = Value>) -> Value {
 
 fn input(part: &Part<'_>) -> Value {
     match part {
-        Part::Text(text) => json!({"type": "input_text", "text": text}),
-        Part::Refusal(text) => json!({"type": "input_text", "text": text}),
+        Part::Text(text) | Part::Refusal(text) => json!({"type": "input_text", "text": text}),
         Part::Image(image) => image_block(image),
     }
 }

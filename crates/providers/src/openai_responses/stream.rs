@@ -5,7 +5,7 @@ use pillion_sse::SseEvent;
 use serde_json::{Value, json};
 
 use super::{OpenAiResponses, failure_of};
-use crate::{AnswerStream, Delta, ModelError, ProviderApi, ToolFormat, TurnAnswer, ending, event};
+use crate::{Delta, ModelError, ProviderApi, ToolFormat, TurnResponse, TurnStream, ending, event};
 use calls::Calls;
 use output::{StreamedOutput, TextKey};
 
@@ -18,7 +18,7 @@ pub(super) struct ResponseStream {
     calls: Calls,
 }
 
-impl AnswerStream for ResponseStream {
+impl TurnStream for ResponseStream {
     fn push(&mut self, event: &SseEvent, deltas: &mut Vec<Delta>) -> Result<(), ModelError> {
         let Some(mut data) = event::typed_data(&OpenAiResponses, event)? else {
             return Ok(());
@@ -95,7 +95,7 @@ impl AnswerStream for ResponseStream {
         self.response.is_some()
     }
 
-    fn finish(self: Box<Self>) -> Result<TurnAnswer, ModelError> {
+    fn finish(self: Box<Self>) -> Result<TurnResponse, ModelError> {
         let Some(Value::Object(mut response)) = self.response else {
             return Err(OpenAiResponses.malformed("the stream ended early"));
         };
@@ -114,7 +114,7 @@ impl AnswerStream for ResponseStream {
             }
             response.insert("output".to_owned(), Value::Array(items));
         }
-        OpenAiResponses.answer(Value::Object(response))
+        OpenAiResponses.parse_response(Value::Object(response))
     }
 }
 

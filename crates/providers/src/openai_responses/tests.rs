@@ -91,8 +91,8 @@ fn h6_items_without_deltas_are_read() {
         json!({"type": "response.output_item.done", "output_index": 1, "item": bare}),
         json!({"type": "response.completed", "response": {"status": "completed"}}),
     ];
-    let (answer, deltas) = read_stream(&OpenAiResponses, &events.each_ref().map(event)).unwrap();
-    assert_eq!(answer.body["output"], json!([call, bare]));
+    let (response, deltas) = read_stream(&OpenAiResponses, &events.each_ref().map(event)).unwrap();
+    assert_eq!(response.body["output"], json!([call, bare]));
     let first = |index, id: &str, arguments: &str| Delta::ToolCall {
         index,
         id: Some(id.to_owned()),
@@ -105,7 +105,7 @@ fn h6_items_without_deltas_are_read() {
     assert_eq!(deltas.len(), 3);
 }
 
-/// A refusal is streamed like text, and explains an answer without text.
+/// A refusal is streamed like text, and explains a response without text.
 #[test]
 fn h6_a_refusal_is_streamed() {
     let output =
@@ -114,7 +114,7 @@ fn h6_a_refusal_is_streamed() {
         json!({"type": "response.refusal.delta", "output_index": 0, "delta": "I cannot."}),
         json!({"type": "response.completed", "response": {"status": "completed", "output": output}}),
     ];
-    let (answer, deltas) = read_stream(&OpenAiResponses, &events.each_ref().map(event)).unwrap();
-    assert_eq!(answer.finish, Finish::Filtered);
+    let (response, deltas) = read_stream(&OpenAiResponses, &events.each_ref().map(event)).unwrap();
+    assert_eq!(response.finish, Finish::Filtered);
     assert_eq!(deltas, [Delta::Text("I cannot.".to_owned())]);
 }

@@ -2,7 +2,7 @@ use pillion_core::tool::ErrorCode;
 use serde_json::json;
 
 use super::*;
-use crate::format_results;
+use crate::{Provider, format_results};
 
 const PNG: &str = "iVBORw0KGgo=";
 
@@ -123,7 +123,7 @@ fn e10_a_request_has_a_limited_number_of_items() {
             .iter()
             .map(|message| provider.api().media_pointers(message).len());
         assert_eq!(media.sum::<usize>(), MAX_ITEMS, "{provider}");
-        assert!(excess_result_media(provider, &messages).is_empty());
+        assert!(excess_result_media(provider.api(), &messages).is_empty());
         assert!(
             json!(messages)
                 .to_string()
@@ -146,7 +146,7 @@ fn e10_the_newest_items_stay_in_later_requests() {
             messages.push(json!({"role": "user", "content": "More."}));
             messages.extend(format_results(provider, &[result(&json!([image(data)]))]));
         }
-        let excess = excess_result_media(provider, &messages);
+        let excess = excess_result_media(provider.api(), &messages);
         assert_eq!(excess.len(), 10 - max, "{provider}");
         assert!(
             excess
@@ -159,7 +159,7 @@ fn e10_the_newest_items_stay_in_later_requests() {
             *part = provider.api().text_part("left out");
         }
         assert!(
-            excess_result_media(provider, &messages).is_empty(),
+            excess_result_media(provider.api(), &messages).is_empty(),
             "{provider}"
         );
     }

@@ -1,5 +1,5 @@
-//! The documented shapes of answers, and the shapes that compatible servers send, cut at every byte:
-//! what arrives is the complete answer or an error.
+//! The documented shapes of responses, and the shapes that compatible servers send, cut at every
+//! byte: what arrives is the complete response or an error.
 
 mod shapes;
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::openai_chat::OpenAiChat;
 use crate::tests::fixtures::{cases, event, joined, read_stream};
 use crate::{
-    Delta, Finish, ModelError, ModelErrorKind, Provider, ProviderApi, TurnAnswer, Usage,
+    Delta, Finish, ModelError, ModelErrorKind, Provider, ProviderApi, TurnResponse, Usage,
     assistant_text, parse_tool_calls,
 };
 use shapes::{Shape, broken_streams, streams};
 
-/// What an application reads of an answer.
+/// What an application reads of a response.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     text: String,
@@ -25,16 +25,17 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn new(provider: Provider, answer: &TurnAnswer) -> Result<Self, String> {
-        let parsed = parse_tool_calls(provider, &answer.body).map_err(|error| error.to_string())?;
+    fn new(provider: Provider, response: &TurnResponse) -> Result<Self, String> {
+        let parsed =
+            parse_tool_calls(provider, &response.body).map_err(|error| error.to_string())?;
         let calls = parsed.into_iter().map(|call| {
             let arguments = call.arguments_object();
             (call.name, arguments)
         });
         Ok(Self {
             calls: calls.collect(),
-            text: assistant_text(provider, &answer.body).map_err(|error| error.to_string())?,
-            finish: answer.finish.clone(),
+            text: assistant_text(provider, &response.body).map_err(|error| error.to_string())?,
+            finish: response.finish.clone(),
         })
     }
 
@@ -62,7 +63,7 @@ impl Outcome {
 fn read_pieces<'a>(
     api: &dyn ProviderApi,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
+) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     let mut decoder = SseDecoder::new(1 << 20);
     let (mut stream, mut deltas) = (api.stream(), Vec::new());
     let unreadable = |_| ModelError::new(ModelErrorKind::Malformed, "not an event stream");
@@ -81,9 +82,14 @@ fn read_pieces<'a>(
     Ok((stream.finish()?, deltas))
 }
 
-/// Checks that an answer is that of the shape; `part` says how much of it was read.
-fn checked_outcome(provider: Provider, shape: &Shape, answer: &TurnAnswer, part: &str) -> Outcome {
-    let outcome = Outcome::new(provider, answer).unwrap();
+/// Checks that a response is that of the shape; `part` says how much of it was read.
+fn checked_outcome(
+    provider: Provider,
+    shape: &Shape,
+    response: &TurnResponse,
+    part: &str,
+) -> Outcome {
+    let outcome = Outcome::new(provider, response).unwrap();
     let name = shape.name;
     assert_eq!(
         outcome,
@@ -97,9 +103,9 @@ fn checked_outcome(provider: Provider, shape: &Shape, answer: &TurnAnswer, part:
 fn h6_every_stream_is_read() {
     for (provider, shape) in streams() {
         let api = provider.api();
-        let (answer, deltas) = read_pieces(api, [shape.bytes().as_bytes()])
+        let (response, deltas) = read_pieces(api, [shape.bytes().as_bytes()])
             .unwrap_or_else(|error| panic!("{provider} {}: {error}", shape.name));
-        let outcome = checked_outcome(provider, &shape, &answer, "whole");
+        let outcome = checked_outcome(provider, &shape, &response, "whole");
         assert_eq!(joined(&deltas).0, outcome.text, "{provider} {}", shape.name);
     }
 }
@@ -110,10 +116,10 @@ fn h6_a_stream_that_is_cut_anywhere_is_the_answer_or_an_error() {
         let api = provider.api();
         let text = shape.bytes();
         for end in 0..text.len() {
-            let Ok((answer, _)) = read_pieces(api, [&text.as_bytes()[..end]]) else {
+            let Ok((response, _)) = read_pieces(api, [&text.as_bytes()[..end]]) else {
                 continue;
             };
-            checked_outcome(provider, &shape, &answer, &format!("cut at {end}"));
+            checked_outcome(provider, &shape, &response, &format!("cut at {end}"));
         }
     }
 }
@@ -124,8 +130,8 @@ fn h6_a_stream_without_its_last_events_is_an_error() {
         let api = provider.api();
         for count in 0..shape.events.len() {
             let events: Vec<_> = shape.events[..count].iter().map(event).collect();
-            if let Ok((answer, _)) = read_stream(api, &events) {
-                checked_outcome(provider, &shape, &answer, &format!("{count} events"));
+            if let Ok((response, _)) = read_stream(api, &events) {
+                checked_outcome(provider, &shape, &response, &format!("{count} events"));
             }
         }
     }
@@ -143,11 +149,11 @@ fn h6_streams_without_an_end_are_errors() {
 #[test]
 fn h6_every_body_is_read_and_no_part_of_a_body() {
     for (provider, case) in cases(include_str!("../../tests/corpus/bodies.jsonl")) {
-        let read = provider.api().answer(case["body"].clone());
-        let answer = read.unwrap_or_else(|error| panic!("{case}: {error}"));
-        let outcome = Outcome::new(provider, &answer).unwrap();
+        let read = provider.api().parse_response(case["body"].clone());
+        let response = read.unwrap_or_else(|error| panic!("{case}: {error}"));
+        let outcome = Outcome::new(provider, &response).unwrap();
         assert_eq!(outcome, Outcome::from_case(&case), "{case}");
-        assert_eq!(answer.usage, Usage::default(), "{case}");
+        assert_eq!(response.usage, Usage::default(), "{case}");
         let text = case["body"].to_string();
         for end in 0..text.len() {
             let part = serde_json::from_slice::<Value>(&text.as_bytes()[..end]);
@@ -159,8 +165,8 @@ fn h6_every_body_is_read_and_no_part_of_a_body() {
 #[test]
 fn h6_incomplete_bodies_are_errors() {
     for (provider, case) in cases(include_str!("../../tests/corpus/broken_bodies.jsonl")) {
-        match provider.api().answer(case["body"].clone()) {
-            Ok(answer) => assert!(Outcome::new(provider, &answer).is_err(), "{case}"),
+        match provider.api().parse_response(case["body"].clone()) {
+            Ok(response) => assert!(Outcome::new(provider, &response).is_err(), "{case}"),
             Err(error) => {
                 let kind = case["kind"].as_str().unwrap_or("Malformed");
                 assert_eq!(format!("{:?}", error.kind), kind, "{case}");
@@ -207,13 +213,13 @@ proptest! {
             events.push(delta(Value::Null));
         }
         events.push(event("[DONE]"));
-        let (answer, deltas) = read_stream(&OpenAiChat, &events).unwrap();
+        let (response, deltas) = read_stream(&OpenAiChat, &events).unwrap();
         let expected: String = pieces.iter().map(|(text, _)| text.as_str()).collect();
-        prop_assert_eq!(&assistant_text(Provider::OpenAiChat, &answer.body).unwrap(), &expected);
+        prop_assert_eq!(&assistant_text(Provider::OpenAiChat, &response.body).unwrap(), &expected);
         prop_assert_eq!(&joined(&deltas).0, &expected);
     }
 
-    /// The answer does not depend on how its bytes are cut into pieces.
+    /// The response does not depend on how its bytes are cut into pieces.
     #[test]
     fn h6_chunk_boundaries_do_not_change_an_answer(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
         for (provider, shape) in streams() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{
     Delta, Endpoint, ModelError, ModelTurn, Provider, ProviderApi, ProviderConversation,
-    TurnAnswer, TurnOptions,
+    TurnOptions, TurnResponse,
 };
 
 /// Returns the cases in a file of `tests/corpus`, with their providers.
@@ -35,11 +35,11 @@ pub(crate) fn event(data: &(impl ToString + ?Sized)) -> SseEvent {
     }
 }
 
-/// Returns the answer of a stream and its deltas.
+/// Returns the response of a stream and its deltas.
 pub(crate) fn read_stream(
     api: &dyn ProviderApi,
     events: &[SseEvent],
-) -> Result<(TurnAnswer, Vec<Delta>), ModelError> {
+) -> Result<(TurnResponse, Vec<Delta>), ModelError> {
     let mut stream = api.stream();
     let mut deltas = Vec::new();
     for event in events {

@@ -1,5 +1,5 @@
 //! Tests every case under `tests/golden/PROVIDER` (see the `README.md` there): the request that is
-//! written, and the answer that is read, streamed and not streamed.
+//! written, and the response that is read, streamed and not streamed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::anthropic::Anthropic;
 use crate::tests::fixtures::{events, read_stream};
 use crate::{
-    Delta, Endpoint, Finish, ModelTurn, Provider, ProviderApi, ProviderConversation, TurnAnswer,
-    TurnOptions, Usage, assistant_messages, assistant_text, format_permits, format_results,
+    Delta, Endpoint, Finish, ModelTurn, Provider, ProviderApi, ProviderConversation, TurnOptions,
+    TurnResponse, Usage, assistant_messages, assistant_text, format_permits, format_results,
     parse_tool_calls,
 };
 
@@ -165,22 +165,22 @@ impl Case {
             .collect()
     }
 
-    fn assert_turn(&self, provider: Provider, answer: &TurnAnswer) {
+    fn assert_turn(&self, provider: Provider, response: &TurnResponse) {
         let expected = &self.content["answer"];
         let Usage {
             input_tokens,
             output_tokens,
             cached_tokens,
-        } = answer.usage;
-        let parsed = parse_tool_calls(provider, &answer.body).unwrap();
+        } = response.usage;
+        let parsed = parse_tool_calls(provider, &response.body).unwrap();
         let calls: Vec<_> = parsed
             .iter()
             .map(|call| json!([call.id, call.name, call.arguments]))
             .collect();
         let read = json!({
-            "finish": word(&answer.finish),
+            "finish": word(&response.finish),
             "usage": [input_tokens, output_tokens, cached_tokens],
-            "text": assistant_text(provider, &answer.body).unwrap(),
+            "text": assistant_text(provider, &response.body).unwrap(),
             "calls": calls,
         });
         assert_eq!(&read, expected, "{:?}", self.path);
@@ -270,16 +270,16 @@ fn h5_responses_are_read_and_sent_back_with_their_results() {
     for_each_case(|api, case| {
         let provider = api.provider();
         let body = json_of(&case.file("response.json"));
-        let answer = api.answer(body.clone()).unwrap();
-        assert_eq!(answer.body, body, "{:?}", case.path);
-        case.assert_turn(provider, &answer);
+        let response = api.parse_response(body.clone()).unwrap();
+        assert_eq!(response.body, body, "{:?}", case.path);
+        case.assert_turn(provider, &response);
 
         let (results, permits) = (case.results("results"), case.results("permits"));
         if !(results.is_empty() && permits.is_empty()) {
             let mut conversation = case.conversation(api);
             conversation
                 .messages
-                .extend(assistant_messages(provider, &answer.body).unwrap());
+                .extend(assistant_messages(provider, &response.body).unwrap());
             conversation
                 .messages
                 .extend(format_results(provider, &results));
@@ -296,15 +296,15 @@ fn h5_responses_are_read_and_sent_back_with_their_results() {
 fn h6_streamed_responses_give_the_same_answer() {
     for_each_case(|api, case| {
         let text = fs::read_to_string(case.file("stream.sse")).unwrap();
-        let (answer, deltas) = read_stream(api, &events(&text)).unwrap();
+        let (response, deltas) = read_stream(api, &events(&text)).unwrap();
         let body = json_of(&case.file("response.json"));
         assert_eq!(
-            compact(answer.body.clone()),
+            compact(response.body.clone()),
             compact(body),
             "{:?}",
             case.path
         );
-        case.assert_turn(api.provider(), &answer);
+        case.assert_turn(api.provider(), &response);
         let deltas: Vec<_> = deltas.iter().map(written).collect();
         assert_eq!(json!(deltas), case.content["deltas"], "{:?}", case.path);
     });

@@ -9,13 +9,6 @@ use crate::{Provider, StrictFlag, format_tools, format_tools_with};
 /// size of the definitions.
 const MAX_ADDED_BYTES: usize = 2_000_000;
 
-const PROVIDERS: [Provider; 4] = [
-    Provider::OpenAiChat,
-    Provider::OpenAiResponses,
-    Provider::Anthropic,
-    Provider::Google,
-];
-
 /// Returns definitions `d0` to `dN`, each of which is `link` of a reference to the next one.
 fn linked(count: usize, link: impl Fn(Value) -> Value, end: Value) -> Value {
     let mut definitions: Map<_, _> = (0..count)
@@ -120,7 +113,7 @@ fn the_formatted_tools_of_a_request_are_not_a_multiple_of_their_definitions() {
                     })
                     .collect();
                 let written = count * schema.to_string().len();
-                for provider in PROVIDERS {
+                for provider in Provider::ALL {
                     let formatted = format_tools_with(provider, &tools, StrictFlag::WhenTrue);
                     assert_eq!(formatted.len(), count);
                     let bytes = size(&formatted);

@@ -15,7 +15,10 @@ fn a6_a_malformed_body_names_the_path() {
         let error = assistant_messages(provider, &case["body"]).unwrap_err();
         assert_eq!(error.to_string(), expected);
         if provider != Provider::OpenAiChat {
-            let error = provider.api().answer(case["body"].clone()).unwrap_err();
+            let error = provider
+                .api()
+                .parse_response(case["body"].clone())
+                .unwrap_err();
             assert_eq!(error.message, expected);
         }
     }
@@ -58,7 +61,7 @@ fn h4_failures_have_a_kind_and_no_key() {
     }
 }
 
-/// The error is in a whole answer or in a stream.
+/// The error is in a whole response or in a stream.
 #[test]
 fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     let error = json!({"code": "server_error", "message": "Try again"});
@@ -88,7 +91,8 @@ fn h4_an_error_in_a_response_of_status_200_is_an_error() {
     let bodies = Provider::ALL
         .into_iter()
         .zip([broken, failed, overloaded, unavailable]);
-    let whole = bodies.map(|(provider, body)| (provider, provider.api().answer(body).unwrap_err()));
+    let whole =
+        bodies.map(|(provider, body)| (provider, provider.api().parse_response(body).unwrap_err()));
     for (provider, error) in whole.chain(streamed) {
         let message = format!("The provider '{provider}' is temporarily unavailable: Try again");
         assert_eq!(error.message, message);

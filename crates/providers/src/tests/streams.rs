@@ -16,10 +16,13 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
         let provider = api.provider();
         for case in cases(provider) {
             let text = fs::read_to_string(case.join("stream.sse")).unwrap();
-            let (answer, deltas) = read_stream(api, &events(&text)).unwrap();
+            let (response, deltas) = read_stream(api, &events(&text)).unwrap();
             let (joined_text, calls) = joined(&deltas);
-            assert_eq!(joined_text, assistant_text(provider, &answer.body).unwrap());
-            let whole = parse_tool_calls(provider, &answer.body).unwrap();
+            assert_eq!(
+                joined_text,
+                assistant_text(provider, &response.body).unwrap()
+            );
+            let whole = parse_tool_calls(provider, &response.body).unwrap();
             assert_eq!(calls.len(), whole.len());
             for ((id, name, arguments), call) in calls.iter().zip(&whole) {
                 assert_eq!((id, name), (&call.id, &call.name));
@@ -30,7 +33,7 @@ fn h6_the_deltas_of_an_answer_add_up_to_the_answer() {
     }
 }
 
-/// A stream that ends early is not an answer, and a stream is complete exactly at its end.
+/// A stream that ends early is not a response, and a stream is complete exactly at its end.
 #[test]
 fn h6_a_stream_that_breaks_off_is_malformed() {
     for api in Provider::ALL.map(Provider::api) {
@@ -89,8 +92,8 @@ fn h6_unknown_events_are_ignored() {
                 all.insert(1, event(&json!({"type": "response.thing.new", "x": 1})));
             }
             all.push(event("[DONE]"));
-            let (answer, _) = read_stream(api, &all).unwrap();
-            assert_eq!(answer, expected);
+            let (response, _) = read_stream(api, &all).unwrap();
+            assert_eq!(response, expected);
         }
     }
 }
@@ -172,7 +175,7 @@ fn pieces<'a>(text: &'a str, cuts: &[prop::sample::Index]) -> Vec<&'a str> {
     at.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
-/// Returns the events of an answer with `text` and one call, cut into pieces.
+/// Returns the events of a response with `text` and one call, cut into pieces.
 fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEvent> {
     let mut all = Vec::new();
     match provider {
@@ -248,7 +251,7 @@ fn stream_of(provider: Provider, text: &[&str], arguments: &[&str]) -> Vec<SseEv
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// The answer does not depend on how it is cut into pieces.
+    /// The response does not depend on how it is cut into pieces.
     #[test]
     fn h6_chunk_boundaries_do_not_change_a_stream(
         text in ".{0,40}",
@@ -261,15 +264,15 @@ proptest! {
             let whole = stream_of(provider, &[&text], &[&arguments]);
             let cut = stream_of(provider, &pieces(&text, &cuts), &pieces(&arguments, &cuts));
             let (expected, _) = read_stream(api, &whole).unwrap();
-            let (answer, deltas) = read_stream(api, &cut).unwrap();
-            prop_assert_eq!(&answer, &expected);
+            let (response, deltas) = read_stream(api, &cut).unwrap();
+            prop_assert_eq!(&response, &expected);
 
             let (joined_text, calls) = joined(&deltas);
             prop_assert_eq!(&joined_text, &text);
-            prop_assert_eq!(assistant_text(provider, &answer.body).unwrap(), text.clone());
+            prop_assert_eq!(assistant_text(provider, &response.body).unwrap(), text.clone());
             prop_assert_eq!(calls.len(), 1);
             let arguments_read: Value = serde_json::from_str(&calls[0].2).unwrap();
-            let call = &parse_tool_calls(provider, &answer.body).unwrap()[0];
+            let call = &parse_tool_calls(provider, &response.body).unwrap()[0];
             prop_assert_eq!(arguments_read, call.arguments_object());
         }
     }
@@ -296,7 +299,7 @@ proptest! {
                 let _ = stream.push(&event(value), &mut deltas);
                 let _ = stream.push(&event(&typed), &mut deltas);
                 let _ = stream.push(&event(&json!({"candidates": [{"content": value}]})), &mut deltas);
-                let _ = api.answer(value.clone());
+                let _ = api.parse_response(value.clone());
                 let _ = api.conversation(std::slice::from_ref(value));
                 let _ = api.failure(status, value.to_string().as_bytes());
             }
@@ -325,7 +328,7 @@ proptest! {
                 let _ = read_stream(api, &all);
                 let body = json_of(&case.join("response.json")).to_string();
                 let body = changed(&body, &position, &value);
-                let _ = api.answer(serde_json::from_str(&body).unwrap());
+                let _ = api.parse_response(serde_json::from_str(&body).unwrap());
             }
         }
     }

@@ -19,7 +19,7 @@ const MAX_LISTED_LEN: usize = 4096;
 pub(super) fn of(id: &str, stored: &StoredChat, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
     let state = &stored.state;
     let waiting = state.waiting();
-    let answer = state.answer().filter(|_| stored.failure.is_none());
+    let answer = state.final_response().filter(|_| stored.failure.is_none());
     let status = match () {
         () if stored.failure.is_some() => "failed",
         () if answer.is_some() => "answered",

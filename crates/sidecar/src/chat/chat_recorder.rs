@@ -66,7 +66,11 @@ impl ChatRecorder {
             // After this time, dropping the claim releases the chat.
             _ => drop(timeout_at(respond_by, self.claim.release()).await),
         }
-        let ending = self.stored_chat.state.answer().map(|it| it.ending.clone());
+        let ending = self
+            .stored_chat
+            .state
+            .final_response()
+            .map(|it| it.ending.clone());
         Ended {
             answer: answer::of(&self.record.id, &self.stored_chat, self.calls),
             calls: Vec::new(),
@@ -102,7 +106,7 @@ impl ChatRecorder {
     /// were made.
     fn would_repeat_calls(&self) -> bool {
         let state = &self.stored_chat.state;
-        state.answer().is_none() && state.rounds() > 0
+        state.final_response().is_none() && state.rounds() > 0
     }
 
     /// Deletes the chat if it was stored.

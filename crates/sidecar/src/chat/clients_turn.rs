@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{AnswerEnd, ChatEvent, ChatLoop, ChatState, ProviderMembers};
+use pillion_chat::{ChatEvent, ChatLoop, ChatState, ProviderMembers, ResponseEnd};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatAnswer;
 use uuid::Uuid;
@@ -65,7 +65,7 @@ impl ClientToolTurn {
         };
         let mut calls = Vec::new();
         let mut provider_members = ProviderMembers::default();
-        let mut ending = AnswerEnd::default();
+        let mut ending = ResponseEnd::default();
         let mut failure = None;
         match turn {
             Ok(turn) => {

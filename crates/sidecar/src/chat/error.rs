@@ -67,7 +67,7 @@ impl ChatRefusal {
 /// Returns the HTTP status for an error of a model's provider.
 pub(crate) fn status_of(kind: ModelErrorKind) -> StatusCode {
     match kind {
-        ModelErrorKind::Refused | ModelErrorKind::ContextTooLong => StatusCode::BAD_REQUEST,
+        ModelErrorKind::Rejected | ModelErrorKind::ContextTooLong => StatusCode::BAD_REQUEST,
         ModelErrorKind::RateLimited | ModelErrorKind::Exhausted => StatusCode::TOO_MANY_REQUESTS,
         ModelErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         ModelErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pillion_chat::{
-    Delta, Finish, LanguageModel, ModelError, ModelTurn, ProviderConversation, TurnAnswer, Usage,
+    Delta, Finish, LanguageModel, ModelError, ModelTurn, ProviderConversation, TurnResponse, Usage,
 };
 use pillion_core::executor::{Executor, ExecutorConfig};
 use pillion_core::pack::{Packs, Resource, ResourceBody, ResourceReader, StoredItems};
@@ -103,7 +103,7 @@ impl LanguageModel for Scripted {
         &self,
         turn: &ModelTurn<'_>,
         _listener: &mut (dyn FnMut(Delta) + Send),
-    ) -> Result<TurnAnswer, ModelError> {
+    ) -> Result<TurnResponse, ModelError> {
         assert!(turn.tools.is_empty());
         let prompt = json!(turn.conversation.messages).to_string();
         self.prompts.lock().unwrap().push(prompt);
@@ -111,7 +111,7 @@ impl LanguageModel for Scripted {
             may_respond.notified().await;
         }
         let text = self.responses.lock().unwrap().pop_front().unwrap()?;
-        Ok(TurnAnswer {
+        Ok(TurnResponse {
             body: json!({"choices": [{"message": {"role": "assistant", "content": text}}]}),
             finish: Finish::Stop,
             usage: Usage {

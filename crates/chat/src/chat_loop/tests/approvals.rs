@@ -2,8 +2,8 @@ use pillion_core::tool::{ErrorCode, ToolResult};
 use pillion_testkit::LlmResponse;
 use serde_json::json;
 
-use super::bench::{Bench, results};
-use crate::{ChatEnd, ChatEvent, ChatState, WaitingCall};
+use super::bench::{Bench, reloaded, results};
+use crate::{ChatEvent, ChatState, WaitingCall};
 
 /// Returns a chat that waits for the approval of `wipe`, after `echo` has run.
 async fn waiting() -> (Bench, ChatState, Vec<WaitingCall>) {
@@ -11,16 +11,8 @@ async fn waiting() -> (Bench, ChatState, Vec<WaitingCall>) {
         LlmResponse::call("wipe", &json!({"text": "disk"})).and_call("echo", "{\"text\": \"a\"}");
     let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    match bench.run(&mut state).await.unwrap() {
-        ChatEnd::AwaitingApproval(waiting) => (bench, state, waiting),
-        ChatEnd::Answered(answer) => panic!("{answer:?}"),
-    }
-}
-
-/// Returns the state as another process would load it.
-fn elsewhere(state: &ChatState) -> ChatState {
-    let text = serde_json::to_string(state).unwrap();
-    serde_json::from_str(&text).unwrap()
+    let waiting = bench.waiting(&mut state).await;
+    (bench, state, waiting)
 }
 
 #[tokio::test]
@@ -43,10 +35,9 @@ async fn g3_a_chat_waits_for_an_approval_after_all_other_calls_ran() {
     assert!(results(state.messages()).is_empty());
 
     // Without a decision, the chat keeps waiting and sends no request.
-    let mut state = elsewhere(&state);
+    let mut state = reloaded(&state);
     assert_eq!(state.waiting(), waiting);
-    let end = bench.run(&mut state).await.unwrap();
-    assert!(matches!(end, ChatEnd::AwaitingApproval(_)));
+    bench.waiting(&mut state).await;
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
     assert_eq!(bench.llm.bodies().len(), 1);
 }
@@ -54,18 +45,18 @@ async fn g3_a_chat_waits_for_an_approval_after_all_other_calls_ran() {
 #[tokio::test]
 async fn g3_an_approved_call_runs_and_another_process_continues_the_chat() {
     let (mut bench, state, waiting) = waiting().await;
-    let mut state = elsewhere(&state);
+    let mut state = reloaded(&state);
     bench
         .context
         .approved
         .extend(waiting[0].approval_id.clone());
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (1, 1));
     assert_eq!(results(state.messages()), ["wiped", "a"]);
     assert!(state.waiting().is_empty());
-    // A run of an answered chat returns the same answer.
-    let mut state = elsewhere(&state);
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    // A run of an answered chat returns the same response.
+    let mut state = reloaded(&state);
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(bench.llm.bodies().len(), 2);
 }
 
@@ -76,16 +67,13 @@ async fn g3_an_approval_allows_one_call_and_not_its_repetition() {
     let mut bench = Bench::new([twice, wipe(), LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
     for wiped in 0..3 {
-        let end = bench.run(&mut state).await.unwrap();
+        let waiting = bench.waiting(&mut state).await;
         assert_eq!(bench.tools.wiped(), wiped);
-        let ChatEnd::AwaitingApproval(waiting) = end else {
-            panic!("{end:?}");
-        };
         // One approval for each of the two calls, and one for the call of the next round.
         assert_eq!(waiting.len(), if wiped == 0 { 2 } else { 1 });
         bench.context.approved = waiting[0].approval_id.clone().into_iter().collect();
     }
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(bench.tools.wiped(), 3);
 }
 
@@ -93,25 +81,22 @@ async fn g3_an_approval_allows_one_call_and_not_its_repetition() {
 async fn g3_the_model_receives_a_denial_and_the_chat_continues() {
     let (mut bench, mut state, waiting) = waiting().await;
     bench.context.denied.extend(waiting[0].approval_id.clone());
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
     let results = results(state.messages());
     assert!(results[0].contains("was denied"), "{results:?}");
-    let denied = bench.events.iter().any(|event| match event {
-        ChatEvent::ToolFinished(ended) => ended.result.error_code == Some(ErrorCode::Denied),
-        _ => false,
-    });
-    assert!(denied);
+    let mut codes = bench.ended().map(|ended| ended.result.error_code);
+    assert!(codes.any(|code| code == Some(ErrorCode::Denied)));
 }
 
 #[tokio::test]
 async fn g3_a_waiting_call_may_get_its_result_from_outside() {
     let (mut bench, mut state, _) = waiting().await;
     let result = |id: &str| ToolResult::success(id, "wipe", json!("seen to"));
-    assert!(!state.answer_waiting(result("call_2")));
-    assert!(state.answer_waiting(result("call_1")));
-    assert!(!state.answer_waiting(result("call_1")));
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert!(!state.resolve_waiting(result("call_2")));
+    assert!(state.resolve_waiting(result("call_1")));
+    assert!(!state.resolve_waiting(result("call_1")));
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!((bench.tools.wiped(), bench.tools.echoed()), (0, 1));
     assert_eq!(results(state.messages()), ["seen to", "a"]);
 }
@@ -123,7 +108,7 @@ async fn g3_a_resumed_call_names_its_approval() {
 
     use pillion_core::tool::{CallContext, ToolCall};
 
-    use crate::{ChatLoop, ToolRunner};
+    use crate::ToolRunner;
 
     /// Records the approval that each call names, and requires approval 7 the first time.
     #[derive(Default)]
@@ -152,23 +137,11 @@ async fn g3_a_resumed_call_names_its_approval() {
         }
     }
 
-    let (bench, ..) = waiting().await;
     let runner = Arc::new(Named::default());
-    let chat = ChatLoop {
-        runner: Arc::clone(&runner) as Arc<dyn ToolRunner>,
-        ..bench.chat.clone()
-    };
-    let mut bench = Bench {
-        chat,
-        ..Bench::new([LlmResponse::calls(1, "wipe"), LlmResponse::text("Done.")]).await
-    };
-    bench.chat.model = Arc::new(super::bench::model(
-        &bench.llm,
-        pillion_providers::Provider::OpenAiChat,
-    ));
+    let mut bench = Bench::new([LlmResponse::calls(1, "wipe"), LlmResponse::text("Done.")]).await;
+    bench.chat.runner = Arc::clone(&runner) as Arc<dyn ToolRunner>;
     let mut state = bench.begin();
-    let end = bench.run(&mut state).await.unwrap();
-    assert!(matches!(end, ChatEnd::AwaitingApproval(_)));
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    bench.waiting(&mut state).await;
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(*runner.0.lock().unwrap(), [None, Some("7".to_owned())]);
 }

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::{
-    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatLoop, ChatState, HttpModel, HttpModelConfig,
+    ChatEnd, ChatError, ChatEvent, ChatLoop, ChatState, Delta, EndedCall, HttpModel,
+    HttpModelConfig, ModelErrorKind, SingleTurn, WaitingCall,
 };
 
 /// A chat loop with its environment.
@@ -48,7 +49,7 @@ impl Tools {
     }
 }
 
-/// An answer with a call of `echo`.
+/// A response with a call of `echo`.
 pub(super) fn echo(text: &str) -> LlmResponse {
     LlmResponse::call("echo", &json!({ "text": text }))
 }
@@ -58,17 +59,17 @@ pub(super) fn user(text: &str) -> Value {
 }
 
 impl Bench {
-    /// Creates a bench with a model that gives these answers. The tools are `echo`; `late`, which
+    /// Creates a bench with a model that gives these responses. The tools are `echo`; `late`, which
     /// echoes after a delay; `boom`, which fails; `wait`, which never ends; `wipe`, which needs
     /// approval; and `hidden`, which the model does not see.
-    pub(super) async fn new(answers: impl IntoIterator<Item = LlmResponse>) -> Self {
-        Self::at(Provider::OpenAiChat, answers).await
+    pub(super) async fn new(responses: impl IntoIterator<Item = LlmResponse>) -> Self {
+        Self::at(Provider::OpenAiChat, responses).await
     }
 
     /// Creates the bench with another provider.
     pub(super) async fn at(
         provider: Provider,
-        answers: impl IntoIterator<Item = LlmResponse>,
+        responses: impl IntoIterator<Item = LlmResponse>,
     ) -> Self {
         let dialect = match provider {
             Provider::OpenAiResponses => LlmDialect::OpenAiResponses,
@@ -76,36 +77,45 @@ impl Bench {
             Provider::Google => LlmDialect::Google,
             _ => LlmDialect::OpenAiChat,
         };
-        let llm = FakeLlm::with_responses(dialect, answers).await;
+        let llm = FakeLlm::with_responses(dialect, responses).await;
         let tools = Arc::new(Tools::default());
         let registry = Arc::new(ToolRegistry::new());
         register(&registry, &tools);
         let shown = registry
             .names()
             .into_iter()
-            .filter(|name| name.as_str() != "hidden");
-        let shown = shown.map(|name| {
-            let tool = registry.get(name.as_str()).unwrap();
-            Arc::new(tool.definition().clone())
-        });
-        let shown = shown.collect();
+            .filter(|name| name.as_str() != "hidden")
+            .map(|name| {
+                let tool = registry.get(name.as_str()).unwrap();
+                Arc::new(tool.definition().clone())
+            })
+            .collect();
         let executor = Executor::new(registry, ExecutorConfig::default());
-        let chat = ChatLoop::new(Arc::new(model(&llm, provider)), Arc::new(executor.clone()))
-            .with_tools(shown);
-        Self {
+        let config = HttpModelConfig::new(provider, llm.base_url.parse().unwrap(), "fake");
+        let model = Arc::new(HttpModel::new(config).unwrap());
+        let chat = ChatLoop::new(model, Arc::new(executor.clone())).with_tools(shown);
+        let mut bench = Self {
             llm,
             chat,
             executor,
             context: CallContext::for_user("ada"),
             tools,
             events: Vec::new(),
-        }
+        };
+        bench.configure_model(|_| {});
+        bench
     }
 
-    /// Sets the limits.
-    pub(super) fn under(mut self, limits: ChatLimits) -> Self {
-        self.chat = self.chat.with_limits(limits);
-        self
+    /// Changes the configuration of the model, which by default does not retry.
+    pub(super) fn configure_model(&mut self, change: impl FnOnce(&mut HttpModelConfig)) {
+        let base_url = self.llm.base_url.parse().unwrap();
+        let mut config = HttpModelConfig {
+            retry_pause: Duration::from_millis(1),
+            max_retries: 0,
+            ..HttpModelConfig::new(self.chat.model.provider(), base_url, "fake")
+        };
+        change(&mut config);
+        self.chat.model = Arc::new(HttpModel::new(config).unwrap());
     }
 
     pub(super) fn begin(&self) -> ChatState {
@@ -118,10 +128,30 @@ impl Bench {
         self.chat.run(state, &self.context, &mut listener).await
     }
 
-    /// Runs a chat to its final answer and returns the text.
-    pub(super) async fn answer(&mut self, state: &mut ChatState) -> String {
+    pub(super) async fn turn(&self, state: &mut ChatState) -> Result<SingleTurn, ChatError> {
+        self.chat.turn(state, &mut |_: ChatEvent| {}).await
+    }
+
+    /// Runs a chat until its model fails.
+    pub(super) async fn error_kind(&mut self, state: &mut ChatState) -> ModelErrorKind {
+        match self.run(state).await.unwrap_err() {
+            ChatError::Model(error) => error.kind,
+            other => panic!("{other}"),
+        }
+    }
+
+    /// Runs a chat until calls wait for approval.
+    pub(super) async fn waiting(&mut self, state: &mut ChatState) -> Vec<WaitingCall> {
         match self.run(state).await.unwrap() {
-            ChatEnd::Answered(answer) => answer.text,
+            ChatEnd::AwaitingApproval(waiting) => waiting,
+            ChatEnd::Answered(response) => panic!("{response:?}"),
+        }
+    }
+
+    /// Runs a chat to its final response and returns the text.
+    pub(super) async fn respond(&mut self, state: &mut ChatState) -> String {
+        match self.run(state).await.unwrap() {
+            ChatEnd::Answered(response) => response.text,
             ChatEnd::AwaitingApproval(waiting) => panic!("{waiting:?}"),
         }
     }
@@ -133,6 +163,28 @@ impl Bench {
         });
         statuses.collect()
     }
+
+    /// Returns the ended calls, in the order of their ends.
+    pub(super) fn ended(&self) -> impl Iterator<Item = &EndedCall> {
+        self.events.iter().filter_map(|event| match event {
+            ChatEvent::ToolFinished(ended) => Some(ended),
+            _ => None,
+        })
+    }
+
+    /// Returns the text of the streamed pieces.
+    pub(super) fn streamed_text(&self) -> String {
+        let texts = self.events.iter().filter_map(|event| match event {
+            ChatEvent::Delta(Delta::Text(text)) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}
+
+/// Returns the state as another process would load it.
+pub(super) fn reloaded(state: &ChatState) -> ChatState {
+    serde_json::from_str(&serde_json::to_string(state).unwrap()).unwrap()
 }
 
 /// Returns the contents of the tool messages of a conversation.
@@ -143,29 +195,15 @@ pub(super) fn results(messages: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-pub(super) fn model(llm: &FakeLlm, provider: Provider) -> HttpModel {
-    let base_url = llm.base_url.parse().unwrap();
-    HttpModel::new(HttpModelConfig {
-        retry_pause: Duration::from_millis(1),
-        max_retries: 0,
-        ..HttpModelConfig::new(provider, base_url, "fake")
-    })
-    .unwrap()
-}
-
 fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
     let text = |name: &str| {
         let text = ToolParameter::new("text", ParameterType::String);
         ToolDefinition::builder(name, "Says it again").parameter(text.optional())
     };
     let definition = |name: &str| ToolDefinition::builder(name, "A tool").build().unwrap();
-    let said = |arguments: &serde_json::Map<String, Value>| {
-        ToolOutput::text(
-            arguments
-                .get("text")
-                .and_then(Value::as_str)
-                .unwrap_or("nothing"),
-        )
+    let repeat = |arguments: &serde_json::Map<String, Value>| {
+        let text = arguments.get("text").and_then(Value::as_str);
+        ToolOutput::text(text.unwrap_or("nothing"))
     };
     for (name, pause) in [("echo", 0), ("hidden", 0), ("late", 200)] {
         let tools = Arc::clone(tools);
@@ -173,16 +211,15 @@ fn register(registry: &ToolRegistry, tools: &Arc<Tools>) {
             tools.echoed.fetch_add(1, Ordering::SeqCst);
             async move {
                 tokio::time::sleep(Duration::from_millis(pause)).await;
-                Ok(said(&arguments))
+                Ok(repeat(&arguments))
             }
         });
         registry.register(Arc::new(tool)).unwrap();
     }
     registry.alias("say", "echo").unwrap();
     registry.alias("lurk", "hidden").unwrap();
-    let boom = FnTool::new(definition("boom"), |_, _| async {
-        Err(ToolFailure::internal("it broke"))
-    });
+    let fail = |_, _| async { Err(ToolFailure::internal("it broke")) };
+    let boom = FnTool::new(definition("boom"), fail);
     registry.register(Arc::new(boom)).unwrap();
     let waits = Arc::clone(tools);
     let wait = FnTool::new(definition("wait"), move |_, _| {

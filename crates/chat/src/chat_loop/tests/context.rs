@@ -1,11 +1,11 @@
 use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::{size, trim};
 use super::bench::{Bench, echo, results, user};
 use crate::chat_loop::size::MeasuredRequest;
-use crate::{ChatError, ChatEvent, ChatLimits, Delta, ModelErrorKind, TurnOptions};
+use crate::{ChatEvent, Delta, ModelErrorKind};
 
 const NOTE: &str = "[This result was left out to keep the conversation short]";
 
@@ -13,34 +13,29 @@ fn long(word: &str) -> String {
     format!("{word} ").repeat(400)
 }
 
+/// Returns the results in the request with this index.
+fn sent_results(bench: &Bench, index: usize) -> Vec<String> {
+    let body = &bench.llm.bodies()[index];
+    let results = results(body["messages"].as_array().unwrap());
+    results.into_iter().map(str::to_owned).collect()
+}
+
 #[tokio::test]
 async fn h4_old_results_are_omitted_first_to_fit_the_context() {
-    let answers = [
+    let responses = [
         echo(&long("one")),
         echo(&long("two")),
         echo(&long("six")),
         LlmResponse::text("Done."),
     ];
-    let mut bench = Bench::new(answers).await;
-    bench.chat = bench.chat.with_options(TurnOptions {
-        max_output_tokens: Some(100),
-        ..TurnOptions::default()
-    });
-    let mut bench = bench.under(ChatLimits {
-        context_tokens: Some(2_700),
-        ..ChatLimits::default()
-    });
+    let mut bench = Bench::new(responses).await;
+    bench.chat.options.max_output_tokens = Some(100);
+    bench.chat.limits.context_tokens = Some(2_700);
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
-    let sent: Vec<Vec<Value>> = bench
-        .llm
-        .bodies()
-        .iter()
-        .map(|body| body["messages"].as_array().unwrap().clone())
-        .collect();
-    assert_eq!(results(&sent[1]), [long("one")]);
+    assert_eq!(bench.respond(&mut state).await, "Done.");
+    assert_eq!(sent_results(&bench, 1), [long("one")]);
     // The oldest result is left out first; results of the last round are never left out.
-    let last = results(&sent[3]);
+    let last = sent_results(&bench, 3);
     assert_eq!(last[0], NOTE);
     assert_eq!(last[2], long("six"));
     // The chat's own state keeps all results.
@@ -53,15 +48,12 @@ async fn h4_old_results_are_omitted_first_to_fit_the_context() {
 #[tokio::test]
 async fn h4_a_conversation_beyond_the_context_is_not_sent() {
     let mut bench = Bench::new([echo(&long("one")), LlmResponse::text("Done.")]).await;
-    bench = bench.under(ChatLimits {
-        context_tokens: Some(1_000),
-        ..ChatLimits::default()
-    });
+    bench.chat.limits.context_tokens = Some(1_000);
     let mut state = bench.begin();
-    match bench.run(&mut state).await.unwrap_err() {
-        ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::ContextTooLong),
-        other => panic!("{other}"),
-    }
+    assert_eq!(
+        bench.error_kind(&mut state).await,
+        ModelErrorKind::ContextTooLong
+    );
     assert_eq!(bench.llm.bodies().len(), 1);
     assert_eq!(results(state.messages()), [long("one")]);
 }
@@ -70,69 +62,57 @@ async fn h4_a_conversation_beyond_the_context_is_not_sent() {
 async fn h4_a_request_that_the_provider_finds_too_long_is_retried_without_old_results() {
     let too_long =
         || LlmResponse::rejection("400 Bad Request", "context_length_exceeded", "Too long");
-    let answers = [
+    let responses = [
         echo(&long("one")),
         echo(&long("two")),
         too_long(),
         LlmResponse::text("Done."),
     ];
-    let mut bench = Bench::new(answers).await;
+    let mut bench = Bench::new(responses).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
-    let bodies = bench.llm.bodies();
-    assert_eq!(
-        results(bodies[2]["messages"].as_array().unwrap()),
-        [long("one"), long("two")]
-    );
-    assert_eq!(
-        results(bodies[3]["messages"].as_array().unwrap()),
-        [NOTE.to_owned(), long("two")]
-    );
+    assert_eq!(bench.respond(&mut state).await, "Done.");
+    assert_eq!(sent_results(&bench, 2), [long("one"), long("two")]);
+    assert_eq!(sent_results(&bench, 3), [NOTE.to_owned(), long("two")]);
 
     // The request is repeated once, and only if there is a result to leave out.
-    for (answers, requests) in [
+    for (responses, requests) in [
         (vec![too_long()], 1),
         (vec![echo(&long("one")), echo("two"), too_long()], 4),
     ] {
-        let mut bench = Bench::new(answers).await;
+        let mut bench = Bench::new(responses).await;
         let mut state = bench.begin();
-        let error = bench.run(&mut state).await.unwrap_err();
-        assert!(
-            matches!(error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong)
+        assert_eq!(
+            bench.error_kind(&mut state).await,
+            ModelErrorKind::ContextTooLong
         );
         assert_eq!(bench.llm.bodies().len(), requests);
     }
 }
 
-/// A listener would receive the beginning of the answer twice.
+/// A listener would receive the beginning of the response twice.
 #[tokio::test]
 async fn h6_a_context_error_in_the_middle_of_a_stream_is_not_retried() {
     let too_long = json!({"error": {"code": "context_length_exceeded", "message": "Too long"}});
-    let answers = [
+    let responses = [
         echo(&long("one")),
         echo(&long("two")),
         LlmResponse::text("a b c d").with(LlmFault::Error(too_long)),
         LlmResponse::text("Done."),
     ];
-    let mut bench = Bench::new(answers).await;
-    bench.chat = bench.chat.streamed(true);
+    let mut bench = Bench::new(responses).await;
+    bench.chat.is_streamed = true;
     let mut state = bench.begin();
-    let error = bench.run(&mut state).await.unwrap_err();
-    assert!(
-        matches!(&error, ChatError::Model(error) if error.kind == ModelErrorKind::ContextTooLong),
-        "{error}"
+    assert_eq!(
+        bench.error_kind(&mut state).await,
+        ModelErrorKind::ContextTooLong
     );
     assert_eq!(bench.llm.bodies().len(), 3);
     let is_text = |event: &&ChatEvent| matches!(event, ChatEvent::Delta(Delta::Text(_)));
     assert!(bench.events.iter().any(|event| is_text(&event)));
     bench.events.clear();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     assert_eq!(bench.events.iter().filter(is_text).count(), 1);
-    let sent = bench.llm.bodies()[3]["messages"].clone();
-    assert_eq!(
-        results(sent.as_array().unwrap()),
-        [NOTE.to_owned(), long("two")]
-    );
+    assert_eq!(sent_results(&bench, 3), [NOTE.to_owned(), long("two")]);
 }
 
 #[tokio::test]
@@ -179,7 +159,7 @@ fn h4_results_are_found_in_the_format_of_every_provider() {
     ];
     for (provider, message, pointer) in cases {
         let mut messages = [json!({"role": "user", "content": text}), message.clone()];
-        let said = messages[0].clone();
+        let question = messages[0].clone();
         assert_eq!(trim::last_round(provider, &messages), 1, "{provider}");
         assert_eq!(trim::trim(provider, &mut messages, 0), 0);
         assert_eq!(messages[1], message);
@@ -189,7 +169,7 @@ fn h4_results_are_found_in_the_format_of_every_provider() {
             Some(&json!(NOTE)),
             "{provider}"
         );
-        assert_eq!(messages[0], said);
+        assert_eq!(messages[0], question);
         // Nothing else can be left out.
         assert_eq!(trim::trim(provider, &mut messages, 1), 0, "{provider}");
     }

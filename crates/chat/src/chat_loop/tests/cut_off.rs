@@ -1,4 +1,4 @@
-//! Calls of an incomplete answer.
+//! Calls of an incomplete response.
 
 use pillion_core::tool::ErrorCode;
 use pillion_providers::Provider;
@@ -6,9 +6,9 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo, user};
-use crate::{ChatEvent, Finish};
+use crate::Finish;
 
-/// The finish reasons of an answer that was cut off in its calls, by provider.
+/// The finish reasons of a response that was cut off in its calls, by provider.
 const CUT_OFF: [(Provider, &str); 9] = [
     (Provider::OpenAiChat, "length"),
     (Provider::OpenAiChat, "model_length"),
@@ -21,7 +21,7 @@ const CUT_OFF: [(Provider, &str); 9] = [
     (Provider::Google, "MAX_TOKENS"),
 ];
 
-/// The finish reasons of a withheld answer, by provider.
+/// The finish reasons of a withheld response, by provider.
 const WITHHELD: [(Provider, &str); 4] = [
     (Provider::OpenAiChat, "content_filter"),
     (Provider::OpenAiResponses, "content_filter"),
@@ -38,24 +38,21 @@ fn without_arguments(word: &str) -> LlmResponse {
 async fn h5_a_call_with_truncated_arguments_does_not_run() {
     for (provider, word) in CUT_OFF {
         for stream in [false, true] {
-            let answers = [without_arguments(word), LlmResponse::text("Done.")];
-            let mut bench = Bench::at(provider, answers).await;
-            bench.chat = bench.chat.streamed(stream);
+            let responses = [without_arguments(word), LlmResponse::text("Done.")];
+            let mut bench = Bench::at(provider, responses).await;
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider} {word}");
+            assert_eq!(
+                bench.respond(&mut state).await,
+                "Done.",
+                "{provider} {word}"
+            );
             // The call before the cut-off call is complete.
             assert_eq!(bench.tools.echoed(), 1, "{provider} {word} {stream}");
-            let ends = bench.events.iter().filter_map(|event| match event {
-                ChatEvent::ToolFinished(ended) => Some(ended.result.error_code),
-                _ => None,
-            });
-            assert_eq!(
-                ends.collect::<Vec<_>>(),
-                [Some(ErrorCode::InvalidInput), None],
-                "{provider}"
-            );
-            let told = bench.llm.bodies()[1].to_string();
-            assert_eq!(told.matches("was cut off before").count(), 1, "{told}");
+            let codes: Vec<_> = bench.ended().map(|ended| ended.result.error_code).collect();
+            assert_eq!(codes, [Some(ErrorCode::InvalidInput), None], "{provider}");
+            let sent = bench.llm.bodies()[1].to_string();
+            assert_eq!(sent.matches("was cut off before").count(), 1, "{sent}");
         }
     }
 }
@@ -70,17 +67,17 @@ async fn h5_a_chat_continues_after_arguments_that_are_not_json() {
             let broken = LlmResponse::default().and_call("echo", "{bad");
             let done = || LlmResponse::text("Done.");
             let mut bench = Bench::at(provider, [cut_off, broken, done(), done()]).await;
-            bench.chat = bench.chat.streamed(stream);
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
             bench.chat.add(&mut state, &[user("Go on")]).unwrap();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
             assert_eq!(bench.llm.bodies().len(), 4, "{provider} {stream}");
         }
     }
 }
 
-/// An answer may reach its maximum length before the first word.
+/// A response may reach its maximum length before the first word.
 #[tokio::test]
 async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
     let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
@@ -101,10 +98,10 @@ async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
             .with_finish_reason(word);
         let mut bench = Bench::at(provider, [thought, LlmResponse::text("Done.")]).await;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "", "{provider}");
-        assert_eq!(state.answer().unwrap().finish, Finish::Length);
+        assert_eq!(bench.respond(&mut state).await, "", "{provider}");
+        assert_eq!(state.final_response().unwrap().finish, Finish::Length);
         bench.chat.add(&mut state, &[user("Go on")]).unwrap();
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
         let sent = bench.llm.bodies()[1].to_string();
         assert!(!sent.contains("c2ln"), "{provider}: {sent}");
     }
@@ -113,10 +110,10 @@ async fn h5_a_chat_continues_after_an_answer_with_only_thoughts() {
 #[tokio::test]
 async fn h5_no_call_of_a_filtered_answer_runs() {
     for (provider, word) in WITHHELD {
-        let answers = [without_arguments(word), LlmResponse::text("Done.")];
-        let mut bench = Bench::at(provider, answers).await;
+        let responses = [without_arguments(word), LlmResponse::text("Done.")];
+        let mut bench = Bench::at(provider, responses).await;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
         assert_eq!(bench.tools.echoed(), 0, "{provider}");
         assert_eq!(state.tool_calls(), 2);
     }
@@ -127,14 +124,10 @@ async fn h5_a_single_turn_returns_no_call_with_truncated_arguments() {
     for (provider, word) in CUT_OFF {
         let bench = Bench::at(provider, [without_arguments(word)]).await;
         let mut state = bench.begin();
-        let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-        let turn = turn.unwrap();
+        let turn = bench.turn(&mut state).await.unwrap();
         assert_eq!(turn.finish, Finish::Length, "{provider} {word}");
-        let arguments: Vec<_> = turn
-            .calls
-            .iter()
-            .map(|call| call.arguments_object())
-            .collect();
-        assert_eq!(arguments, [serde_json::json!({"text": "a"})], "{provider}");
+        assert_eq!(turn.calls.len(), 1, "{provider}");
+        let arguments = turn.calls[0].arguments_object();
+        assert_eq!(arguments, json!({"text": "a"}), "{provider}");
     }
 }

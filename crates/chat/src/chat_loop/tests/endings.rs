@@ -1,14 +1,14 @@
-//! The finish reasons of answers without text, at each provider.
+//! The finish reasons of responses without text, at each provider.
 
 use pillion_core::tool::ErrorCode;
-use pillion_providers::Provider;
+use pillion_providers::Provider::{Anthropic, Google, OpenAiChat, OpenAiResponses};
 use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatEnd, ChatEvent, ChatLimits, Finish};
+use crate::{ChatEnd, Finish};
 
-/// An empty answer with this finish reason.
+/// An empty response with this finish reason.
 fn nothing(word: &str) -> LlmResponse {
     LlmResponse::text("").with_finish_reason(word)
 }
@@ -16,12 +16,12 @@ fn nothing(word: &str) -> LlmResponse {
 #[tokio::test]
 async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried() {
     for (provider, word) in [
-        (Provider::Google, "MALFORMED_FUNCTION_CALL"),
-        (Provider::Google, "UNEXPECTED_TOOL_CALL"),
-        (Provider::Google, "OTHER"),
-        (Provider::OpenAiChat, "error"),
-        (Provider::OpenAiChat, "abort"),
-        (Provider::OpenAiChat, "insufficient_system_resource"),
+        (Google, "MALFORMED_FUNCTION_CALL"),
+        (Google, "UNEXPECTED_TOOL_CALL"),
+        (Google, "OTHER"),
+        (OpenAiChat, "error"),
+        (OpenAiChat, "abort"),
+        (OpenAiChat, "insufficient_system_resource"),
     ] {
         let mut bench = Bench::at(provider, [nothing(word), LlmResponse::text("Done.")]).await;
         let mut state = bench.begin();
@@ -29,14 +29,14 @@ async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried
         let error = bench.run(&mut state).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
         assert!(error.to_string().ends_with(&format!(": {word}")), "{error}");
-        // Nothing of the answer stays in the conversation, but its cost is counted.
+        // Nothing of the response stays in the conversation, but its cost is counted.
         assert_eq!(state.messages(), before, "{provider}");
         assert_eq!(state.requests(), 1);
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
         // A single turn fails in the same way.
         let bench = Bench::at(provider, [nothing(word)]).await;
         let mut state = bench.begin();
-        let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+        let turn = bench.turn(&mut state).await;
         let error = turn.unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unavailable, "{provider}");
     }
@@ -45,35 +45,27 @@ async fn h4_an_answer_that_ends_before_its_first_text_is_an_error_and_is_retried
 #[tokio::test]
 async fn h4_filtered_and_truncated_answers_have_their_finish_reason() {
     for (provider, word, finish) in [
-        (Provider::Google, "SAFETY", Finish::Filtered),
-        (Provider::Google, "PROHIBITED_CONTENT", Finish::Filtered),
-        (Provider::Google, "MAX_TOKENS", Finish::Length),
-        (Provider::Anthropic, "refusal", Finish::Filtered),
-        (Provider::Anthropic, "max_tokens", Finish::Length),
-        (Provider::OpenAiChat, "content_filter", Finish::Filtered),
-        (Provider::OpenAiChat, "length", Finish::Length),
-        (Provider::OpenAiChat, "model_length", Finish::Length),
-        (
-            Provider::OpenAiResponses,
-            "content_filter",
-            Finish::Filtered,
-        ),
-        (
-            Provider::OpenAiResponses,
-            "max_output_tokens",
-            Finish::Length,
-        ),
+        (Google, "SAFETY", Finish::Filtered),
+        (Google, "PROHIBITED_CONTENT", Finish::Filtered),
+        (Google, "MAX_TOKENS", Finish::Length),
+        (Anthropic, "refusal", Finish::Filtered),
+        (Anthropic, "max_tokens", Finish::Length),
+        (OpenAiChat, "content_filter", Finish::Filtered),
+        (OpenAiChat, "length", Finish::Length),
+        (OpenAiChat, "model_length", Finish::Length),
+        (OpenAiResponses, "content_filter", Finish::Filtered),
+        (OpenAiResponses, "max_output_tokens", Finish::Length),
     ] {
         for stream in [false, true] {
             let mut bench = Bench::at(provider, [nothing(word)]).await;
-            bench.chat = bench.chat.streamed(stream);
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
             let end = bench.run(&mut state).await.unwrap();
-            let ChatEnd::Answered(answer) = end else {
+            let ChatEnd::Answered(response) = end else {
                 panic!("{provider} {word}: {end:?}");
             };
-            assert_eq!(answer.finish, finish, "{provider} {word}");
-            assert_eq!(answer.text, "");
+            assert_eq!(response.finish, finish, "{provider} {word}");
+            assert_eq!(response.text, "");
         }
     }
 }
@@ -82,12 +74,12 @@ async fn h4_filtered_and_truncated_answers_have_their_finish_reason() {
 async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
     let blocked = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
         "usageMetadata": {"promptTokenCount": 4}});
-    let answer = LlmResponse::error_response("200 OK", &blocked.to_string());
-    let mut bench = Bench::at(Provider::Google, [answer]).await;
+    let response = LlmResponse::error_response("200 OK", &blocked.to_string());
+    let mut bench = Bench::at(Google, [response]).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "");
+    assert_eq!(bench.respond(&mut state).await, "");
     assert_eq!(
-        state.answer().map(|answer| &answer.finish),
+        state.final_response().map(|response| &response.finish),
         Some(&Finish::Filtered)
     );
     assert_eq!(state.usage().input_tokens, 4);
@@ -96,22 +88,16 @@ async fn h4_a_prompt_that_google_blocks_gives_a_filtered_answer() {
 #[tokio::test]
 async fn h4_a_paused_turn_continues_within_the_limit_of_rounds() {
     let pauses = LlmResponse::text("Well, ").with_finish_reason("pause_turn");
-    let answers = [pauses.clone(), echo("a"), LlmResponse::text("Done.")];
-    let mut bench = Bench::at(Provider::Anthropic, answers).await;
+    let responses = [pauses.clone(), echo("a"), LlmResponse::text("Done.")];
+    let mut bench = Bench::at(Anthropic, responses).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     let sent = bench.llm.bodies()[1]["messages"].clone();
-    let last = sent
-        .as_array()
-        .and_then(|messages| messages.last())
-        .cloned();
+    let last = sent.as_array().and_then(|messages| messages.last());
     assert_eq!(last.unwrap()["role"], "assistant", "it gets the same again");
 
-    let limits = ChatLimits {
-        max_tool_rounds: 2,
-        ..ChatLimits::default()
-    };
-    let mut bench = Bench::at(Provider::Anthropic, [pauses]).await.under(limits);
+    let mut bench = Bench::at(Anthropic, [pauses]).await;
+    bench.chat.limits.max_tool_rounds = 2;
     let mut state = bench.begin();
     bench.run(&mut state).await.unwrap();
     assert_eq!(bench.llm.bodies().len(), 3);

@@ -7,17 +7,8 @@ use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
-use super::bench::{Bench, echo, results};
-use crate::{
-    ChatError, ChatEvent, ChatListener, ChatState, HttpModel, HttpModelConfig, ModelErrorKind,
-};
-
-const PROVIDERS: [Provider; 4] = [
-    Provider::OpenAiChat,
-    Provider::OpenAiResponses,
-    Provider::Anthropic,
-    Provider::Google,
-];
+use super::bench::{Bench, echo, reloaded, results};
+use crate::{ChatError, ChatEvent, ChatListener, ChatState, ModelErrorKind};
 
 #[tokio::test]
 async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
@@ -62,22 +53,14 @@ async fn h4_a_chat_continues_after_any_fault_of_the_provider() {
         for (failure, kind) in failures.clone() {
             let label = format!("{stream} {failure:?}");
             let mut bench = Bench::new([echo("a"), failure, LlmResponse::text("Done.")]).await;
-            bench.chat = bench.chat.streamed(stream);
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            match bench.run(&mut state).await.unwrap_err() {
-                ChatError::Model(error) => assert_eq!(error.kind, kind, "{label}"),
-                other => panic!("{label}: {other}"),
-            }
-            assert!(
-                !bench
-                    .events
-                    .iter()
-                    .any(|event| matches!(event, ChatEvent::Done(_)))
-            );
-            let text = serde_json::to_string(&state).unwrap();
-            let mut state: ChatState = serde_json::from_str(&text).unwrap();
+            assert_eq!(bench.error_kind(&mut state).await, kind);
+            let is_done = |event: &ChatEvent| matches!(event, ChatEvent::Done(_));
+            assert!(!bench.events.iter().any(is_done), "{label}");
+            let mut state = reloaded(&state);
             assert_eq!(results(state.messages()), ["a"], "{label}");
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
+            assert_eq!(bench.respond(&mut state).await, "Done.", "{label}");
             // No tool ran twice, and the model received each result once.
             assert_eq!(bench.tools.echoed(), 1, "{label}");
             let bodies = bench.llm.bodies();
@@ -104,25 +87,18 @@ async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
             .and_call("echo", "{}")
             .with(LlmFault::Endless),
     ];
-    for provider in PROVIDERS {
+    for provider in Provider::ALL {
         for (failure, stream) in failures.iter().flat_map(|it| [(it, false), (it, true)]) {
             let label = format!("{provider} {stream} {failure:?}");
-            let answers = [echo("a"), failure.clone(), LlmResponse::text("Done.")];
-            let mut bench = Bench::at(provider, answers).await;
-            let base_url = bench.llm.base_url.parse().unwrap();
-            let config = HttpModelConfig {
-                max_retries: 0,
-                max_answer_bytes: 64 * 1024,
-                ..HttpModelConfig::new(provider, base_url, "fake")
-            };
-            bench.chat.model = Arc::new(HttpModel::new(config).unwrap());
-            bench.chat = bench.chat.streamed(stream);
+            let responses = [echo("a"), failure.clone(), LlmResponse::text("Done.")];
+            let mut bench = Bench::at(provider, responses).await;
+            bench.configure_model(|config| config.max_answer_bytes = 64 * 1024);
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
             let error = bench.run(&mut state).await.unwrap_err();
             assert!(matches!(error, ChatError::Model(_)), "{label}: {error}");
-            let kept = serde_json::to_string(&state).unwrap();
-            let mut state: ChatState = serde_json::from_str(&kept).unwrap();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
+            let mut state = reloaded(&state);
+            assert_eq!(bench.respond(&mut state).await, "Done.", "{label}");
             assert_eq!(bench.tools.echoed(), 1, "{label}");
             let bodies = bench.llm.bodies();
             assert_eq!(bodies.len(), 3, "{label}");
@@ -133,32 +109,21 @@ async fn h4_a_chat_continues_after_a_failure_of_any_provider() {
 
 #[tokio::test]
 async fn h4_a_chat_continues_after_an_answer_that_timed_out() {
-    for provider in PROVIDERS {
+    for provider in Provider::ALL {
         let slow = LlmFault::Trickling(Duration::from_secs(3600));
-        let answers = [
+        let responses = [
             LlmResponse::text("a b").with(slow),
             LlmResponse::text("Done."),
         ];
-        let mut bench = Bench::at(provider, answers).await;
-        let base_url = bench.llm.base_url.parse().unwrap();
-        let config = HttpModelConfig {
-            timeout: Duration::from_secs(2),
-            ..HttpModelConfig::new(provider, base_url, "fake")
-        };
-        let patient = std::mem::replace(
-            &mut bench.chat.model,
-            Arc::new(HttpModel::new(config).unwrap()),
-        );
-        bench.chat = bench.chat.streamed(true);
+        let mut bench = Bench::at(provider, responses).await;
+        bench.configure_model(|config| config.timeout = Duration::from_secs(2));
+        bench.chat.is_streamed = true;
         let mut state = bench.begin();
         let before = state.messages().to_vec();
-        match bench.run(&mut state).await.unwrap_err() {
-            ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::Timeout),
-            other => panic!("{provider}: {other}"),
-        }
+        assert_eq!(bench.error_kind(&mut state).await, ModelErrorKind::Timeout);
         assert_eq!(state.messages(), before, "{provider}");
-        bench.chat.model = patient;
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        bench.configure_model(|_| {});
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
     }
 }
 
@@ -172,11 +137,8 @@ async fn c5_failures_have_codes() {
     ] {
         let mut bench = Bench::new([LlmResponse::error_response(status, "{}")]).await;
         let mut state = bench.begin();
-        assert_eq!(
-            bench.run(&mut state).await.unwrap_err().code(),
-            code,
-            "{status}"
-        );
+        let error = bench.run(&mut state).await.unwrap_err();
+        assert_eq!(error.code(), code, "{status}");
     }
 }
 
@@ -196,9 +158,8 @@ async fn h4_an_interrupted_call_does_not_run_again() {
         end = bench.run(&mut state) => panic!("{end:?}"),
         () = began => {}
     }
-    let text = serde_json::to_string(&state).unwrap();
-    let mut state: ChatState = serde_json::from_str(&text).unwrap();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    let mut state = reloaded(&state);
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     let results = results(state.messages());
     assert!(results[0].contains("was interrupted"), "{results:?}");
     assert_eq!(bench.tools.echoed(), 1);
@@ -207,7 +168,7 @@ async fn h4_an_interrupted_call_does_not_run_again() {
 /// Saves at most `room` states.
 struct StateRecorder {
     room: usize,
-    kept: Vec<String>,
+    states: Vec<String>,
 }
 
 #[async_trait]
@@ -215,10 +176,10 @@ impl ChatListener for StateRecorder {
     fn on_event(&mut self, _: ChatEvent) {}
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
-        if self.kept.len() == self.room {
+        if self.states.len() == self.room {
             return Err(ToolFailure::new(ErrorCode::Unavailable, "the disk is full"));
         }
-        self.kept.push(serde_json::to_string(state).unwrap());
+        self.states.push(serde_json::to_string(state).unwrap());
         Ok(())
     }
 }
@@ -227,13 +188,13 @@ impl ChatListener for StateRecorder {
 async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     let mut bench = Bench::new([echo("a"), LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    let mut keeper = StateRecorder {
+    let mut recorder = StateRecorder {
         room: 0,
-        kept: Vec::new(),
+        states: Vec::new(),
     };
     let error = bench
         .chat
-        .run(&mut state, &bench.context, &mut keeper)
+        .run(&mut state, &bench.context, &mut recorder)
         .await
         .unwrap_err();
     assert_eq!(
@@ -243,19 +204,19 @@ async fn h4_a_call_starts_only_after_the_chat_is_stored() {
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(bench.tools.echoed(), 0);
 
-    // With room, the chat continues, and the last saved state has the answer.
-    keeper.room = 10;
+    // With room, the chat continues, and the last saved state has the response.
+    recorder.room = 10;
     bench
         .chat
-        .run(&mut state, &bench.context, &mut keeper)
+        .run(&mut state, &bench.context, &mut recorder)
         .await
         .unwrap();
     assert_eq!(bench.tools.echoed(), 1);
-    let last: ChatState = serde_json::from_str(keeper.kept.last().unwrap()).unwrap();
+    let last: ChatState = serde_json::from_str(recorder.states.last().unwrap()).unwrap();
     assert_eq!(last, state);
 
     // With the state from before the call, as after a crash, the call does not run again.
-    let mut crashed: ChatState = serde_json::from_str(&keeper.kept[0]).unwrap();
+    let mut crashed: ChatState = serde_json::from_str(&recorder.states[0]).unwrap();
     bench.run(&mut crashed).await.unwrap();
     assert!(results(crashed.messages())[0].contains("was interrupted"));
     assert_eq!(bench.tools.echoed(), 1);

@@ -8,20 +8,17 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::Bench;
-use crate::ChatLimits;
 
 const PNG_START: &str = "iVBORw0KGgo";
 
-/// Returns a bench whose model takes this number of screenshots, one in each answer.
+/// Returns a bench whose model takes this number of screenshots, one in each response.
 async fn bench(provider: Provider, screenshots: usize, data: String) -> Bench {
     let shoot = || LlmResponse::call("shoot", &json!({}));
-    let answers = (0..screenshots).map(|_| shoot());
-    let answers: Vec<_> = answers.chain([LlmResponse::text("Done.")]).collect();
-    let mut bench = Bench::at(provider, answers).await.under(ChatLimits {
-        max_tool_rounds: 100,
-        max_tool_calls: 100,
-        ..ChatLimits::default()
-    });
+    let turns = (0..screenshots).map(|_| shoot());
+    let responses: Vec<_> = turns.chain([LlmResponse::text("Done.")]).collect();
+    let mut bench = Bench::at(provider, responses).await;
+    bench.chat.limits.max_tool_rounds = 100;
+    bench.chat.limits.max_tool_calls = 100;
     let definition = ToolDefinition::builder("shoot", "Takes a screenshot")
         .build()
         .unwrap();
@@ -41,7 +38,7 @@ async fn h5_a_model_sees_an_image_and_never_its_base64_as_text() {
     for provider in Provider::ALL {
         let mut bench = bench(provider, 1, format!("{PNG_START}{}=", "A".repeat(300_000))).await;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
         let sent = bench.llm.bodies()[1].to_string();
         if provider == Provider::OpenAiChat {
             assert!(sent.len() < 10_000, "{}", sent.len());
@@ -71,7 +68,7 @@ async fn h5_later_requests_have_only_the_newest_images() {
     ] {
         let mut bench = bench(provider, 11, format!("{PNG_START}=")).await;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
         for (index, body) in bench.llm.bodies().iter().enumerate() {
             let images = body.to_string().matches(PNG_START).count();
             assert_eq!(images, index.min(8), "{provider}");

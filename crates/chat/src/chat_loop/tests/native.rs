@@ -11,10 +11,10 @@ use pillion_providers::{NativeApproval, NativeMcpServer, Provider};
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, echo};
+use super::bench::{Bench, echo, reloaded};
 use crate::{
-    ChatEnd, ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall,
-    HttpModel, HttpModelConfig, ModelErrorKind, NativeServer, ToolRunner,
+    ChatError, ChatEvent, ChatLimits, ChatListener, ChatState, Delta, EndedCall, ModelErrorKind,
+    NativeServer, ToolRunner,
 };
 
 /// Runs calls with the bench's executor, and permits the native calls that `permits` runs.
@@ -74,9 +74,9 @@ fn server(require_approval: NativeApproval) -> NativeServer {
 async fn bench(
     provider: Provider,
     require_approval: NativeApproval,
-    answers: impl IntoIterator<Item = LlmResponse>,
+    responses: impl IntoIterator<Item = LlmResponse>,
 ) -> Bench {
-    let mut bench = Bench::at(provider, answers).await;
+    let mut bench = Bench::at(provider, responses).await;
     let runner = Permitting {
         runs: bench.executor.clone(),
         permits: executor(),
@@ -88,7 +88,7 @@ async fn bench(
     bench
 }
 
-fn asked(id: &str, name: &str) -> Value {
+fn approval_request(id: &str, name: &str) -> Value {
     json!({"type": "mcp_approval_request", "id": id, "server_label": "dmcp", "name": name,
            "arguments": "{}"})
 }
@@ -98,8 +98,17 @@ fn called(name: &str, output: &str) -> Value {
            "arguments": "{}", "output": output, "error": null, "approval_request_id": "mcpr_1"})
 }
 
+/// Returns a native call of Anthropic and its result.
+fn anthropic_call() -> [Value; 2] {
+    let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
+        "server_name": "dmcp", "input": {}});
+    let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
+        "is_error": false, "content": [{"type": "text", "text": "4"}]});
+    [call, result]
+}
+
 /// Returns the events about tools, with the results.
-fn heard(bench: &Bench) -> Vec<String> {
+fn tool_events(bench: &Bench) -> Vec<String> {
     let ends = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolStarted(call) => Some(format!("{} begins", call.name)),
         ChatEvent::ToolFinished(EndedCall { result, .. }) => {
@@ -111,7 +120,7 @@ fn heard(bench: &Bench) -> Vec<String> {
     ends.collect()
 }
 
-fn responses(body: &Value) -> Vec<&Value> {
+fn approvals(body: &Value) -> Vec<&Value> {
     let items = body["input"].as_array().unwrap().iter();
     items
         .filter(|item| item["type"] == "mcp_approval_response")
@@ -121,14 +130,14 @@ fn responses(body: &Value) -> Vec<&Value> {
 #[tokio::test]
 async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back() {
     for stream in [false, true] {
-        let answers = [
+        let responses = [
             echo("a").with_item(called("roll", "4")),
             LlmResponse::text("You rolled a 4."),
         ];
-        let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, answers).await;
-        bench.chat = bench.chat.streamed(stream);
+        let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, responses).await;
+        bench.chat.is_streamed = stream;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+        assert_eq!(bench.respond(&mut state).await, "You rolled a 4.");
         let bodies = bench.llm.bodies();
         for body in &bodies {
             let tools = body["tools"].as_array().unwrap();
@@ -140,7 +149,7 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
         let input = bodies[1]["input"].as_array().unwrap();
         assert!(input.contains(&called("roll", "4")), "{input:?}");
         assert_eq!(
-            heard(&bench),
+            tool_events(&bench),
             ["dmcp_roll begins", "dmcp_roll: 4", "echo begins", "echo: a"]
         );
         assert_eq!(state.tool_calls(), 2);
@@ -149,23 +158,21 @@ async fn h1_native_servers_are_sent_and_their_calls_are_reported_and_sent_back()
 
 #[tokio::test]
 async fn h1_anthropic_calls_servers_with_its_beta() {
-    let answers = [
+    let [call, result] = anthropic_call();
+    let responses = [
         LlmResponse::default()
-            .with_item(
-                json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
-                "server_name": "dmcp", "input": {}}),
-            )
-            .with_item(
-                json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
-                "is_error": false, "content": [{"type": "text", "text": "4"}]}),
-            )
+            .with_item(call)
+            .with_item(result)
             .and_call("echo", "{\"text\": \"a\"}"),
         LlmResponse::text("You rolled a 4."),
     ];
-    let mut bench = bench(Provider::Anthropic, NativeApproval::Never, answers).await;
+    let mut bench = bench(Provider::Anthropic, NativeApproval::Never, responses).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
-    assert_eq!(heard(&bench)[..2], ["dmcp_roll begins", "dmcp_roll: 4"]);
+    assert_eq!(bench.respond(&mut state).await, "You rolled a 4.");
+    assert_eq!(
+        tool_events(&bench)[..2],
+        ["dmcp_roll begins", "dmcp_roll: 4"]
+    );
     let requests = bench.llm.requests.all();
     for request in &requests {
         assert_eq!(request.header("anthropic-beta"), "mcp-client-2025-11-20");
@@ -180,12 +187,9 @@ async fn h1_anthropic_calls_servers_with_its_beta() {
 
 #[tokio::test]
 async fn h6_native_calls_are_reported_before_the_text_that_follows() {
-    let call = json!({"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "roll",
-        "server_name": "dmcp", "input": {}});
-    let result = json!({"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1",
-        "is_error": false, "content": [{"type": "text", "text": "4"}]});
+    let [call, result] = anthropic_call();
     let words = || LlmResponse::text("You rolled a 4.");
-    for (provider, answer) in [
+    for (provider, response) in [
         (
             Provider::OpenAiResponses,
             words().with_item(called("roll", "4")),
@@ -195,32 +199,32 @@ async fn h6_native_calls_are_reported_before_the_text_that_follows() {
             words().with_item(call).with_item(result),
         ),
     ] {
-        let mut bench = bench(provider, NativeApproval::Never, [answer]).await;
-        bench.chat = bench.chat.streamed(true);
+        let mut bench = bench(provider, NativeApproval::Never, [response]).await;
+        bench.chat.is_streamed = true;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+        assert_eq!(bench.respond(&mut state).await, "You rolled a 4.");
         let is_words = |event: &ChatEvent| matches!(event, ChatEvent::Delta(Delta::Text(_)));
         let words_at = bench.events.iter().position(is_words).unwrap();
-        assert_eq!(heard(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
+        assert_eq!(tool_events(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
         bench.events.truncate(words_at);
-        assert_eq!(heard(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
+        assert_eq!(tool_events(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
         assert_eq!(state.tool_calls(), 1);
     }
 }
 
 #[tokio::test]
 async fn g3_a_native_call_without_approval_is_allowed_at_once() {
-    let answers = [
-        LlmResponse::default().with_item(asked("mcpr_1", "roll")),
+    let responses = [
+        LlmResponse::default().with_item(approval_request("mcpr_1", "roll")),
         LlmResponse::text("You rolled a 4.").with_item(called("roll", "4")),
     ];
-    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, responses).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "You rolled a 4.");
+    assert_eq!(bench.respond(&mut state).await, "You rolled a 4.");
     let allowed = json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
         "approve": true});
-    assert_eq!(responses(&bench.llm.bodies()[1]), [&allowed]);
-    assert_eq!(heard(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
+    assert_eq!(approvals(&bench.llm.bodies()[1]), [&allowed]);
+    assert_eq!(tool_events(&bench), ["dmcp_roll begins", "dmcp_roll: 4"]);
     assert!(bench.statuses().is_empty());
     assert_eq!((state.rounds(), state.tool_calls()), (1, 1));
 }
@@ -228,39 +232,33 @@ async fn g3_a_native_call_without_approval_is_allowed_at_once() {
 #[tokio::test]
 async fn g3_a_native_call_waits_for_its_approval_and_continues_in_another_process() {
     for approved in [true, false] {
-        let asks = LlmResponse::default().with_item(asked("mcpr_1", "wipe"));
-        let answers = [
+        let asks = LlmResponse::default().with_item(approval_request("mcpr_1", "wipe"));
+        let responses = [
             asks.and_call("echo", "{\"text\": \"a\"}"),
             LlmResponse::text("Done.").with_item(called("wipe", "wiped")),
         ];
-        let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+        let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, responses).await;
         let mut state = bench.begin();
-        let end = bench.run(&mut state).await.unwrap();
-        let ChatEnd::AwaitingApproval(waiting) = end else {
-            panic!("{end:?}");
-        };
+        let waiting = bench.waiting(&mut state).await;
         assert_eq!(waiting[0].call.name, "dmcp_wipe");
         assert_eq!(bench.llm.bodies().len(), 1);
 
-        let text = serde_json::to_string(&state).unwrap();
-        let mut state: ChatState = serde_json::from_str(&text).unwrap();
+        let mut state = reloaded(&state);
         let id = waiting[0].approval_id.clone();
-        match approved {
-            true => bench.context.approved.extend(id),
-            false => bench.context.denied.extend(id),
+        if approved {
+            bench.context.approved.extend(id);
+        } else {
+            bench.context.denied.extend(id);
         }
-        assert_eq!(bench.answer(&mut state).await, "Done.");
+        assert_eq!(bench.respond(&mut state).await, "Done.");
         let bodies = bench.llm.bodies();
-        let answers = responses(&bodies[1]);
-        assert_eq!(answers[0]["approve"], approved);
-        assert_eq!(answers[0].get("reason").is_some(), !approved);
+        let approvals = approvals(&bodies[1]);
+        assert_eq!(approvals[0]["approve"], approved);
+        assert_eq!(approvals[0].get("reason").is_some(), !approved);
         let results = bodies[1]["input"].to_string();
         assert!(results.contains("function_call_output"), "{results}");
-        let is_denied = bench.events.iter().any(|event| match event {
-            ChatEvent::ToolFinished(ended) => ended.result.error_code == Some(ErrorCode::Denied),
-            _ => false,
-        });
-        assert_eq!(is_denied, !approved);
+        let mut codes = bench.ended().map(|ended| ended.result.error_code);
+        assert_eq!(codes.any(|code| code == Some(ErrorCode::Denied)), !approved);
     }
 }
 
@@ -268,24 +266,20 @@ async fn g3_a_native_call_waits_for_its_approval_and_continues_in_another_proces
 async fn h2_a_native_call_of_a_hidden_tool_is_denied() {
     let other = json!({"type": "mcp_approval_request", "id": "mcpr_2", "server_label": "other",
         "name": "roll", "arguments": "{}"});
-    let answers = [
+    let responses = [
         LlmResponse::default()
-            .with_item(asked("mcpr_1", "format"))
+            .with_item(approval_request("mcpr_1", "format"))
             .with_item(other),
         LlmResponse::text("No."),
     ];
-    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, responses).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "No.");
+    assert_eq!(bench.respond(&mut state).await, "No.");
     let bodies = bench.llm.bodies();
-    for answer in responses(&bodies[1]) {
-        assert_eq!(answer["approve"], false);
-        assert!(
-            answer["reason"]
-                .as_str()
-                .unwrap()
-                .starts_with("Unknown tool")
-        );
+    for response in approvals(&bodies[1]) {
+        assert_eq!(response["approve"], false);
+        let reason = response["reason"].as_str().unwrap();
+        assert!(reason.starts_with("Unknown tool"), "{reason}");
     }
 }
 
@@ -295,16 +289,11 @@ async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
         (Provider::OpenAiResponses, json!("none")),
         (Provider::Anthropic, json!({"type": "none"})),
     ] {
-        let answers = [echo("a"), LlmResponse::text("Done.")];
-        let limits = ChatLimits {
-            max_tool_rounds: 1,
-            ..ChatLimits::default()
-        };
-        let mut bench = bench(provider, NativeApproval::Never, answers)
-            .await
-            .under(limits);
+        let responses = [echo("a"), LlmResponse::text("Done.")];
+        let mut bench = bench(provider, NativeApproval::Never, responses).await;
+        bench.chat.limits.max_tool_rounds = 1;
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "Done.");
+        assert_eq!(bench.respond(&mut state).await, "Done.");
         let bodies = bench.llm.bodies();
         assert!(bodies[0].get("tool_choice").is_none(), "{provider}");
         assert_eq!(bodies[1]["tool_choice"], none, "{provider}");
@@ -318,8 +307,14 @@ async fn h4_the_last_request_contains_the_servers_and_forbids_calls() {
 
 #[tokio::test]
 async fn l1_no_error_contains_the_token_of_a_server() {
-    let said = LlmResponse::rejection("400 Bad Request", "invalid_request_error", "no t0ken here");
-    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Never, [said]).await;
+    let rejection =
+        LlmResponse::rejection("400 Bad Request", "invalid_request_error", "no t0ken here");
+    let mut bench = bench(
+        Provider::OpenAiResponses,
+        NativeApproval::Never,
+        [rejection],
+    )
+    .await;
     let mut native = server(NativeApproval::Never);
     native.server.token = Some("t0ken".into());
     bench.chat = bench.chat.with_native_servers(vec![native]);
@@ -336,10 +331,10 @@ async fn l1_no_error_contains_the_token_of_a_server() {
 
 #[tokio::test]
 async fn h4_a_provider_that_keeps_requesting_approval_is_stopped() {
-    let asks = LlmResponse::text("Well.").with_item(asked("mcpr_1", "roll"));
+    let asks = LlmResponse::text("Well.").with_item(approval_request("mcpr_1", "roll"));
     let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, [asks]).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Well.");
+    assert_eq!(bench.respond(&mut state).await, "Well.");
     let bodies = bench.llm.bodies();
     assert_eq!(bodies.len(), 1 + ChatLimits::default().max_tool_rounds);
     // The last permission request is denied: the conversation has no open request.
@@ -351,38 +346,19 @@ async fn h4_a_provider_that_keeps_requesting_approval_is_stopped() {
     );
 }
 
-/// Uses a model with up to two retries.
-fn patient(mut bench: Bench, provider: Provider) -> Bench {
-    let base_url = bench.llm.base_url.parse().unwrap();
-    let config = HttpModelConfig {
-        retry_pause: Duration::from_millis(1),
-        max_retries: 2,
-        ..HttpModelConfig::new(provider, base_url, "fake")
-    };
-    bench.chat.model = Arc::new(HttpModel::new(config).unwrap());
-    bench
-}
-
-/// Returns a chat whose provider was permitted to call `wipe`, with the answers that follow.
+/// Returns a chat whose provider was permitted to call `wipe`, with the responses that follow.
 async fn allowed(then: impl IntoIterator<Item = LlmResponse>) -> (Bench, ChatState) {
-    let asks = LlmResponse::default().with_item(asked("mcpr_1", "wipe"));
-    let answers = std::iter::once(asks).chain(then);
-    let bench = bench(Provider::OpenAiResponses, NativeApproval::Always, answers).await;
-    let mut bench = patient(bench, Provider::OpenAiResponses);
+    let asks = LlmResponse::default().with_item(approval_request("mcpr_1", "wipe"));
+    let responses = std::iter::once(asks).chain(then);
+    let mut bench = bench(Provider::OpenAiResponses, NativeApproval::Always, responses).await;
+    bench.configure_model(|config| config.max_retries = 2);
     let mut state = bench.begin();
-    let ChatEnd::AwaitingApproval(waiting) = bench.run(&mut state).await.unwrap() else {
-        panic!("nothing waits");
-    };
+    let waiting = bench.waiting(&mut state).await;
     bench
         .context
         .approved
         .extend(waiting[0].approval_id.clone());
     (bench, state)
-}
-
-/// Returns the state as another process would load it.
-fn again(state: &ChatState) -> ChatState {
-    serde_json::from_str(&serde_json::to_string(state).unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -402,27 +378,26 @@ async fn g3_an_allowed_call_is_made_once_even_if_its_answer_is_lost() {
             let label = format!("{stream} {failure:?}");
             let (mut bench, mut state) =
                 allowed([failure.clone(), LlmResponse::text("Well.")]).await;
-            bench.chat = bench.chat.streamed(stream);
+            bench.chat.is_streamed = stream;
             let error = bench.run(&mut state).await.unwrap_err();
             assert!(error.may_have_acted(), "{label}");
             let bodies = bench.llm.bodies();
             assert_eq!(bodies.len(), 2, "it is asked once: {label}");
-            assert_eq!(responses(&bodies[1])[0]["approve"], true);
+            assert_eq!(approvals(&bodies[1])[0]["approve"], true);
 
-            let mut state = again(&state);
+            let mut state = reloaded(&state);
             bench.events.clear();
-            assert_eq!(bench.answer(&mut state).await, "Well.", "{label}");
+            assert_eq!(bench.respond(&mut state).await, "Well.", "{label}");
             let bodies = bench.llm.bodies();
-            let answer = responses(&bodies[2])[0];
-            assert_eq!(answer["approve"], false, "{label}");
-            assert_eq!(answer["approval_request_id"], "mcpr_1");
+            let response = approvals(&bodies[2])[0];
+            assert_eq!(response["approve"], false, "{label}");
+            assert_eq!(response["approval_request_id"], "mcpr_1");
+            let reason = response["reason"].as_str().unwrap();
+            assert!(reason.contains("was interrupted"), "{reason}");
             assert!(
-                answer["reason"]
-                    .as_str()
-                    .unwrap()
-                    .contains("was interrupted")
+                tool_events(&bench)[0].contains("was interrupted"),
+                "{label}"
             );
-            assert!(heard(&bench)[0].contains("was interrupted"), "{label}");
         }
     }
 }
@@ -436,8 +411,8 @@ async fn g3_a_permit_whose_request_failed_still_counts() {
         busy.with_header("Retry-After", after)
     };
     let (mut bench, mut state) = allowed([busy("0"), LlmResponse::text("Done.")]).await;
-    assert_eq!(bench.answer(&mut state).await, "Done.");
-    assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
+    assert_eq!(bench.respond(&mut state).await, "Done.");
+    assert_eq!(approvals(&bench.llm.bodies()[2])[0]["approve"], true);
     // A later run repeats the request.
     for failure in [
         busy("3600"),
@@ -446,21 +421,17 @@ async fn g3_a_permit_whose_request_failed_still_counts() {
         let (mut bench, mut state) = allowed([failure, LlmResponse::text("Done.")]).await;
         let error = bench.run(&mut state).await.unwrap_err();
         assert!(!error.may_have_acted(), "{error}");
-        let mut state = again(&state);
-        assert_eq!(bench.answer(&mut state).await, "Done.");
-        assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], true);
+        let mut state = reloaded(&state);
+        assert_eq!(bench.respond(&mut state).await, "Done.");
+        assert_eq!(approvals(&bench.llm.bodies()[2])[0]["approve"], true);
     }
     let (mut bench, mut state) = allowed([LlmResponse::text("Done.")]).await;
-    let limits = ChatLimits {
-        max_total_tokens: Some(1),
-        ..ChatLimits::default()
-    };
-    bench = bench.under(limits);
+    bench.chat.limits.max_total_tokens = Some(1);
     let error = bench.run(&mut state).await.unwrap_err();
     assert!(matches!(error, ChatError::Spent { .. }), "{error}");
-    bench = bench.under(ChatLimits::default());
-    assert_eq!(bench.answer(&mut again(&state)).await, "Done.");
-    assert_eq!(responses(&bench.llm.bodies()[1])[0]["approve"], true);
+    bench.chat = bench.chat.with_limits(ChatLimits::default());
+    assert_eq!(bench.respond(&mut reloaded(&state)).await, "Done.");
+    assert_eq!(approvals(&bench.llm.bodies()[1])[0]["approve"], true);
 }
 
 /// Holds the state that would be left after a crash.
@@ -472,7 +443,7 @@ impl ChatListener for StateRecorder {
     fn on_event(&mut self, _: ChatEvent) {}
 
     async fn save_state(&mut self, state: &ChatState) -> Result<(), ToolFailure> {
-        self.0 = Some(again(state));
+        self.0 = Some(reloaded(state));
         Ok(())
     }
 }
@@ -482,33 +453,33 @@ async fn g3_a_permit_expires_if_the_request_was_cancelled() {
     let late = LlmResponse::text("Late.").after(Duration::from_secs(3600));
     let (mut bench, mut state) = allowed([late, LlmResponse::text("Well.")]).await;
     let requests = bench.llm.requests.clone();
-    let is_asked = async {
+    let is_requested = async {
         while requests.all().len() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    let mut keeper = StateRecorder::default();
+    let mut recorder = StateRecorder::default();
     tokio::select! {
-        end = bench.chat.run(&mut state, &bench.context, &mut keeper) => panic!("{end:?}"),
-        () = is_asked => {}
+        end = bench.chat.run(&mut state, &bench.context, &mut recorder) => panic!("{end:?}"),
+        () = is_requested => {}
     }
-    let mut kept = keeper.0.unwrap();
-    assert_eq!(kept, state);
-    assert_eq!(bench.answer(&mut kept).await, "Well.");
-    assert_eq!(responses(&bench.llm.bodies()[2])[0]["approve"], false);
+    let mut saved = recorder.0.unwrap();
+    assert_eq!(saved, state);
+    assert_eq!(bench.respond(&mut saved).await, "Well.");
+    assert_eq!(approvals(&bench.llm.bodies()[2])[0]["approve"], false);
 }
 
 #[tokio::test]
 async fn h4_a_request_with_native_calls_is_not_retried() {
     for provider in [Provider::OpenAiResponses, Provider::Anthropic] {
         let failing = LlmResponse::error_response("503 Service Unavailable", "{}");
-        let bench = bench(provider, NativeApproval::Never, [failing]).await;
-        let mut bench = patient(bench, provider);
+        let mut bench = bench(provider, NativeApproval::Never, [failing]).await;
+        bench.configure_model(|config| config.max_retries = 2);
         let mut state = bench.begin();
-        match bench.run(&mut state).await.unwrap_err() {
-            ChatError::Model(error) => assert_eq!(error.kind, ModelErrorKind::Unavailable),
-            other => panic!("{other}"),
-        }
+        assert_eq!(
+            bench.error_kind(&mut state).await,
+            ModelErrorKind::Unavailable
+        );
         assert_eq!(bench.llm.bodies().len(), 1, "{provider}");
         // Without native servers, the request is repeated.
         bench.chat = bench.chat.with_native_servers(Vec::new());

@@ -8,7 +8,6 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, results};
-use crate::ChatEvent;
 
 #[tokio::test]
 async fn h5_arguments_that_are_encoded_twice_are_read() {
@@ -19,19 +18,16 @@ async fn h5_arguments_that_are_encoded_twice_are_read() {
                 .and_call("echo", &twice)
                 .and_call("echo", "[]");
             let mut bench = Bench::at(provider, [calls, LlmResponse::text("Done.")]).await;
-            bench.chat = bench.chat.streamed(stream);
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+            assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
             assert_eq!(bench.tools.echoed.load(Ordering::SeqCst), 2);
-            let ended = bench.events.iter().filter_map(|event| match event {
-                ChatEvent::ToolFinished(ended) => {
-                    Some(ended.result.metadata[ToolResult::REPAIRED_ARGUMENTS].clone())
-                }
-                _ => None,
-            });
-            let mut ended: Vec<_> = ended.collect();
-            ended.sort_by_key(ToString::to_string);
-            assert_eq!(ended, [json!({"text": "a"}), json!({})]);
+            let metadata = bench.ended().map(|ended| &ended.result.metadata);
+            let mut repaired: Vec<_> = metadata
+                .map(|it| &it[ToolResult::REPAIRED_ARGUMENTS])
+                .collect();
+            repaired.sort_by_key(ToString::to_string);
+            assert_eq!(repaired, [&json!({"text": "a"}), &json!({})]);
             // The model reads its calls as they ran.
             let sent = bench.llm.bodies()[1].to_string();
             assert!(!sent.contains("INVALID_JSON"), "{sent}");
@@ -44,6 +40,6 @@ async fn h5_a_text_that_looks_like_json_stays_text() {
     let call = LlmResponse::call("echo", &json!({"text": "[1, 2]"}));
     let mut bench = Bench::new([call, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    bench.answer(&mut state).await;
+    bench.respond(&mut state).await;
     assert_eq!(results(state.messages()), ["[1, 2]"]);
 }

@@ -2,8 +2,8 @@ use pillion_providers::Provider;
 use pillion_testkit::{LlmFault, LlmResponse};
 use serde_json::json;
 
-use super::bench::{Bench, echo};
-use crate::{ChatEvent, ChatState, Delta, TurnOptions, Usage};
+use super::bench::{Bench, echo, reloaded};
+use crate::{TurnOptions, Usage};
 
 /// The member of a provider's request body that has the conversation.
 fn messages(provider: Provider) -> &'static str {
@@ -14,14 +14,6 @@ fn messages(provider: Provider) -> &'static str {
     }
 }
 
-fn said(bench: &Bench) -> String {
-    let texts = bench.events.iter().filter_map(|event| match event {
-        ChatEvent::Delta(Delta::Text(text)) => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect()
-}
-
 #[tokio::test]
 async fn h5_a_chat_runs_at_every_provider() {
     for provider in Provider::ALL {
@@ -30,14 +22,14 @@ async fn h5_a_chat_runs_at_every_provider() {
             let calls = echo("first").and_call("boom", "{}").costing(10, 2);
             let mut bench =
                 Bench::at(provider, [calls, LlmResponse::text("Done.").costing(20, 3)]).await;
-            bench.chat = bench.chat.streamed(stream);
+            bench.chat.is_streamed = stream;
             let mut state = bench.begin();
-            assert_eq!(bench.answer(&mut state).await, "Done.", "{label}");
+            assert_eq!(bench.respond(&mut state).await, "Done.", "{label}");
             assert_eq!(bench.tools.echoed(), 1, "{label}");
             let bodies = bench.llm.bodies();
             assert_eq!(bodies.len(), 2, "{label}");
             assert!(bodies[0]["tools"].is_array(), "{label}");
-            // The request with the results contains the messages of the state before the answer.
+            // The request with the results contains the messages of the state before the response.
             let sent = bodies[1][messages(provider)].as_array().unwrap();
             assert_eq!(state.messages()[..sent.len()], sent[..], "{label}");
             assert!(json!(sent).to_string().contains("it broke"), "{label}");
@@ -47,7 +39,11 @@ async fn h5_a_chat_runs_at_every_provider() {
                 cached_tokens: 0,
             };
             assert_eq!(state.usage(), usage, "{label}");
-            assert_eq!(said(&bench), if stream { "Done." } else { "" }, "{label}");
+            assert_eq!(
+                bench.streamed_text(),
+                if stream { "Done." } else { "" },
+                "{label}"
+            );
         }
     }
 }
@@ -55,17 +51,16 @@ async fn h5_a_chat_runs_at_every_provider() {
 #[tokio::test]
 async fn h4_a_chat_continues_after_an_outage_of_every_provider() {
     for provider in Provider::ALL {
-        let answers = [
+        let responses = [
             echo("first"),
             LlmResponse::text("Do ne.").with(LlmFault::Truncated),
             LlmResponse::text("Done."),
         ];
-        let mut bench = Bench::at(provider, answers).await;
+        let mut bench = Bench::at(provider, responses).await;
         let mut state = bench.begin();
         bench.run(&mut state).await.unwrap_err();
-        let text = serde_json::to_string(&state).unwrap();
-        let mut state: ChatState = serde_json::from_str(&text).unwrap();
-        assert_eq!(bench.answer(&mut state).await, "Done.", "{provider}");
+        let mut state = reloaded(&state);
+        assert_eq!(bench.respond(&mut state).await, "Done.", "{provider}");
         assert_eq!(bench.tools.echoed(), 1, "{provider}");
     }
 }
@@ -82,12 +77,12 @@ async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
         vec![thinking("", "EqQBCgIYAhIMzz==")],
     ];
     for stream in [false, true] {
-        let answers = thoughts.iter().map(|blocks| {
+        let turns = thoughts.iter().map(|blocks| {
             let blocks = blocks.iter().cloned();
             blocks.fold(echo("a"), LlmResponse::with_item)
         });
-        let answers = answers.chain([LlmResponse::text("Done.")]);
-        let mut bench = Bench::at(Provider::Anthropic, answers).await;
+        let responses = turns.chain([LlmResponse::text("Done.")]);
+        let mut bench = Bench::at(Provider::Anthropic, responses).await;
         let budget = json!({"type": "enabled", "budget_tokens": 1024});
         let extra = [("thinking".to_owned(), budget.clone())];
         bench.chat = bench.chat.streamed(stream).with_options(TurnOptions {
@@ -95,13 +90,13 @@ async fn h5_thinking_blocks_of_anthropic_go_back_unchanged_in_each_round() {
             ..TurnOptions::default()
         });
         let mut state = bench.begin();
-        assert_eq!(bench.answer(&mut state).await, "Done.");
+        assert_eq!(bench.respond(&mut state).await, "Done.");
         let bodies = bench.llm.bodies();
         for (round, body) in bodies.iter().enumerate() {
             assert_eq!(body["thinking"], budget);
             for (round, thoughts) in thoughts.iter().enumerate().take(round) {
-                let content = body["messages"][1 + 2 * round]["content"].as_array();
-                let content = content.unwrap();
+                let message = &body["messages"][1 + 2 * round];
+                let content = message["content"].as_array().unwrap();
                 assert_eq!(content[..thoughts.len()], thoughts[..], "{stream}: {body}");
                 assert_eq!(content[thoughts.len()]["type"], "tool_use");
             }

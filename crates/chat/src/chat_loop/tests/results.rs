@@ -2,7 +2,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::{Value, json};
 
 use super::bench::{Bench, echo, results};
-use crate::{ChatEvent, ChatLimits, Delta, Usage};
+use crate::{ChatEvent, Delta, Usage};
 
 #[tokio::test]
 async fn h5_each_call_of_an_answer_has_its_result_in_order() {
@@ -11,7 +11,7 @@ async fn h5_each_call_of_an_answer_has_its_result_in_order() {
         .and_call("echo", "{\"text\": \"fast\"}");
     let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    bench.answer(&mut state).await;
+    bench.respond(&mut state).await;
     let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
     let result =
         |id: &str, content: &str| json!({"role": "tool", "tool_call_id": id, "content": content});
@@ -36,12 +36,8 @@ async fn h5_each_call_of_an_answer_has_its_result_in_order() {
     );
     // Both calls ran concurrently.
     let ended: Vec<_> = bench
-        .events
-        .iter()
-        .filter_map(|event| match event {
-            ChatEvent::ToolFinished(ended) => Some(ended.call.name.as_str()),
-            _ => None,
-        })
+        .ended()
+        .map(|ended| ended.call.name.as_str())
         .collect();
     assert_eq!(ended, ["echo", "late"]);
 }
@@ -57,7 +53,7 @@ async fn h5_failures_of_tools_go_to_the_model() {
         .and_call("echo", "{\"text\": \"well\"}");
     let mut bench = Bench::new([calls, LlmResponse::text("Sorry.")]).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Sorry.");
+    assert_eq!(bench.respond(&mut state).await, "Sorry.");
     let results = results(state.messages());
     assert_eq!(results.len(), 7);
     assert_eq!(results[0], "{\"error\":\"it broke\"}");
@@ -78,7 +74,7 @@ async fn h5_names_with_a_namespace_or_a_control_token_are_repaired() {
         .and_call("functions.hidden", "{}");
     let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
+    assert_eq!(bench.respond(&mut state).await, "Done.");
     let expected = [
         "well",
         "well",
@@ -94,7 +90,7 @@ async fn h2_a_hidden_tool_does_not_run() {
     let calls = LlmResponse::call("hidden", &json!({})).and_call("lurk", "{}");
     let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    bench.answer(&mut state).await;
+    bench.respond(&mut state).await;
     assert_eq!(
         results(state.messages()),
         [
@@ -112,19 +108,14 @@ async fn h5_a_call_that_did_not_run_is_reported_with_its_arguments() {
         .and_call("nonesuch", "{\"why\": \"not\"}")
         .and_call("echo", "{\"text\": \"cut")
         .and_call("echo", "{\"text\": \"one too many\"}");
-    let mut bench = Bench::new([calls, LlmResponse::text("Done.")])
-        .await
-        .under(ChatLimits {
-            max_calls_per_answer: 3,
-            ..ChatLimits::default()
-        });
+    let mut bench = Bench::new([calls, LlmResponse::text("Done.")]).await;
+    bench.chat.limits.max_calls_per_answer = 3;
     let mut state = bench.begin();
-    bench.answer(&mut state).await;
-    let ended = bench.events.iter().filter_map(|event| match event {
-        ChatEvent::ToolFinished(ended) => Some((ended.call.id.as_str(), ended.arguments())),
-        _ => None,
-    });
-    let mut ended: Vec<_> = ended.collect();
+    bench.respond(&mut state).await;
+    let calls = bench
+        .ended()
+        .map(|ended| (ended.call.id.as_str(), ended.arguments()));
+    let mut ended: Vec<_> = calls.collect();
     ended.sort_by_key(|(id, _)| *id);
     let expected = [
         ("call_1", json!({"text": "a"})),
@@ -140,7 +131,7 @@ async fn h3_a_tool_may_be_called_by_an_alias() {
     let call = LlmResponse::call("say", &json!({"text": "a"}));
     let mut bench = Bench::new([call, LlmResponse::text("Done.")]).await;
     let mut state = bench.begin();
-    bench.answer(&mut state).await;
+    bench.respond(&mut state).await;
     assert_eq!(results(state.messages()), ["a"]);
 }
 
@@ -151,9 +142,9 @@ async fn h6_events_of_a_streamed_chat_arrive_in_order() {
         .thinking("Hm.")
         .costing(10, 2);
     let mut bench = Bench::new([calls, LlmResponse::text("It is done.").costing(20, 3)]).await;
-    bench.chat = bench.chat.streamed(true);
+    bench.chat.is_streamed = true;
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "It is done.");
+    assert_eq!(bench.respond(&mut state).await, "It is done.");
     let mut kinds: Vec<_> = bench
         .events
         .iter()
@@ -204,6 +195,6 @@ async fn h6_events_of_a_streamed_chat_arrive_in_order() {
         cached_tokens: 0,
     };
     assert_eq!(state.usage(), usage);
-    // A streamed answer leads to the same conversation as an unstreamed one.
+    // A streamed response leads to the same conversation as an unstreamed one.
     assert_eq!(results(state.messages()), ["a", "b"]);
 }

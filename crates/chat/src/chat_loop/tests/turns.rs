@@ -3,7 +3,7 @@ use pillion_testkit::LlmResponse;
 use serde_json::json;
 
 use super::bench::{Bench, echo};
-use crate::{ChatError, ChatEvent, ChatLimits, Finish, ProviderMembers, TurnOptions};
+use crate::{ChatError, ChatEvent, Finish, ProviderMembers, TurnOptions};
 
 /// Options for one call at a time.
 fn one_at_a_time() -> TurnOptions {
@@ -15,16 +15,12 @@ fn one_at_a_time() -> TurnOptions {
 
 #[tokio::test]
 async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
-    let answer = echo("a").and_call("echo", "").costing(10, 5);
-    let bench = Bench::new([answer, LlmResponse::text("Done.").costing(20, 1)]).await;
-    let bench = bench.under(ChatLimits {
-        max_total_tokens: Some(1000),
-        ..ChatLimits::default()
-    });
+    let response = echo("a").and_call("echo", "").costing(10, 5);
+    let mut bench = Bench::new([response, LlmResponse::text("Done.").costing(20, 1)]).await;
+    bench.chat.limits.max_total_tokens = Some(1000);
     let mut state = bench.begin();
     let before = state.messages().to_vec();
-    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-    let turn = turn.unwrap();
+    let turn = bench.turn(&mut state).await.unwrap();
     assert_eq!(turn.finish, Finish::ToolCalls);
     assert_eq!(turn.calls.len(), 2);
     assert_eq!(turn.calls[0].arguments_object(), json!({"text": "a"}));
@@ -32,20 +28,17 @@ async fn h5_a_single_turn_returns_its_calls_to_the_caller() {
     assert_eq!(bench.tools.echoed(), 0);
     assert_eq!(state.messages(), before);
     assert_eq!(state.usage().total(), 15);
-    let again = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let again = bench.turn(&mut state).await;
     assert_eq!(again.unwrap().text, "Done.");
     assert_eq!(state.usage().total(), 36);
 }
 
 #[tokio::test]
 async fn h4_a_single_turn_keeps_the_token_limit() {
-    let bench = Bench::new([LlmResponse::text("Done.")]).await;
-    let bench = bench.under(ChatLimits {
-        max_total_tokens: Some(1),
-        ..ChatLimits::default()
-    });
+    let mut bench = Bench::new([LlmResponse::text("Done.")]).await;
+    bench.chat.limits.max_total_tokens = Some(1);
     let mut state = bench.begin();
-    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let turn = bench.turn(&mut state).await;
     assert!(
         matches!(turn, Err(ChatError::Spent { limit: 1, .. })),
         "{turn:?}"
@@ -62,13 +55,13 @@ async fn h4_without_parallel_calls_calls_run_in_turn() {
     let mut bench = Bench::at(Provider::Google, [calls, LlmResponse::text("Done.")]).await;
     bench.chat = bench.chat.with_options(one_at_a_time());
     let mut state = bench.begin();
-    assert_eq!(bench.answer(&mut state).await, "Done.");
-    let order = bench.events.iter().filter_map(|event| match event {
+    assert_eq!(bench.respond(&mut state).await, "Done.");
+    let events = bench.events.iter().filter_map(|event| match event {
         ChatEvent::ToolStarted(call) => Some(format!("begins {}", call.arguments_object()["text"])),
         ChatEvent::ToolFinished(ended) => Some(format!("ends {}", ended.result.result)),
         _ => None,
     });
-    let order: Vec<_> = order.collect();
+    let order: Vec<_> = events.collect();
     let expected = [
         r#"begins "a""#,
         r#"ends "a""#,
@@ -90,11 +83,10 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
         {"id": "4", "type": "function", "function": function, "extra_content": "lost"},
     ]});
     let body = json!({"choices": [{"message": message, "finish_reason": "length"}]});
-    let answer = LlmResponse::error_response("200 OK", &body.to_string());
-    let bench = Bench::new([answer]).await;
+    let response = LlmResponse::error_response("200 OK", &body.to_string());
+    let bench = Bench::new([response]).await;
     let mut state = bench.begin();
-    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
-    let turn = turn.unwrap();
+    let turn = bench.turn(&mut state).await.unwrap();
     let ids: Vec<_> = turn.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["2", "3"]);
     let ProviderMembers { message, calls } = turn.provider_members;
@@ -108,10 +100,10 @@ async fn h5_a_single_turn_returns_what_has_to_go_back_to_the_provider() {
 #[tokio::test]
 async fn h5_data_of_other_providers_is_omitted_from_openai_messages() {
     let thought = json!({"type": "thinking", "thinking": "Hm", "signature": "c2ln"});
-    let answer = echo("a").with_item(thought);
-    let bench = Bench::at(Provider::Anthropic, [answer]).await;
+    let response = echo("a").with_item(thought);
+    let bench = Bench::at(Provider::Anthropic, [response]).await;
     let mut state = bench.begin();
-    let turn = bench.chat.turn(&mut state, &mut |_: ChatEvent| {}).await;
+    let turn = bench.turn(&mut state).await;
     let provider_members = turn.unwrap().provider_members;
     assert!(provider_members.message.is_empty());
     assert_eq!(json!(provider_members.calls), json!([{}]));

@@ -10,8 +10,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::json;
 
+use crate::tests::{assert_failure, call};
 use crate::tool::{CallContext, ErrorCode, ToolFilter};
-use bench::{Bench, call, echo};
+use bench::{Bench, echo};
 
 #[tokio::test]
 async fn p_steps_run_in_order_and_see_earlier_results() {
@@ -80,8 +81,8 @@ async fn p_integers_with_the_same_float_value_are_distinguished() {
             },
         }),
     );
-    let told = bench.run("tell", json!({})).await.result;
-    assert_eq!(told, json!({"less": one, "never": null}));
+    let output = bench.run("tell", json!({})).await.result;
+    assert_eq!(output, json!({"less": one, "never": null}));
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +98,7 @@ async fn p_parallel_steps_run_side_by_side() {
     let result = bench.run("three", json!({})).await;
     assert_eq!(result.result, json!(1000));
     assert_eq!(begin.elapsed().as_secs(), 2);
-    assert_eq!(bench.at_once.load(Ordering::SeqCst), 3);
+    assert_eq!(bench.max_running.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
@@ -112,8 +113,7 @@ async fn p_a_failed_step_ends_the_call_with_its_name_and_code() {
         ]}),
     );
     let result = bench.run("fails", json!({})).await;
-    assert_eq!(result.error.as_deref(), Some("Step 'look': No such city"));
-    assert_eq!(result.error_code, Some(ErrorCode::NotFound));
+    assert_failure(&result, ErrorCode::NotFound, "Step 'look': No such city");
     assert_eq!(result.metadata["step"]["tool"], json!("fail"));
     assert_eq!(bench.began(), 1);
 
@@ -122,11 +122,11 @@ async fn p_a_failed_step_ends_the_call_with_its_name_and_code() {
         json!({"steps": [{"name": "a", "tool": "not_there_yet"}]}),
     );
     let result = bench.run("later", json!({})).await;
-    assert_eq!(
-        result.error.as_deref(),
-        Some("Step 'a': Unknown tool: not_there_yet")
+    assert_failure(
+        &result,
+        ErrorCode::NotFound,
+        "Step 'a': Unknown tool: not_there_yet",
     );
-    assert_eq!(result.error_code, Some(ErrorCode::NotFound));
 }
 
 #[tokio::test]
@@ -153,17 +153,17 @@ async fn p_a_reference_to_a_missing_value_is_reported() {
                          echo("b", json!({"y": {"$from": "/steps/a/data/y"}}))]}),
     );
     let result = bench.run("asks", json!({})).await;
-    assert_eq!(
-        result.error.as_deref(),
-        Some("Step 'a': no value at /input/x")
+    assert_failure(
+        &result,
+        ErrorCode::InvalidInput,
+        "Step 'a': no value at /input/x",
     );
-    assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
     let result = bench.run("asks", json!({"x": 1})).await;
-    assert_eq!(
-        result.error.as_deref(),
-        Some("Step 'b': no value at /steps/a/data/y")
+    assert_failure(
+        &result,
+        ErrorCode::InternalError,
+        "Step 'b': no value at /steps/a/data/y",
     );
-    assert_eq!(result.error_code, Some(ErrorCode::InternalError));
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ async fn p_outer_calls_that_hold_all_permits_do_not_deadlock() {
     for result in join_all(calls).await {
         assert!(result.success, "{result:?}");
     }
-    assert_eq!(bench.at_once.load(Ordering::SeqCst), 2);
+    assert_eq!(bench.max_running.load(Ordering::SeqCst), 2);
     assert_eq!(executor.load().running, 0);
 }
 
@@ -230,16 +230,16 @@ async fn l3_a_composed_tool_gives_no_access_to_hidden_tools() {
         ..CallContext::for_user("alice")
     };
     let run = async |name: &str| call(&executor, name, json!({}), &few).await;
-    let refused = run("asks").await;
-    assert_eq!(
-        refused.error.as_deref(),
-        Some("Step 'me': Unknown tool: who")
+    let rejected = run("asks").await;
+    assert_failure(
+        &rejected,
+        ErrorCode::NotFound,
+        "Step 'me': Unknown tool: who",
     );
-    assert_eq!(refused.error_code, Some(ErrorCode::NotFound));
     assert!(run("grants").await.success);
     // A lent composed tool does not lend its tools further.
-    let refused = run("grants_the_asker").await;
-    assert_eq!(refused.error_code, Some(ErrorCode::NotFound));
+    let rejected = run("grants_the_asker").await;
+    assert_eq!(rejected.error_code, Some(ErrorCode::NotFound));
 }
 
 #[tokio::test(start_paused = true)]
@@ -252,9 +252,10 @@ async fn p_deadline_and_cancellation_of_the_outer_call_cancel_its_steps() {
     let pause = json!({"name": "a", "tool": "pause", "arguments": {"ms": 10_000}});
     bench.compose("slow", json!({"steps": [pause, echo("b", json!({}))]}));
     let result = bench.run("slow", json!({})).await;
-    assert_eq!(
-        result.error.as_deref(),
-        Some("Tool 'slow' timed out after 2.0s")
+    assert_failure(
+        &result,
+        ErrorCode::Timeout,
+        "Tool 'slow' timed out after 2.0s",
     );
     let ended = |count| {
         let ended = Arc::clone(&bench.ended);
@@ -284,10 +285,8 @@ async fn p_recursion_between_composed_tools_ends() {
     bench.compose("two", json!({"steps": [{"name": "a", "tool": "one"}]}));
     let result = bench.run("one", json!({})).await;
     let error = result.error.unwrap();
-    assert!(
-        error.ends_with("Nested tool calls are limited to 8 levels"),
-        "{error}"
-    );
+    let end = "Nested tool calls are limited to 8 levels";
+    assert!(error.ends_with(end), "{error}");
 
     let steps: Vec<_> = (0..20).map(|n| echo(&format!("s{n}"), json!({}))).collect();
     bench.compose("twenty", json!({"steps": steps}));
@@ -297,8 +296,6 @@ async fn p_recursion_between_composed_tools_ends() {
     bench.compose("four_hundred", json!({"steps": steps}));
     let result = bench.run("four_hundred", json!({})).await;
     let error = result.error.unwrap();
-    assert!(
-        error.ends_with("Nested tool calls are limited to 256 for one call"),
-        "{error}"
-    );
+    let end = "Nested tool calls are limited to 256 for one call";
+    assert!(error.ends_with(end), "{error}");
 }

@@ -16,7 +16,7 @@ use crate::tool::{CallContext, ForwardedParameters, JsonObject, ToolOrigin};
 /// approval does not hold for another principal, or for no principal, that claims this user. A call
 /// in a channel adds `channel`, and a call whose tool gets more from the caller
 /// ([`Tool::forwarded`](crate::tool::Tool::forwarded)) adds the digest of that as `forwarded`.
-pub(super) fn of(
+pub(super) fn compute(
     tool: &RegisteredTool,
     arguments: &JsonObject,
     context: &CallContext,

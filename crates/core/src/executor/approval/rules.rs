@@ -1,5 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
+use serde::Deserialize;
+
 use crate::executor::ToolSettings;
 use crate::registry::{RegisteredTool, ToolRegistry};
 use crate::tool::{ApprovalPolicy, ToolOrigin};
@@ -11,7 +13,8 @@ use crate::tool::{ApprovalPolicy, ToolOrigin};
 /// tool's own ([`Tool::approval_policy`](crate::tool::Tool::approval_policy)), else the default. A
 /// policy can name a tool by its aliases, too; if several policies name one tool, the strictest
 /// applies. A tool with `requires_confirmation` always needs approval.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "an object")]
 pub struct ApprovalRules {
     /// Policy for tools that neither `tools` nor `servers` names, and that have no policy of their
     /// own.
@@ -27,7 +30,7 @@ pub struct ApprovalRules {
 impl ApprovalRules {
     /// Returns whether calls of this tool need approval. `registry` resolves aliases.
     #[must_use]
-    pub fn asks(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
+    pub fn requires_approval(&self, tool: &RegisteredTool, registry: &ToolRegistry) -> bool {
         if tool.definition().requires_confirmation() {
             return true;
         }
@@ -36,12 +39,13 @@ impl ApprovalRules {
             ToolOrigin::Native => None,
         };
         let brought_along = || tool.tool().approval_policy();
-        let named = self
-            .tools
-            .matching(|name, is_in_any_case| match is_in_any_case {
-                false => registry.resolves_to(name, tool),
-                true => registry.resolves_to_in_any_case(name, tool),
-            });
+        let named = self.tools.matching(|name, is_in_any_case| {
+            if is_in_any_case {
+                registry.resolves_to_in_any_case(name, tool)
+            } else {
+                registry.resolves_to(name, tool)
+            }
+        });
         let strictest = named.copied().max();
         let policy = strictest.or_else(of_server).or_else(brought_along);
         match policy.unwrap_or(self.default) {

@@ -2,39 +2,59 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows};
+use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
 use crate::registry::ToolRegistry;
+use crate::tests::{add_echo, assert_failure, call, definition};
 use crate::tool::{
-    ActingIdentity, ActingIdentityFuture, FnTool, ForwardedParameters, Link, ParameterType, Tool,
-    ToolCall, ToolDefinition, ToolFuture, ToolOrigin, ToolOutput, ToolParameter, ToolResult,
+    ActingIdentity, ActingIdentityFuture, ForwardedParameters, Link, ParameterType, Tool,
+    ToolDefinition, ToolFuture, ToolOrigin, ToolOutput, ToolParameter, ToolResult,
 };
 
-/// A tool of the MCP server `games` that answers with its arguments.
-struct Remote(
-    ToolDefinition,
-    &'static str,
-    &'static str,
-    Option<ApprovalPolicy>,
-);
+/// A tool of an MCP server that returns its arguments.
+struct RemoteTool {
+    definition: ToolDefinition,
+    server: &'static str,
+    digest: &'static str,
+    policy: Option<ApprovalPolicy>,
+}
 
-impl Tool for Remote {
+impl RemoteTool {
+    /// Returns the tool `move` of the server `games`.
+    fn new() -> Self {
+        Self {
+            definition: definition("move"),
+            server: "games",
+            digest: "here",
+            policy: None,
+        }
+    }
+
+    /// Returns an executor with only this tool.
+    fn executor(self, policy: &Value) -> Executor {
+        let registry = ToolRegistry::new();
+        registry.register(Arc::new(self)).unwrap();
+        Executor::new(Arc::new(registry), config(policy))
+    }
+}
+
+impl Tool for RemoteTool {
     fn definition(&self) -> &ToolDefinition {
-        &self.0
+        &self.definition
     }
 
     fn origin(&self) -> ToolOrigin {
         ToolOrigin::Mcp {
-            server_label: self.1.to_owned(),
+            server_label: self.server.to_owned(),
             server_url: "https://games.example/mcp".to_owned(),
         }
     }
 
     fn digest(&self) -> Option<String> {
-        Some(self.2.to_owned())
+        Some(self.digest.to_owned())
     }
 
     fn approval_policy(&self) -> Option<ApprovalPolicy> {
-        self.3
+        self.policy
     }
 
     fn call(self: Arc<Self>, arguments: JsonObject, _context: CallContext) -> ToolFuture {
@@ -43,56 +63,54 @@ impl Tool for Remote {
 }
 
 /// `roll`, `echo`, `delete` (requires confirmation), and `move` of the server `games`.
-fn registry(server: &'static str) -> Arc<ToolRegistry> {
+fn registry() -> Arc<ToolRegistry> {
     let registry = ToolRegistry::new();
     for name in ["roll", "echo", "delete"] {
         let what = ToolParameter::new("what", ParameterType::String).default_value(json!("all"));
         let definition = ToolDefinition::builder(name, "A test")
             .parameter(what.optional())
             .requires_confirmation(name == "delete");
-        let tool = FnTool::new(definition.build().unwrap(), |arguments, _| async move {
-            Ok(ToolOutput::value(Value::Object(arguments)))
-        });
-        registry.register(Arc::new(tool)).unwrap();
+        add_echo(&registry, definition.build().unwrap());
     }
-    let remote = ToolDefinition::builder("move", "A test").build().unwrap();
-    registry
-        .register(Arc::new(Remote(remote, server, "here", None)))
-        .unwrap();
+    registry.register(Arc::new(RemoteTool::new())).unwrap();
     Arc::new(registry)
 }
 
-fn rules(value: &Value) -> ApprovalRules {
+fn config(policy: &Value) -> ExecutorConfig {
     let policies = |key: &str| -> std::collections::HashMap<String, ApprovalPolicy> {
-        let policies = value.get(key).cloned().unwrap_or_else(|| json!({}));
-        serde_json::from_value(policies).unwrap()
+        serde_json::from_value(policy[key].clone()).unwrap_or_default()
     };
-    ApprovalRules {
-        default: serde_json::from_value(value["default"].clone()).unwrap(),
-        trusted_tools: value
-            .get("trusted")
-            .map(|trusted| serde_json::from_value(trusted.clone()).unwrap())
-            .unwrap_or_default(),
+    let approvals = ApprovalRules {
+        default: serde_json::from_value(policy["default"].clone()).unwrap(),
+        trusted_tools: serde_json::from_value(policy["trusted"].clone()).unwrap_or_default(),
         tools: policies("tools").into(),
         servers: policies("servers"),
+    };
+    ExecutorConfig {
+        approvals,
+        ..ExecutorConfig::default()
     }
 }
 
-fn executor(approvals: ApprovalRules, approver: Option<Arc<dyn Approver>>) -> Executor {
-    let config = ExecutorConfig {
-        approvals,
-        ..ExecutorConfig::default()
-    };
+fn executor(config: ExecutorConfig, approver: Option<Arc<dyn Approver>>) -> Executor {
     let hooks = ExecutorHooks {
         approver,
         ..ExecutorHooks::default()
     };
-    Executor::with_hooks(registry("games"), config, hooks)
+    Executor::with_hooks(registry(), config, hooks)
+}
+
+/// Returns an executor whose calls all need approval.
+fn strict_executor(approver: Option<Arc<dyn Approver>>) -> Executor {
+    executor(config(&json!({"default": "always-ask"})), approver)
 }
 
 async fn run(executor: &Executor, name: &str, context: &CallContext) -> ToolResult {
-    let call = ToolCall::new("c", name, json!({"what": "x"}));
-    executor.execute_one(call, context).await
+    call(executor, name, json!({"what": "x"}), context).await
+}
+
+fn add_tool(executor: &Executor, tool: impl Tool) {
+    executor.registry().register(Arc::new(tool)).unwrap();
 }
 
 fn id_in(result: &ToolResult) -> String {
@@ -129,7 +147,7 @@ async fn g1_each_policy_requires_approval_as_documented() {
         ),
     ];
     for (policy, runs) in cases {
-        let executor = executor(rules(&policy), None);
+        let executor = executor(config(&policy), None);
         let mut ran = Vec::new();
         for name in ["roll", "echo", "delete", "move"] {
             let result = run(&executor, name, &CallContext::default()).await;
@@ -143,36 +161,31 @@ async fn g1_each_policy_requires_approval_as_documented() {
 
 #[tokio::test]
 async fn g3_an_approval_is_valid_for_one_tool_its_arguments_and_its_user() {
-    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let executor = strict_executor(None);
     let mut alice = CallContext::for_user("alice");
-    let asked = run(&executor, "roll", &alice).await;
-    assert_eq!(
-        asked.error.as_deref(),
-        Some("The call to tool 'roll' needs approval")
-    );
-    assert_eq!(asked.metadata["arguments"], json!({"what": "x"}));
-    alice.approved.insert(id_in(&asked));
+    let pending = run(&executor, "roll", &alice).await;
+    let message = "The call to tool 'roll' needs approval";
+    assert_failure(&pending, ErrorCode::ApprovalRequired, message);
+    assert_eq!(pending.metadata["arguments"], json!({"what": "x"}));
+    alice.approved.insert(id_in(&pending));
     let approved = run(&executor, "roll", &alice).await;
     assert_eq!(approved.result, json!({"what": "x"}));
 
     assert!(!run(&executor, "echo", &alice).await.success);
-    let other = ToolCall::new("c", "roll", json!({"what": "y"}));
-    assert!(!executor.execute_one(other, &alice).await.success);
-    let bob = CallContext {
-        user: Some("bob".to_owned()),
-        ..alice.clone()
-    };
-    assert!(!run(&executor, "roll", &bob).await.success);
-    let nobody = CallContext {
-        user: None,
-        ..alice.clone()
-    };
-    assert!(!run(&executor, "roll", &nobody).await.success);
+    let other = call(&executor, "roll", json!({"what": "y"}), &alice).await;
+    assert!(!other.success);
+    for user in [Some("bob".to_owned()), None] {
+        let other = CallContext {
+            user,
+            ..alice.clone()
+        };
+        assert!(!run(&executor, "roll", &other).await.success);
+    }
 }
 
 #[tokio::test]
 async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
-    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let executor = strict_executor(None);
     let id = async |principal: &str, user: Option<&str>, is_user_verified| {
         let context = CallContext {
             principal: Some(principal.to_owned()),
@@ -219,43 +232,36 @@ impl Tool for ActsFor {
 
     fn call(self: Arc<Self>, _arguments: JsonObject, context: CallContext) -> ToolFuture {
         let acting_identity = context.acting_identity;
-        let acting_identity = acting_identity.map(|acting_identity| {
-            (
-                acting_identity.identity,
-                acting_identity.connection.is_some(),
-            )
-        });
-        Box::pin(async move { Ok(ToolOutput::value(json!(acting_identity))) })
+        let seen = acting_identity.map(|it| (it.identity, it.connection.is_some()));
+        Box::pin(async move { Ok(ToolOutput::value(json!(seen))) })
     }
 }
 
 #[tokio::test]
 async fn g3_an_approval_is_valid_for_one_acting_identity() {
-    let executor = executor(rules(&json!({"default": "always-ask"})), None);
-    let definition = ToolDefinition::builder("mail", "A test").build().unwrap();
-    let registry = executor.registry();
-    registry.register(Arc::new(ActsFor(definition))).unwrap();
+    let executor = strict_executor(None);
+    add_tool(&executor, ActsFor(definition("mail")));
     let alice = |name: Option<&str>| CallContext {
         channel: name.map(str::to_owned),
         ..CallContext::for_user("alice")
     };
     let mut ids = std::collections::HashSet::new();
     for name in [None, Some("the user"), Some("the server")] {
-        let asked = run(&executor, "mail", &alice(name)).await;
-        assert!(ids.insert(id_in(&asked)), "{name:?}");
+        let pending = run(&executor, "mail", &alice(name)).await;
+        assert!(ids.insert(id_in(&pending)), "{name:?}");
         let approved = CallContext {
-            approved: [id_in(&asked)].into(),
+            approved: [id_in(&pending)].into(),
             ..alice(name)
         };
         // The credential has changed, but the acting identity has not.
         let result = run(&executor, "mail", &approved).await;
         assert_eq!(result.result, json!(name.map(|name| (name, true))));
         let elsewhere = CallContext {
-            channel: Some("somebody else".to_owned()),
+            channel: Some("another user".to_owned()),
             ..approved
         };
-        let refused = run(&executor, "mail", &elsewhere).await;
-        assert_eq!(refused.error_code, Some(ErrorCode::ApprovalRequired));
+        let rejected = run(&executor, "mail", &elsewhere).await;
+        assert_eq!(rejected.error_code, Some(ErrorCode::ApprovalRequired));
     }
 }
 
@@ -263,10 +269,9 @@ async fn g3_an_approval_is_valid_for_one_acting_identity() {
 async fn l1_a_call_that_waited_for_a_decision_runs_without_its_connection() {
     let approver = once(Ok(()));
     for (policy, has_connection) in [("always-ask", false), ("auto", true)] {
-        let executor = executor(rules(&json!({"default": policy})), Some(approver.clone()));
-        let definition = ToolDefinition::builder("mail", "A test").build().unwrap();
-        let registry = executor.registry();
-        registry.register(Arc::new(ActsFor(definition))).unwrap();
+        let config = config(&json!({"default": policy}));
+        let executor = executor(config, Some(approver.clone()));
+        add_tool(&executor, ActsFor(definition("mail")));
         let context = CallContext {
             channel: Some("the user".to_owned()),
             ..CallContext::for_user("alice")
@@ -278,10 +283,9 @@ async fn l1_a_call_that_waited_for_a_decision_runs_without_its_connection() {
 
 #[tokio::test]
 async fn g3_the_approval_id_depends_on_the_tool_that_would_run() {
-    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let executor = strict_executor(None);
     let id = async |arguments: Value| {
-        let call = ToolCall::new("c", "roll", arguments);
-        id_in(&executor.execute_one(call, &CallContext::default()).await)
+        id_in(&call(&executor, "roll", arguments, &CallContext::default()).await)
     };
     assert_eq!(id(json!({})).await, id(json!({"what": "all"})).await);
     assert_eq!(id(json!("{\"what\": \"all\"}")).await, id(json!({})).await);
@@ -300,122 +304,96 @@ async fn g3_the_approval_id_depends_on_the_tool_that_would_run() {
 }
 
 #[tokio::test]
-async fn g3_an_approval_is_not_valid_for_another_server() {
-    let id = async |server| {
-        let config = ExecutorConfig {
-            approvals: rules(&json!({"default": "always-ask"})),
-            ..ExecutorConfig::default()
+async fn g3_an_approval_is_not_valid_for_another_server_or_a_replacement_of_the_tool() {
+    let id = async |server, description: &str, digest| {
+        let definition = ToolDefinition::builder("move", description).build();
+        let remote = RemoteTool {
+            definition: definition.unwrap(),
+            server,
+            digest,
+            policy: None,
         };
-        let executor = Executor::new(registry(server), config);
+        let executor = remote.executor(&json!({"default": "always-ask"}));
         id_in(&run(&executor, "move", &CallContext::default()).await)
     };
-    assert_ne!(id("games").await, id("other").await);
-}
-
-#[tokio::test]
-async fn g3_an_approval_is_not_valid_for_a_replacement_of_the_tool() {
-    let id = async |description: &str, digest| {
-        let config = ExecutorConfig {
-            approvals: rules(&json!({"default": "always-ask"})),
-            ..ExecutorConfig::default()
-        };
-        let registry = ToolRegistry::new();
-        let remote = ToolDefinition::builder("move", description).build();
-        let remote = Remote(remote.unwrap(), "games", digest, None);
-        registry.register(Arc::new(remote)).unwrap();
-        let executor = Executor::new(Arc::new(registry), config);
-        id_in(&run(&executor, "move", &CallContext::default()).await)
-    };
-    let granted = id("Moves a piece", "here").await;
-    assert_eq!(granted, id("Moves a piece", "here").await);
-    assert_ne!(granted, id("Moves all your money", "here").await);
-    assert_ne!(granted, id("Moves a piece", "elsewhere").await);
+    let granted = id("games", "Moves a piece", "here").await;
+    assert_eq!(granted, id("games", "Moves a piece", "here").await);
+    assert_ne!(granted, id("other", "Moves a piece", "here").await);
+    assert_ne!(granted, id("games", "Moves all your money", "here").await);
+    assert_ne!(granted, id("games", "Moves a piece", "elsewhere").await);
 }
 
 #[tokio::test]
 async fn g3_a_denial_wins_over_an_approval_and_over_the_policy() {
-    let asking = executor(rules(&json!({"default": "always-ask"})), None);
+    let asking = strict_executor(None);
     let mut context = CallContext::default();
     let id = id_in(&run(&asking, "roll", &context).await);
     context.approved.insert(id.clone());
     context.denied.insert(id.clone());
-    let auto = executor(ApprovalRules::default(), None);
+    let auto = executor(ExecutorConfig::default(), None);
     for executor in [&asking, &auto] {
         let denied = run(executor, "roll", &context).await;
-        assert_eq!(denied.error_code, Some(ErrorCode::Denied));
-        assert_eq!(
-            denied.error.as_deref(),
-            Some("The call to tool 'roll' was denied")
-        );
+        let message = "The call to tool 'roll' was denied";
+        assert_failure(&denied, ErrorCode::Denied, message);
         assert_eq!(id_in(&denied), id);
     }
     assert!(run(&auto, "echo", &context).await.success);
 }
 
 /// Returns the same decision for every request, and records the requests.
-struct Says(
-    Result<Decision, ToolFailure>,
-    Arc<Mutex<Vec<(String, String)>>>,
-);
+struct FixedDecision {
+    decision: Result<Decision, ToolFailure>,
+    requests: Mutex<Vec<(String, String)>>,
+}
 
-impl Approver for Says {
+impl FixedDecision {
+    fn new(decision: Result<Decision, ToolFailure>) -> Arc<Self> {
+        let requests = Mutex::default();
+        Arc::new(Self { decision, requests })
+    }
+}
+
+impl Approver for FixedDecision {
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture {
-        let asked = (request.tool.name().to_string(), request.context.call_id);
-        self.1.lock().push(asked);
-        let answer = self.0.clone();
-        Box::pin(async move { answer })
+        let request = (request.tool.name().to_string(), request.context.call_id);
+        self.requests.lock().push(request);
+        let decision = self.decision.clone();
+        Box::pin(async move { decision })
     }
 }
 
 #[tokio::test]
 async fn g3_the_approver_decides_undecided_calls() {
-    let answers = [
+    let failure = ToolFailure::internal("the store is down");
+    for (decision, code) in [
         (Ok(Decision::Approved), None),
         (Ok(Decision::Denied), Some(ErrorCode::Denied)),
         (Ok(Decision::Undecided), Some(ErrorCode::ApprovalRequired)),
-        (
-            Err(ToolFailure::internal("the store is down")),
-            Some(ErrorCode::InternalError),
-        ),
-    ];
-    for (answer, code) in answers {
-        let asked = Arc::default();
-        let says = Says(answer, Arc::clone(&asked));
-        let executor = executor(ApprovalRules::default(), Some(Arc::new(says)));
+        (Err(failure), Some(ErrorCode::InternalError)),
+    ] {
+        let approver = FixedDecision::new(decision);
+        let executor = executor(ExecutorConfig::default(), Some(approver.clone()));
         let result = run(&executor, "delete", &CallContext::default()).await;
         assert_eq!(result.error_code, code);
-        assert!(
-            run(&executor, "roll", &CallContext::default())
-                .await
-                .success
-        );
-        let asked = asked.lock().clone();
-        assert_eq!(asked, [("delete".to_owned(), "c".to_owned())]);
+        let result = run(&executor, "roll", &CallContext::default()).await;
+        assert!(result.success);
+        let requests = approver.requests.lock().clone();
+        assert_eq!(requests, [("delete".to_owned(), "c".to_owned())]);
     }
 }
 
 #[tokio::test]
 async fn g3_a_call_without_approval_counts_towards_no_limit() {
-    let per_minute = Some(1);
-    let default = RateWindows {
-        per_minute,
-        ..RateWindows::default()
-    };
-    let config = ExecutorConfig {
-        rate_limits: RateLimits {
-            default,
-            ..RateLimits::default()
-        },
-        ..ExecutorConfig::default()
-    };
-    let executor = Executor::new(registry("games"), config);
+    let mut config = ExecutorConfig::default();
+    config.rate_limits.default.per_minute = Some(1);
+    let executor = executor(config, None);
     let mut context = CallContext::default();
     for _ in 0..3 {
-        let asked = run(&executor, "delete", &context).await;
-        assert_eq!(asked.error_code, Some(ErrorCode::ApprovalRequired));
+        let pending = run(&executor, "delete", &context).await;
+        assert_eq!(pending.error_code, Some(ErrorCode::ApprovalRequired));
     }
-    let asked = run(&executor, "delete", &context).await;
-    context.approved.insert(id_in(&asked));
+    let pending = run(&executor, "delete", &context).await;
+    context.approved.insert(id_in(&pending));
     assert!(run(&executor, "delete", &context).await.success);
     let limited = run(&executor, "delete", &context).await;
     assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
@@ -423,18 +401,13 @@ async fn g3_a_call_without_approval_counts_towards_no_limit() {
 
 #[tokio::test]
 async fn bad_arguments_and_unknown_tools_need_no_approval() {
-    let asked = Arc::default();
-    let says = Says(Ok(Decision::Approved), Arc::clone(&asked));
-    let executor = executor(
-        rules(&json!({"default": "always-ask"})),
-        Some(Arc::new(says)),
-    );
+    let approver = FixedDecision::new(Ok(Decision::Approved));
+    let executor = strict_executor(Some(approver.clone()));
     for (name, arguments) in [("nope", json!({})), ("roll", json!({"what": 5}))] {
-        let call = ToolCall::new("c", name, arguments);
-        let result = executor.execute_one(call, &CallContext::default()).await;
+        let result = call(&executor, name, arguments, &CallContext::default()).await;
         assert!(!result.success);
     }
-    assert_eq!(asked.lock().len(), 0);
+    assert!(approver.requests.lock().is_empty());
 }
 
 #[tokio::test]
@@ -455,24 +428,20 @@ async fn g2_the_tools_own_policy_ranks_between_rules_and_the_default() {
         (Some(AlwaysAsk), &of_server, true),
         (Some(Auto), &of_tool, false),
     ];
-    for (brings, policy, runs) in cases {
-        let registry = ToolRegistry::new();
-        let definition = ToolDefinition::builder("move", "A test").build().unwrap();
-        let tool = Remote(definition, "games", "here", brings);
-        registry.register(Arc::new(tool)).unwrap();
-        let config = ExecutorConfig {
-            approvals: rules(policy),
-            ..ExecutorConfig::default()
+    for (own_policy, policy, runs) in cases {
+        let remote = RemoteTool {
+            policy: own_policy,
+            ..RemoteTool::new()
         };
-        let executor = Executor::new(Arc::new(registry), config);
+        let executor = remote.executor(policy);
         let result = run(&executor, "move", &CallContext::default()).await;
-        assert_eq!(result.success, runs, "{brings:?} {policy}");
+        assert_eq!(result.success, runs, "{own_policy:?} {policy}");
     }
 }
 
 #[tokio::test]
 async fn g1_a_rule_may_use_an_alias_and_the_strictest_rule_wins() {
-    let registry = registry("games");
+    let registry = registry();
     registry.alias("dice", "roll").unwrap();
     let cases = [
         (
@@ -493,11 +462,7 @@ async fn g1_a_rule_may_use_an_alias_and_the_strictest_rule_wins() {
         ),
     ];
     for (policy, runs) in cases {
-        let config = ExecutorConfig {
-            approvals: rules(&policy),
-            ..ExecutorConfig::default()
-        };
-        let executor = Executor::new(Arc::clone(&registry), config);
+        let executor = Executor::new(Arc::clone(&registry), config(&policy));
         for name in ["roll", "dice"] {
             let result = run(&executor, name, &CallContext::default()).await;
             assert_eq!(result.success, runs, "{policy} {name}");
@@ -533,28 +498,11 @@ fn once(spent: Result<(), ToolFailure>) -> Arc<Once> {
 #[tokio::test]
 async fn g3_a_call_that_does_not_run_leaves_its_approval_unused() {
     let approver = once(Ok(()));
-    let rate_limits = RateLimits {
-        default: RateWindows {
-            per_minute: Some(1),
-            ..RateWindows::default()
-        },
-        ..RateLimits::default()
-    };
-    let config = ExecutorConfig {
-        approvals: rules(&json!({"default": "always-ask"})),
-        rate_limits,
-        ..ExecutorConfig::default()
-    };
-    let hooks = ExecutorHooks {
-        approver: Some(Arc::clone(&approver) as _),
-        ..ExecutorHooks::default()
-    };
-    let executor = Executor::with_hooks(registry("games"), config, hooks);
-    assert!(
-        run(&executor, "roll", &CallContext::default())
-            .await
-            .success
-    );
+    let mut config = config(&json!({"default": "always-ask"}));
+    config.rate_limits.default.per_minute = Some(1);
+    let executor = executor(config, Some(approver.clone()));
+    let first = run(&executor, "roll", &CallContext::default()).await;
+    assert!(first.success);
     let limited = run(&executor, "roll", &CallContext::default()).await;
     assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
     assert_eq!(*approver.used.lock(), 1);
@@ -562,23 +510,15 @@ async fn g3_a_call_that_does_not_run_leaves_its_approval_unused() {
 
 #[tokio::test]
 async fn g3_a_missing_approval_runs_nothing_and_approvals_of_the_context_count() {
-    let gone = ToolFailure::new(ErrorCode::ApprovalRequired, "Somebody else has used it");
+    let gone = ToolFailure::new(ErrorCode::ApprovalRequired, "Another call has used it");
     let approver = once(Err(gone));
-    let executor = executor(
-        rules(&json!({"default": "always-ask"})),
-        Some(Arc::clone(&approver) as _),
-    );
+    let executor = strict_executor(Some(approver.clone()));
     let mut alice = CallContext::for_user("alice");
     let result = run(&executor, "roll", &alice).await;
-    assert_eq!(result.error.as_deref(), Some("Somebody else has used it"));
+    assert_eq!(result.error.as_deref(), Some("Another call has used it"));
     let roll = executor.registry().get("roll").unwrap();
     let arguments = json!({"what": "x"});
-    let id = id::of(
-        &roll,
-        arguments.as_object().unwrap(),
-        &CallContext::for_user("alice"),
-        None,
-    );
+    let id = id::compute(&roll, arguments.as_object().unwrap(), &alice, None);
     alice.approved.insert(id);
     assert!(run(&executor, "roll", &alice).await.success);
     assert_eq!(*approver.used.lock(), 1);
@@ -614,10 +554,8 @@ impl Tool for Forwards {
 
 #[tokio::test]
 async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() {
-    let executor = executor(rules(&json!({"default": "always-ask"})), None);
-    let definition = ToolDefinition::builder("pass", "A test").build().unwrap();
-    let registry = executor.registry();
-    registry.register(Arc::new(Forwards(definition))).unwrap();
+    let executor = strict_executor(None);
+    add_tool(&executor, Forwards(definition("pass")));
     let mut ids = std::collections::HashSet::new();
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     for (channel, variant) in [
@@ -635,8 +573,7 @@ async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() 
             approval_id: Some("the caller cannot set this".to_owned()),
             ..CallContext::for_user("alice")
         };
-        let asked = run(&executor, "pass", &context).await;
-        let id = id_in(&asked);
+        let id = id_in(&run(&executor, "pass", &context).await);
         assert!(ids.insert(id.clone()), "{channel:?} {variant:?}");
         context.approved.insert(id.clone());
         let result = run(&executor, "pass", &context).await.result;
@@ -650,8 +587,8 @@ async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() 
         variant: Some("unclear".to_owned()),
         ..CallContext::default()
     };
-    let refused = run(&executor, "pass", &unclear).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::InvalidInput));
+    let rejected = run(&executor, "pass", &unclear).await;
+    assert_eq!(rejected.error_code, Some(ErrorCode::InvalidInput));
 }
 
 /// Approves every call with other arguments, and records for which arguments it was spent.
@@ -672,9 +609,8 @@ impl Approver for Edits {
 
 #[tokio::test]
 async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
-    let always = || rules(&json!({"default": "always-ask"}));
     let edits = Arc::new(Edits(json!({"what": "y"}), Mutex::default()));
-    let executor = executor(always(), Some(Arc::clone(&edits) as _));
+    let executor = strict_executor(Some(edits.clone()));
     let result = run(&executor, "roll", &CallContext::default()).await;
     assert_eq!(result.result, json!({"what": "y"}));
     assert_eq!(result.metadata["approved_arguments"], json!({"what": "y"}));
@@ -682,21 +618,18 @@ async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
     assert!(result.content().ends_with(r#"It ran with: {"what":"y"}"#));
     assert_eq!(*edits.1.lock(), [json!({"what": "y"}).as_object().cloned()]);
     // Defaults are filled in, and invalid arguments do not run.
+    let invalid = "The arguments of the approver: Invalid type for what: expected string";
     for (edited, outcome) in [
         (json!({}), Ok(json!({"what": "all"}))),
-        (
-            json!({"what": 7}),
-            Err("The arguments of the approver: Invalid type for what: expected string"),
-        ),
+        (json!({"what": 7}), Err(invalid)),
     ] {
         let edits = Arc::new(Edits(edited, Mutex::default()));
-        let executor = self::executor(always(), Some(Arc::clone(&edits) as _));
+        let executor = strict_executor(Some(edits.clone()));
         let result = run(&executor, "roll", &CallContext::default()).await;
         match outcome {
             Ok(arguments) => assert_eq!(result.result, arguments),
             Err(error) => {
-                assert_eq!(result.error.as_deref(), Some(error));
-                assert_eq!(result.error_code, Some(ErrorCode::InvalidInput));
+                assert_failure(&result, ErrorCode::InvalidInput, error);
                 assert!(
                     edits.1.lock().is_empty(),
                     "an approval was spent for nothing"
@@ -708,18 +641,16 @@ async fn g3_a_call_runs_with_the_arguments_of_the_approver_if_they_are_valid() {
 
 #[tokio::test]
 async fn g3_the_arguments_of_the_context_belong_to_their_approval() {
-    let executor = executor(rules(&json!({"default": "always-ask"})), None);
+    let executor = strict_executor(None);
     let mut alice = CallContext::for_user("alice");
     let id = id_in(&run(&executor, "roll", &alice).await);
     let edited = json!({"what": "y"}).as_object().cloned().unwrap();
     alice.approved_arguments.insert(id.clone(), edited);
-    let asked = run(&executor, "roll", &alice).await;
-    assert_eq!(asked.error_code, Some(ErrorCode::ApprovalRequired));
+    let pending = run(&executor, "roll", &alice).await;
+    assert_eq!(pending.error_code, Some(ErrorCode::ApprovalRequired));
     alice.approved.insert(id);
-    assert_eq!(
-        run(&executor, "roll", &alice).await.result,
-        json!({"what": "y"})
-    );
+    let approved = run(&executor, "roll", &alice).await;
+    assert_eq!(approved.result, json!({"what": "y"}));
     let other = run(&executor, "echo", &alice).await;
     assert_eq!(other.error_code, Some(ErrorCode::ApprovalRequired));
 }
@@ -744,11 +675,8 @@ impl Tool for Fixed {
 #[tokio::test]
 async fn g3_a_call_whose_arguments_cannot_be_changed_is_denied() {
     let edits = Arc::new(Edits(json!({"what": "y"}), Mutex::default()));
-    let rules = rules(&json!({"default": "always-ask"}));
-    let executor = executor(rules, Some(Arc::clone(&edits) as _));
-    let definition = ToolDefinition::builder("fixed", "A test").build().unwrap();
-    let registry = executor.registry();
-    registry.register(Arc::new(Fixed(definition))).unwrap();
+    let executor = strict_executor(Some(edits.clone()));
+    add_tool(&executor, Fixed(definition("fixed")));
     let result = run(&executor, "fixed", &CallContext::default()).await;
     assert_eq!(result.error_code, Some(ErrorCode::Denied), "{result:?}");
     assert!(edits.1.lock().is_empty());

@@ -71,8 +71,9 @@ impl CacheEntries {
         bounds: &CacheConfig,
     ) {
         self.remove(&key);
-        let metadata = output.metadata.iter();
-        let metadata: usize = metadata
+        let metadata: usize = output
+            .metadata
+            .iter()
             .map(|(key, value)| key.len() + json_len(value))
             .sum();
         let bytes = ENTRY_OVERHEAD_BYTES

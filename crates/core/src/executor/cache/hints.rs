@@ -11,7 +11,7 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 /// Reads the cache hints of a `CallToolResult` (`ttlMs` and `cacheScope`, as in MCP 2026-07-28,
 /// "Caching"). Returns `None` for a result without hints, and for a result that does not complete
 /// its call.
-pub(super) fn of(output: &ToolOutput) -> Option<CacheRule> {
+pub(super) fn parse(output: &ToolOutput) -> Option<CacheRule> {
     let milliseconds = output.result.get("ttlMs")?.as_f64()?;
     if !is_end(output) {
         return None;

@@ -9,62 +9,62 @@ use crate::tool::ToolName;
 #[derive(Debug, Clone)]
 pub(in crate::executor) struct QueueLimits {
     /// Maximum number of running calls, of all tools.
-    pub(in crate::executor) places: usize,
+    pub(in crate::executor) max_running: usize,
     /// Maximum number of running calls of tools that belong to no MCP server.
-    pub(in crate::executor) local_places: usize,
+    pub(in crate::executor) max_local: usize,
     /// Maximum number of running calls of each MCP server's tools.
-    pub(in crate::executor) server_places: usize,
-    /// Maximum number of running calls of single MCP servers, by label; overrides `server_places`.
-    pub(in crate::executor) places_of_servers: HashMap<String, NonZeroUsize>,
+    pub(in crate::executor) max_per_server: usize,
+    /// Maximum number of running calls of single MCP servers, by label; overrides `max_per_server`.
+    pub(in crate::executor) server_limits: HashMap<String, NonZeroUsize>,
     /// Maximum number of running calls of single tools, by name; other tools have their source's
     /// limit.
-    pub(in crate::executor) tool_places: ToolSettings<NonZeroUsize>,
+    pub(in crate::executor) tool_limits: ToolSettings<NonZeroUsize>,
     /// Maximum number of running calls of each account.
-    pub(in crate::executor) account_places: usize,
+    pub(in crate::executor) max_per_account: usize,
     /// Maximum number of queued calls.
-    pub(in crate::executor) most_waiting: usize,
+    pub(in crate::executor) max_queued: usize,
 }
 
 impl QueueLimits {
     /// Returns limits that do not depend on the source or the tool, only on the account.
     pub(in crate::executor) fn by_account(
-        places: usize,
-        account_places: usize,
-        most_waiting: usize,
+        max_running: usize,
+        max_per_account: usize,
+        max_queued: usize,
     ) -> Self {
         Self {
-            places,
-            local_places: places,
-            server_places: places,
-            places_of_servers: HashMap::new(),
-            tool_places: ToolSettings::default(),
-            account_places,
-            most_waiting,
+            max_running,
+            max_local: max_running,
+            max_per_server: max_running,
+            server_limits: HashMap::new(),
+            tool_limits: ToolSettings::default(),
+            max_per_account,
+            max_queued,
         }
     }
 
     /// Returns the maximum number of running calls of one source.
     pub(in crate::executor) fn max_of_source(&self, source: &ToolSource) -> usize {
-        let own = match source {
-            ToolSource::Local => self.local_places,
+        let max_of_source = match source {
+            ToolSource::Local => self.max_local,
             ToolSource::Server(label) => {
-                let own = self.places_of_servers.get(label).copied();
-                own.map_or(self.server_places, NonZeroUsize::get)
+                let own = self.server_limits.get(label).copied();
+                own.map_or(self.max_per_server, NonZeroUsize::get)
                     .min(self.max_of_all_servers())
             }
         };
-        own.min(self.places)
+        max_of_source.min(self.max_running)
     }
 
     /// Returns the maximum number of running calls of all MCP servers together. One permit is
     /// reserved for local tools, so that servers that do not respond cannot block local tools.
     pub(super) fn max_of_all_servers(&self) -> usize {
-        self.places.saturating_sub(1).max(1)
+        self.max_running.saturating_sub(1).max(1)
     }
 
     /// Returns the maximum number of running calls of one tool, if that is less than its source's.
     pub(super) fn max_of_tool(&self, tool: &ToolName) -> Option<usize> {
-        self.tool_places
+        self.tool_limits
             .get(tool.as_str())
             .copied()
             .map(NonZeroUsize::get)

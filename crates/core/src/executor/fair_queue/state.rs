@@ -13,24 +13,24 @@ pub(super) struct State {
     pub(super) bounds: QueueLimits,
     pub(super) running: usize,
     /// Number of running calls by source; never 0.
-    running_from: HashMap<ToolSource, usize>,
+    running_by_source: HashMap<ToolSource, usize>,
     /// Number of running calls by tool, for tools with their own limit; never 0.
-    running_of: HashMap<ToolName, usize>,
+    running_by_tool: HashMap<ToolName, usize>,
     /// Number of running calls by account, if accounts have a limit; never 0.
-    running_for: HashMap<QuotaAccount, usize>,
+    running_by_account: HashMap<QuotaAccount, usize>,
     pub(super) waiting: usize,
     /// Number of queued calls by account; never 0.
-    waiting_for: HashMap<QuotaAccount, usize>,
+    waiting_by_account: HashMap<QuotaAccount, usize>,
     /// The sources with queued calls, in the order of their turns.
     sources: VecDeque<(ToolSource, SourceQueue)>,
-    next_ticket: u64,
+    next_id: u64,
 }
 
 /// The queued calls of one source. Accounts take turns.
 #[derive(Debug, Default)]
 struct SourceQueue {
     /// Queued calls by account, oldest first; never empty.
-    lines: HashMap<QuotaAccount, VecDeque<Waiter>>,
+    by_account: HashMap<QuotaAccount, VecDeque<Waiter>>,
     /// The accounts with queued calls, in the order of their turns.
     turns: VecDeque<QuotaAccount>,
     waiting: usize,
@@ -38,9 +38,9 @@ struct SourceQueue {
 
 #[derive(Debug)]
 pub(super) struct Waiter {
-    ticket: u64,
+    id: u64,
     tool: ToolName,
-    pub(super) answer: oneshot::Sender<Result<QueuePermit, Full>>,
+    pub(super) sender: oneshot::Sender<Result<QueuePermit, Full>>,
 }
 
 /// The counters that a running call increments.
@@ -63,7 +63,7 @@ pub(in crate::executor) struct PermitRequest {
 
 impl PermitRequest {
     /// Returns the request of a call for its tool's source.
-    pub(in crate::executor) fn to_run(tool: &RegisteredTool, account: QuotaAccount) -> Self {
+    pub(in crate::executor) fn for_call(tool: &RegisteredTool, account: QuotaAccount) -> Self {
         Self {
             source: ToolSource::from(tool.origin()),
             tool: tool.name().clone(),
@@ -72,7 +72,10 @@ impl PermitRequest {
     }
 
     /// Returns the request for local work before a tool runs, wherever the tool runs.
-    pub(in crate::executor) fn here(tool: &RegisteredTool, account: QuotaAccount) -> Self {
+    pub(in crate::executor) fn for_local_work(
+        tool: &RegisteredTool,
+        account: QuotaAccount,
+    ) -> Self {
         Self {
             source: ToolSource::Local,
             tool: tool.name().clone(),
@@ -86,53 +89,68 @@ impl State {
         Self {
             bounds,
             running: 0,
-            running_from: HashMap::new(),
-            running_of: HashMap::new(),
-            running_for: HashMap::new(),
+            running_by_source: HashMap::new(),
+            running_by_tool: HashMap::new(),
+            running_by_account: HashMap::new(),
             waiting: 0,
-            waiting_for: HashMap::new(),
+            waiting_by_account: HashMap::new(),
             sources: VecDeque::new(),
-            next_ticket: 0,
+            next_id: 0,
         }
     }
 
     /// Returns whether a permit is free for this call.
-    pub(super) fn may_run(&self, need: &PermitRequest) -> bool {
-        self.has_source_permit(&need.source) && self.has_permit(&need.tool, &need.account)
+    pub(super) fn may_run(&self, request: &PermitRequest) -> bool {
+        self.has_source_permit(&request.source) && self.has_permit(&request.tool, &request.account)
     }
 
     fn has_source_permit(&self, source: &ToolSource) -> bool {
-        let from = |source| self.running_from.get(source).copied().unwrap_or_default();
+        let from = |source| {
+            self.running_by_source
+                .get(source)
+                .copied()
+                .unwrap_or_default()
+        };
         let of_servers = || self.running - from(&ToolSource::Local);
-        self.running < self.bounds.places
+        self.running < self.bounds.max_running
             && from(source) < self.bounds.max_of_source(source)
             && (*source == ToolSource::Local || of_servers() < self.bounds.max_of_all_servers())
     }
 
     /// Returns whether the limits of the tool and of the account allow one more call.
     fn has_permit(&self, tool: &ToolName, account: &QuotaAccount) -> bool {
-        let running_of = || self.running_of.get(tool).copied().unwrap_or_default();
-        let running_for = || self.running_for.get(account).copied().unwrap_or_default();
-        let most_of_tool = self.bounds.max_of_tool(tool);
-        let most_for_account = self.bounds.account_places;
-        most_of_tool.is_none_or(|most| running_of() < most)
-            && (most_for_account >= self.bounds.places || running_for() < most_for_account)
+        let running_by_tool = || self.running_by_tool.get(tool).copied().unwrap_or_default();
+        let running_by_account = || {
+            self.running_by_account
+                .get(account)
+                .copied()
+                .unwrap_or_default()
+        };
+        let max_of_tool = self.bounds.max_of_tool(tool);
+        let max_per_account = self.bounds.max_per_account;
+        max_of_tool.is_none_or(|max| running_by_tool() < max)
+            && (max_per_account >= self.bounds.max_running
+                || running_by_account() < max_per_account)
     }
 
     /// Counts a call as running.
-    pub(super) fn count(&mut self, need: PermitRequest) -> Box<CountedCall> {
+    pub(super) fn count(&mut self, request: PermitRequest) -> Box<CountedCall> {
         self.running += 1;
-        *self.running_from.entry(need.source.clone()).or_default() += 1;
-        let tool = self.bounds.max_of_tool(&need.tool).map(|_| need.tool);
+        *self
+            .running_by_source
+            .entry(request.source.clone())
+            .or_default() += 1;
+        let tool = self.bounds.max_of_tool(&request.tool).map(|_| request.tool);
         if let Some(tool) = &tool {
-            *self.running_of.entry(tool.clone()).or_default() += 1;
+            *self.running_by_tool.entry(tool.clone()).or_default() += 1;
         }
-        let account = (self.bounds.account_places < self.bounds.places).then_some(need.account);
+        let account =
+            (self.bounds.max_per_account < self.bounds.max_running).then_some(request.account);
         if let Some(account) = &account {
-            *self.running_for.entry(account.clone()).or_default() += 1;
+            *self.running_by_account.entry(account.clone()).or_default() += 1;
         }
         Box::new(CountedCall {
-            source: need.source,
+            source: request.source,
             tool,
             account,
         })
@@ -141,43 +159,46 @@ impl State {
     /// Removes a finished call from the counts.
     pub(super) fn discount(&mut self, counted: &CountedCall) {
         self.running -= 1;
-        less(&mut self.running_from, &counted.source);
+        decrement(&mut self.running_by_source, &counted.source);
         if let Some(tool) = &counted.tool {
-            less(&mut self.running_of, tool);
+            decrement(&mut self.running_by_tool, tool);
         }
         if let Some(account) = &counted.account {
-            less(&mut self.running_for, account);
+            decrement(&mut self.running_by_account, account);
         }
     }
 
-    /// Queues a call and returns its ticket.
+    /// Queues a call and returns its id.
     pub(super) fn wait(
         &mut self,
-        need: PermitRequest,
-        answer: oneshot::Sender<Result<QueuePermit, Full>>,
+        request: PermitRequest,
+        sender: oneshot::Sender<Result<QueuePermit, Full>>,
     ) -> u64 {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
+        let id = self.next_id;
+        self.next_id += 1;
         self.waiting += 1;
-        *self.waiting_for.entry(need.account.clone()).or_default() += 1;
+        *self
+            .waiting_by_account
+            .entry(request.account.clone())
+            .or_default() += 1;
         let known = self
             .sources
             .iter()
-            .position(|(source, _)| *source == need.source);
-        let place = known.unwrap_or_else(|| {
+            .position(|(source, _)| *source == request.source);
+        let index = known.unwrap_or_else(|| {
             let queue = SourceQueue::default();
-            self.sources.push_back((need.source, queue));
+            self.sources.push_back((request.source, queue));
             self.sources.len() - 1
         });
         let waiter = Waiter {
-            ticket,
-            tool: need.tool,
-            answer,
+            id,
+            tool: request.tool,
+            sender,
         };
-        if let Some((_, queue)) = self.sources.get_mut(place) {
-            queue.push(need.account, waiter);
+        if let Some((_, queue)) = self.sources.get_mut(index) {
+            queue.push(request.account, waiter);
         }
-        ticket
+        id
     }
 
     /// Removes and returns the queued calls for which permits are free.
@@ -193,94 +214,95 @@ impl State {
     /// fewest running calls and is below its limit. Sources with equally many running calls take
     /// turns.
     fn pick(&mut self) -> Option<(Waiter, Box<CountedCall>)> {
-        if self.running >= self.bounds.places || self.sources.is_empty() {
+        if self.running >= self.bounds.max_running || self.sources.is_empty() {
             return None;
         }
         let sources = self.sources.iter().enumerate();
         let mut order: Vec<_> = sources
             .filter(|(_, (source, _))| self.has_source_permit(source))
-            .map(|(place, (source, _))| {
-                let running = self.running_from.get(source).copied();
-                (running.unwrap_or_default(), place)
+            .map(|(index, (source, _))| {
+                let running = self.running_by_source.get(source).copied();
+                (running.unwrap_or_default(), index)
             })
             .collect();
         order.sort_unstable();
-        for (_, place) in order {
-            let (source, mut queue) = std::mem::take(self.sources.get_mut(place)?);
+        for (_, index) in order {
+            let (source, mut queue) = std::mem::take(self.sources.get_mut(index)?);
             let taken = queue.take(|tool, account| self.has_permit(tool, account));
             let Some((account, waiter)) = taken else {
-                *self.sources.get_mut(place)? = (source, queue);
+                *self.sources.get_mut(index)? = (source, queue);
                 continue;
             };
-            self.sources.remove(place);
+            self.sources.remove(index);
             if queue.waiting > 0 {
                 self.sources.push_back((source.clone(), queue));
             }
             self.waiting -= 1;
-            less(&mut self.waiting_for, &account);
-            let need = PermitRequest {
+            decrement(&mut self.waiting_by_account, &account);
+            let request = PermitRequest {
                 source,
                 tool: waiter.tool.clone(),
                 account,
             };
-            let counted = self.count(need);
+            let counted = self.count(request);
             return Some((waiter, counted));
         }
         None
     }
 
-    /// Removes a queued call to make room for `need`: the newest call of the account with the most
+    /// Removes a queued call to make room for `request`: the newest call of the account with the most
     /// queued calls, if that account still has at least as many queued calls as the account of
-    /// `need`; else the newest call of the source with the most queued calls, under the
+    /// `request`; else the newest call of the source with the most queued calls, under the
     /// corresponding condition.
-    pub(super) fn evict_for(&mut self, need: &PermitRequest) -> Result<Waiter, Full> {
-        let own = self.waiting_for.get(&need.account).copied();
-        let most = self.waiting_for.iter().max_by_key(|(_, waiting)| **waiting);
-        let most = most.filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);
-        if let Some(account) = most.map(|(account, _)| account.clone()) {
+    pub(super) fn evict_for(&mut self, request: &PermitRequest) -> Result<Waiter, Full> {
+        let own = self.waiting_by_account.get(&request.account).copied();
+        let busiest = self
+            .waiting_by_account
+            .iter()
+            .max_by_key(|(_, waiting)| **waiting)
+            .filter(|(_, waiting)| **waiting > own.unwrap_or_default() + 1);
+        if let Some(account) = busiest.map(|(account, _)| account.clone()) {
             let queues = self.sources.iter().enumerate();
             let last = queues
-                .filter_map(|(place, (_, queue))| Some((queue.newest_of(&account)?, place)))
+                .filter_map(|(index, (_, queue))| Some((queue.newest_of(&account)?, index)))
                 .max();
-            let (_, place) = last.ok_or(Full)?;
-            return self.remove_last(place, &account).ok_or(Full);
+            let (_, index) = last.ok_or(Full)?;
+            return self.remove_last(index, &account).ok_or(Full);
         }
-        let waiting_for = |wanted: &ToolSource| {
-            let mut sources = self.sources.iter();
-            let found = sources.find(|(source, _)| source == wanted);
-            found.map_or(0, |(_, queue)| queue.waiting)
-        };
-        let own = waiting_for(&need.source);
+        let mut sources = self.sources.iter();
+        let own_source = sources.find(|(source, _)| *source == request.source);
+        let own_waiting = own_source.map_or(0, |(_, queue)| queue.waiting);
         let sources = self.sources.iter().enumerate();
-        let most = sources.max_by_key(|(_, (_, queue))| queue.waiting);
-        let most = most.filter(|(_, (_, queue))| queue.waiting > own + 1);
-        let (place, (_, queue)) = most.ok_or(Full)?;
-        let account = queue.longest().cloned().ok_or(Full)?;
-        self.remove_last(place, &account).ok_or(Full)
+        let busiest = sources
+            .max_by_key(|(_, (_, queue))| queue.waiting)
+            .filter(|(_, (_, queue))| queue.waiting > own_waiting + 1);
+        let (index, (_, queue)) = busiest.ok_or(Full)?;
+        let account = queue.busiest_account().cloned().ok_or(Full)?;
+        self.remove_last(index, &account).ok_or(Full)
     }
 
-    fn remove_last(&mut self, place: usize, account: &QuotaAccount) -> Option<Waiter> {
-        let (_, queue) = self.sources.get_mut(place)?;
-        let ticket = queue.newest_of(account)?;
-        self.remove(place, account, ticket)
+    fn remove_last(&mut self, index: usize, account: &QuotaAccount) -> Option<Waiter> {
+        let (_, queue) = self.sources.get_mut(index)?;
+        let id = queue.newest_of(account)?;
+        self.remove(index, account, id)
     }
 
     /// Removes a queued call. Does nothing if the call already has its permit.
-    pub(super) fn leave(&mut self, source: &ToolSource, account: &QuotaAccount, ticket: u64) {
-        let place = self.sources.iter().position(|(other, _)| other == source);
-        if let Some(place) = place {
-            drop(self.remove(place, account, ticket));
+    pub(super) fn leave(&mut self, source: &ToolSource, account: &QuotaAccount, id: u64) {
+        let index = self.sources.iter().position(|(other, _)| other == source);
+        if let Some(index) = index {
+            drop(self.remove(index, account, id));
         }
     }
 
-    fn remove(&mut self, place: usize, account: &QuotaAccount, ticket: u64) -> Option<Waiter> {
-        let (_, queue) = self.sources.get_mut(place)?;
-        let waiter = queue.remove(account, ticket)?;
+    fn remove(&mut self, index: usize, account: &QuotaAccount, id: u64) -> Option<Waiter> {
+        let (_, queue) = self.sources.get_mut(index)?;
+        let waiter = queue.remove(account, id)?;
         if queue.waiting == 0 {
-            self.sources.remove(place);
+            self.sources.remove(index);
         }
         self.waiting -= 1;
-        less(&mut self.waiting_for, account);
+        decrement(&mut self.waiting_by_account, account);
         Some(waiter)
     }
 }
@@ -288,11 +310,11 @@ impl State {
 impl SourceQueue {
     fn push(&mut self, account: QuotaAccount, waiter: Waiter) {
         self.waiting += 1;
-        if let Some(line) = self.lines.get_mut(&account) {
-            line.push_back(waiter);
+        if let Some(waiters) = self.by_account.get_mut(&account) {
+            waiters.push_back(waiter);
         } else {
             self.turns.push_back(account.clone());
-            self.lines.insert(account, [waiter].into());
+            self.by_account.insert(account, [waiter].into());
         }
     }
 
@@ -304,15 +326,15 @@ impl SourceQueue {
     ) -> Option<(QuotaAccount, Waiter)> {
         for turn in 0..self.turns.len() {
             let account = self.turns.get(turn)?;
-            let line = self.lines.get_mut(account)?;
-            let place = line.iter().position(|one| may_run(&one.tool, account));
-            let Some(waiter) = place.and_then(|place| line.remove(place)) else {
+            let waiters = self.by_account.get_mut(account)?;
+            let index = waiters.iter().position(|one| may_run(&one.tool, account));
+            let Some(waiter) = index.and_then(|index| waiters.remove(index)) else {
                 continue;
             };
-            let is_over = line.is_empty();
+            let is_last = waiters.is_empty();
             let account = self.turns.remove(turn)?;
-            if is_over {
-                self.lines.remove(&account);
+            if is_last {
+                self.by_account.remove(&account);
             } else {
                 self.turns.push_back(account.clone());
             }
@@ -322,24 +344,27 @@ impl SourceQueue {
         None
     }
 
-    /// Returns the ticket of the account's newest queued call.
+    /// Returns the id of the account's newest queued call.
     fn newest_of(&self, account: &QuotaAccount) -> Option<u64> {
-        let last = self.lines.get(account)?.back()?;
-        Some(last.ticket)
+        let last = self.by_account.get(account)?.back()?;
+        Some(last.id)
     }
 
     /// Returns the account with the most queued calls of this source.
-    fn longest(&self) -> Option<&QuotaAccount> {
-        let longest = self.lines.iter().max_by_key(|(_, line)| line.len());
-        longest.map(|(account, _)| account)
+    fn busiest_account(&self) -> Option<&QuotaAccount> {
+        let busiest = self
+            .by_account
+            .iter()
+            .max_by_key(|(_, waiters)| waiters.len());
+        busiest.map(|(account, _)| account)
     }
 
-    fn remove(&mut self, account: &QuotaAccount, ticket: u64) -> Option<Waiter> {
-        let line = self.lines.get_mut(account)?;
-        let place = line.iter().position(|waiter| waiter.ticket == ticket)?;
-        let waiter = line.remove(place)?;
-        if line.is_empty() {
-            self.lines.remove(account);
+    fn remove(&mut self, account: &QuotaAccount, id: u64) -> Option<Waiter> {
+        let waiters = self.by_account.get_mut(account)?;
+        let index = waiters.iter().position(|waiter| waiter.id == id)?;
+        let waiter = waiters.remove(index)?;
+        if waiters.is_empty() {
+            self.by_account.remove(account);
             self.turns.retain(|turn| turn != account);
         }
         self.waiting -= 1;
@@ -348,7 +373,7 @@ impl SourceQueue {
 }
 
 /// Decrements a count, and removes the entry when the count is 0.
-fn less<K: std::hash::Hash + Eq>(numbers: &mut HashMap<K, usize>, key: &K) {
+fn decrement<K: std::hash::Hash + Eq>(numbers: &mut HashMap<K, usize>, key: &K) {
     if let Some(number) = numbers.get_mut(key) {
         *number -= 1;
         if *number == 0 {

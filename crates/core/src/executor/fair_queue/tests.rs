@@ -8,57 +8,60 @@ use serde_json::json;
 
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks, QueueLoad, ToolSettings};
 use crate::registry::ToolRegistry;
+use crate::tests::{add, call_for, definition};
 use crate::tool::{
-    CallContext, ErrorCode, FnTool, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture,
-    ToolOrigin, ToolOutput,
+    CallContext, ErrorCode, JsonObject, Tool, ToolCall, ToolDefinition, ToolFuture, ToolOrigin,
+    ToolOutput, ToolResult,
 };
 
 /// A tool `work` that takes 100 ms and notes whose call it is.
-fn workshop() -> (Arc<ToolRegistry>, Arc<Mutex<Vec<String>>>) {
+fn workshop(config: ExecutorConfig) -> (Executor, Arc<Mutex<Vec<String>>>) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&order);
-    let definition = ToolDefinition::builder("work", "Works").build().unwrap();
-    let work = FnTool::new(definition, move |_, context: CallContext| {
-        seen.lock().push(context.user.unwrap_or_default());
-        async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            Ok(ToolOutput::text("done"))
-        }
-    });
     let registry = ToolRegistry::new();
-    registry.register(Arc::new(work)).unwrap();
-    (Arc::new(registry), order)
+    add(
+        &registry,
+        definition("work"),
+        move |_, context: CallContext| {
+            seen.lock().push(context.user.unwrap_or_default());
+            async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                Ok(ToolOutput::text("done"))
+            }
+        },
+    );
+    (Executor::new(Arc::new(registry), config), order)
 }
 
-fn config(places: usize, max_queued: usize) -> ExecutorConfig {
+fn config(max_concurrent: usize, max_queued: usize) -> ExecutorConfig {
     ExecutorConfig {
-        max_concurrent: NonZeroUsize::new(places).unwrap(),
+        max_concurrent: NonZeroUsize::new(max_concurrent).unwrap(),
         max_queued,
         ..ExecutorConfig::default()
     }
 }
 
-/// A call that is under way, and waits already where it has to.
-async fn begin(
+/// A call of a tool that is under way, and waits already where it has to.
+async fn begin_call(
     executor: &Executor,
     user: &str,
-) -> tokio::task::JoinHandle<crate::tool::ToolResult> {
+    tool: &'static str,
+) -> tokio::task::JoinHandle<ToolResult> {
     let (executor, user) = (executor.clone(), user.to_owned());
-    let running = tokio::spawn(async move {
-        let call = ToolCall::new("c", "work", json!({}));
-        let context = CallContext::for_user(user);
-        executor.execute_one(call, &context).await
-    });
+    let running = tokio::spawn(async move { call_for(&executor, &user, tool).await });
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
     running
 }
 
+async fn begin(executor: &Executor, user: &str) -> tokio::task::JoinHandle<ToolResult> {
+    begin_call(executor, user, "work").await
+}
+
 #[tokio::test(start_paused = true)]
 async fn c1_users_take_turns_however_many_calls_one_user_queues() {
-    let (registry, order) = workshop();
-    let executor = Executor::new(registry, config(1, 1_000));
+    let (executor, order) = workshop(config(1, 1_000));
     let mut calls = Vec::new();
     for _ in 0..50 {
         calls.push(begin(&executor, "greedy").await);
@@ -83,18 +86,16 @@ async fn c1_users_take_turns_however_many_calls_one_user_queues() {
 
 #[tokio::test(start_paused = true)]
 async fn c7_a_full_queue_sets_retry_after_and_admits_other_users() {
-    let (registry, _) = workshop();
-    let executor = Executor::new(registry, config(1, 3));
+    let (executor, _) = workshop(config(1, 3));
     let mut greedy = Vec::new();
     for _ in 0..4 {
         greedy.push(begin(&executor, "greedy").await);
     }
-    let refused = begin(&executor, "greedy").await.await.unwrap();
-    assert_eq!(refused.error_code, Some(ErrorCode::RateLimited));
-    assert_eq!(refused.metadata["retry_after"], json!(1));
+    let rejected = call_for(&executor, "greedy", "work").await;
+    assert_eq!(rejected.error_code, Some(ErrorCode::RateLimited));
+    assert_eq!(rejected.metadata["retry_after"], json!(1));
     // The greedy user's last call makes room.
-    let alice = begin(&executor, "alice").await;
-    assert!(alice.await.unwrap().success);
+    assert!(call_for(&executor, "alice", "work").await.success);
     let ends: Vec<_> = futures_util::future::join_all(greedy).await;
     let worked = ends.iter().map(|end| end.as_ref().unwrap().success);
     assert_eq!(worked.collect::<Vec<_>>(), [true, true, true, false]);
@@ -102,39 +103,34 @@ async fn c7_a_full_queue_sets_retry_after_and_admits_other_users() {
 
 #[tokio::test(start_paused = true)]
 async fn c2_time_in_the_queue_counts() {
-    let (registry, order) = workshop();
-    let config = ExecutorConfig {
+    let (executor, order) = workshop(ExecutorConfig {
         timeout: Duration::from_millis(150),
         ..config(1, 10)
-    };
-    let executor = Executor::new(registry, config);
+    });
     let first = begin(&executor, "a").await;
-    // It waits for 100 ms and has 50 left, where the tool takes 100.
+    // The second call waits for 100 ms and has 50 left, where the tool takes 100.
     let second = begin(&executor, "b").await;
     assert!(first.await.unwrap().success);
-    let second = second.await.unwrap();
-    assert_eq!(second.error_code, Some(ErrorCode::Timeout));
+    assert_eq!(second.await.unwrap().error_code, Some(ErrorCode::Timeout));
     assert_eq!(order.lock().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_leaves_the_queue() {
-    let (registry, order) = workshop();
-    let executor = Executor::new(registry, config(1, 10));
+    let (executor, order) = workshop(config(1, 10));
     let first = begin(&executor, "a").await;
     let given_up = begin(&executor, "b").await;
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
     assert_eq!(executor.load().queued, 0);
     assert!(first.await.unwrap().success);
-    assert!(begin(&executor, "c").await.await.unwrap().success);
+    assert!(call_for(&executor, "c", "work").await.success);
     assert_eq!(*order.lock(), ["a", "c"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_queue_survives_a_new_configuration() {
-    let (registry, order) = workshop();
-    let executor = Executor::new(registry, config(1, 10));
+    let (executor, order) = workshop(config(1, 10));
     let first = begin(&executor, "a").await;
     let second = begin(&executor, "b").await;
     assert_eq!(order.lock().len(), 1);
@@ -146,32 +142,36 @@ async fn the_queue_survives_a_new_configuration() {
 }
 
 /// Tools `press` and `read` that take 100 ms each, of which one `press` may run at once.
-fn one_press_at_a_time(places: usize, max_queued: usize) -> (Executor, Arc<Mutex<Vec<String>>>) {
+fn one_press_at_a_time(
+    max_concurrent: usize,
+    max_queued: usize,
+) -> (Executor, Arc<Mutex<Vec<String>>>) {
     let began = Arc::new(Mutex::new(Vec::new()));
     let registry = ToolRegistry::new();
     for name in ["press", "read"] {
-        let definition = ToolDefinition::builder(name, "Works").build().unwrap();
         let began = Arc::clone(&began);
-        let tool = FnTool::new(definition, move |_, context: CallContext| {
-            began.lock().push(format!("{name} {}", context.call_id));
-            async {
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                Ok(ToolOutput::text("done"))
-            }
-        });
-        registry.register(Arc::new(tool)).unwrap();
+        add(
+            &registry,
+            definition(name),
+            move |_, context: CallContext| {
+                began.lock().push(format!("{name} {}", context.call_id));
+                async {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    Ok(ToolOutput::text("done"))
+                }
+            },
+        );
     }
-    let one = ToolSettings::from([("press".to_owned(), NonZeroUsize::MIN)]);
     let config = ExecutorConfig {
-        tool_concurrency: one,
-        ..config(places, max_queued)
+        tool_concurrency: ToolSettings::from([("press".to_owned(), NonZeroUsize::MIN)]),
+        ..config(max_concurrent, max_queued)
     };
     (Executor::new(Arc::new(registry), config), began)
 }
 
 fn calls(names: &[&str]) -> Vec<ToolCall> {
-    let calls = names.iter().enumerate();
-    let calls = calls.map(|(place, name)| ToolCall::new(place.to_string(), *name, json!({})));
+    let indexed = names.iter().enumerate();
+    let calls = indexed.map(|(index, name)| ToolCall::new(index.to_string(), *name, json!({})));
     calls.collect()
 }
 
@@ -179,13 +179,10 @@ fn calls(names: &[&str]) -> Vec<ToolCall> {
 async fn c1_calls_of_a_tool_with_one_permit_run_in_order_and_delay_no_other_tool() {
     let (executor, began) = one_press_at_a_time(5, 10);
     let start = tokio::time::Instant::now();
-    // More of them than there are places.
-    let calls = calls(&[
-        "press", "press", "press", "press", "press", "press", "read", "read",
-    ]);
-    let results = executor
-        .execute_parallel(calls, &CallContext::for_user("ada"))
-        .await;
+    // More calls of the tool than permits.
+    let calls = calls(&[&["press"; 6][..], &["read"; 2][..]].concat());
+    let ada = CallContext::for_user("ada");
+    let results = executor.execute_parallel(calls, &ada).await;
     assert!(results.iter().all(|result| result.success));
     let expected = [
         "press 0", "read 6", "read 7", "press 1", "press 2", "press 3",
@@ -200,7 +197,7 @@ async fn c1_a_full_queue_of_a_tool_with_one_permit_leaves_other_tools_free() {
     let (executor, began) = one_press_at_a_time(5, 2);
     let pressing = {
         let executor = executor.clone();
-        let calls = calls(&["press", "press", "press", "press"]);
+        let calls = calls(&["press"; 4]);
         let press = async move {
             let context = CallContext::for_user("ada");
             executor.execute_parallel(calls, &context).await
@@ -284,7 +281,7 @@ fn two_servers(config: ExecutorConfig) -> (Executor, Arc<Mutex<Vec<String>>>) {
         ("here", None, 10),
     ] {
         let tool = Timed {
-            definition: ToolDefinition::builder(name, "Works").build().unwrap(),
+            definition: definition(name),
             server,
             takes: Duration::from_millis(millis),
             began: Arc::clone(&began),
@@ -295,26 +292,16 @@ fn two_servers(config: ExecutorConfig) -> (Executor, Arc<Mutex<Vec<String>>>) {
 }
 
 /// Starts `count` calls of a tool for one user, and lets them queue.
-async fn flood(executor: &Executor, user: &str, tool: &str, count: usize) {
+async fn flood(executor: &Executor, user: &str, tool: &'static str, count: usize) {
     for _ in 0..count {
-        let (executor, user) = (executor.clone(), user.to_owned());
-        let call = ToolCall::new("c", tool, json!({}));
-        tokio::spawn(async move {
-            let context = CallContext::for_user(user);
-            executor.execute_one(call, &context).await
-        });
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
+        begin_call(executor, user, tool).await;
     }
 }
 
 /// Returns how long one call takes, in milliseconds.
 async fn time_of(executor: &Executor, user: &str, tool: &str) -> u128 {
     let start = tokio::time::Instant::now();
-    let call = ToolCall::new("c", tool, json!({}));
-    let context = CallContext::for_user(user);
-    assert!(executor.execute_one(call, &context).await.success);
+    assert!(call_for(executor, user, tool).await.success);
     start.elapsed().as_millis()
 }
 
@@ -336,16 +323,14 @@ async fn c1_a_slow_server_delays_neither_other_servers_nor_local_tools() {
 
 #[tokio::test(start_paused = true)]
 async fn c1_busy_servers_leave_one_permit_for_local_tools() {
-    let config = ExecutorConfig::default();
-    let config = config.with_concurrency(None, NonZeroUsize::new(3));
+    let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(3));
     let (executor, _) = two_servers(config);
     flood(&executor, "ada", "slow", 10).await;
     flood(&executor, "ada", "other", 10).await;
     assert_eq!(executor.load().running, 2);
     assert_eq!(time_of(&executor, "ada", "here").await, 10);
     // With one permit in total, no permit is reserved for local tools.
-    let config = ExecutorConfig::default();
-    let config = config.with_concurrency(None, NonZeroUsize::new(1));
+    let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(1));
     let (executor, _) = two_servers(config);
     assert_eq!(time_of(&executor, "ada", "slow").await, 1_000);
 }
@@ -374,8 +359,8 @@ async fn c1_a_server_has_the_configured_number_of_permits() {
     };
     assert_eq!(executor.load(), load);
     let began = began.lock().clone();
-    let of = |tool: &str| began.iter().filter(|call| call.ends_with(tool)).count();
-    assert_eq!((of("slow"), of("other")), (1, 3));
+    let count = |tool: &str| began.iter().filter(|call| call.ends_with(tool)).count();
+    assert_eq!((count("slow"), count("other")), (1, 3));
     for batch in batches {
         assert!(batch.await.unwrap().iter().all(|result| result.success));
     }
@@ -383,8 +368,7 @@ async fn c1_a_server_has_the_configured_number_of_permits() {
 
 #[tokio::test(start_paused = true)]
 async fn c1_a_free_permit_goes_to_the_server_with_the_fewest_permits() {
-    let config = ExecutorConfig::default();
-    let config = config.with_concurrency(None, NonZeroUsize::new(3));
+    let config = ExecutorConfig::default().with_concurrency(None, NonZeroUsize::new(3));
     let (executor, began) = two_servers(config);
     // `far` holds both permits, for calls of many users.
     for user in ["a", "b", "c", "d", "e", "f"] {
@@ -417,9 +401,7 @@ async fn c7_a_server_that_fills_the_queue_loses_a_call_to_another_server() {
     let load = executor.load();
     // No server has more queued calls than the server of the new call.
     flood(&executor, "m", "slow", 1).await;
-    let call = ToolCall::new("c", "slow", json!({}));
-    let context = CallContext::for_user("n");
-    let refused = executor.execute_one(call, &context).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::RateLimited));
+    let rejected = call_for(&executor, "n", "slow").await;
+    assert_eq!(rejected.error_code, Some(ErrorCode::RateLimited));
     assert_eq!(executor.load().queued, load.queued + 1);
 }

@@ -4,54 +4,45 @@ use serde_json::json;
 
 use super::{CallGate, GateFuture, ReadyCall};
 use crate::executor::tests::{call, registry};
-use crate::executor::{
-    ApprovalPolicy, ApprovalRules, Executor, ExecutorConfig, ExecutorHooks, RateLimits, RateWindows,
-};
+use crate::executor::{ApprovalPolicy, Executor, ExecutorConfig, ExecutorHooks, RateWindows};
 use crate::tool::{CallContext, ErrorCode, ToolFailure, ToolOutput};
 
 /// Answers calls of `who`, rejects calls of `fail`, and lets all other calls run.
 #[derive(Default)]
-struct Porter(parking_lot::Mutex<Vec<ReadyCall>>);
+struct RecordingGate(parking_lot::Mutex<Vec<ReadyCall>>);
 
-impl CallGate for Porter {
+impl CallGate for RecordingGate {
     fn enter(&self, call: ReadyCall) -> GateFuture {
-        let answer = match call.tool.name().as_str() {
+        let outcome = match call.tool.name().as_str() {
             "who" => Ok(Some(ToolOutput::text("from elsewhere"))),
             "fail" => Err(ToolFailure::new(ErrorCode::RateLimited, "not now")),
             _ => Ok(None),
         };
         self.0.lock().push(call);
-        Box::pin(async { answer })
+        Box::pin(async { outcome })
     }
 }
 
 #[tokio::test]
 async fn a_gate_is_called_only_for_calls_that_are_about_to_run() {
-    let porter = Arc::new(Porter::default());
+    let gate = Arc::new(RecordingGate::default());
     let hooks = ExecutorHooks {
-        gate: Some(Arc::clone(&porter) as Arc<dyn CallGate>),
+        gate: Some(Arc::clone(&gate) as Arc<dyn CallGate>),
         ..ExecutorHooks::default()
     };
-    let ask = |tool: &str| (tool.to_owned(), ApprovalPolicy::AlwaysAsk);
-    let config = ExecutorConfig {
-        approvals: ApprovalRules {
-            tools: [ask("sleep"), ask("panic")].into(),
-            ..ApprovalRules::default()
-        },
-        rate_limits: RateLimits {
-            tools: [(
-                "who".to_owned(),
-                RateWindows {
-                    per_minute: Some(1),
-                    ..RateWindows::default()
-                },
-            )]
-            .into(),
-            ..RateLimits::default()
-        },
+    let mut config = ExecutorConfig {
         max_output_bytes: 16,
         ..ExecutorConfig::default()
     };
+    for tool in ["sleep", "panic"] {
+        let policies = &mut config.approvals.tools;
+        policies.insert(tool.to_owned(), ApprovalPolicy::AlwaysAsk);
+    }
+    let windows = RateWindows {
+        per_minute: Some(1),
+        ..RateWindows::default()
+    };
+    config.rate_limits.tools.insert("who".to_owned(), windows);
     let executor = Executor::with_hooks(registry(), config, hooks);
     let mut context = CallContext::for_user("alice");
     let sleep = call("0", "sleep", json!({"ms": 1}));
@@ -85,19 +76,21 @@ async fn a_gate_is_called_only_for_calls_that_are_about_to_run() {
     assert_eq!(codes, expected);
     assert_eq!(results[7].result, json!("from elsewhere"));
     assert!(results[7].metadata.contains_key("execution_time"));
-    let asked: Vec<_> = porter
-        .0
-        .lock()
+    let calls = gate.0.lock();
+    let entered: Vec<_> = calls
         .iter()
-        .map(|ready| (ready.context.call_id.clone(), ready.approval.clone()))
+        .map(|ready| (ready.context.call_id.as_str(), ready.approval.as_deref()))
         .collect();
-    let expected = [
-        ("1", None),
-        ("0", Some(id)),
-        ("6", None),
-        ("7", None),
-        ("8", None),
-    ];
-    assert_eq!(asked, expected.map(|(call, id)| (call.to_owned(), id)));
-    assert_eq!(porter.0.lock()[0].arguments["b"], json!(2));
+    let id = Some(id.as_str());
+    assert_eq!(
+        entered,
+        [
+            ("1", None),
+            ("0", id),
+            ("6", None),
+            ("7", None),
+            ("8", None)
+        ]
+    );
+    assert_eq!(calls[0].arguments["b"], json!(2));
 }

@@ -28,7 +28,7 @@ pub(in crate::executor) struct Entry {
     /// When the tool started.
     ran: Option<Instant>,
     /// Whether the end of the call was written, or rejected by the log.
-    is_over: bool,
+    is_closed: bool,
     /// Whether the beginning of the call could not be written, which the log has said.
     is_rejected: bool,
     /// Whether the beginning of the call may be in the log.
@@ -41,7 +41,7 @@ pub(in crate::executor) struct Entry {
     /// Whether the approval was used up for this call.
     is_approved: bool,
     /// Whether the open approval completes the record, when it is decided or expires.
-    waits: bool,
+    is_waiting: bool,
 }
 
 impl Entry {
@@ -50,13 +50,13 @@ impl Entry {
             writer: Arc::clone(writer),
             record,
             ran: None,
-            is_over: false,
+            is_closed: false,
             is_rejected: false,
             may_have_begun: false,
             is_shared: false,
             is_continued: false,
             is_approved: false,
-            waits: false,
+            is_waiting: false,
         }
     }
 
@@ -83,17 +83,17 @@ impl Entry {
     }
 
     /// Sets whether the open approval refers to this record.
-    pub(in crate::executor) fn waits(&mut self, waits: bool) {
-        self.waits = waits;
+    pub(in crate::executor) fn set_waiting(&mut self, is_waiting: bool) {
+        self.is_waiting = is_waiting;
     }
 
     /// Notes that the approval was used up for this call.
-    pub(in crate::executor) fn approved(&mut self) {
+    pub(in crate::executor) fn mark_approved(&mut self) {
         self.is_approved = true;
     }
 
     /// Sets the arguments of the call after their repair.
-    pub(in crate::executor) fn repaired(&mut self, arguments: &JsonObject) {
+    pub(in crate::executor) fn record_repaired(&mut self, arguments: &JsonObject) {
         let arguments = Value::Object(arguments.clone());
         let repaired = self.writer.redaction.arguments(&arguments);
         if repaired.contains(REDACTED) {
@@ -104,7 +104,7 @@ impl Entry {
     }
 
     /// Sets the arguments that an approver set in place of the call's own.
-    pub(in crate::executor) fn edited(&mut self, arguments: &JsonObject) {
+    pub(in crate::executor) fn record_edited(&mut self, arguments: &JsonObject) {
         let arguments = Value::Object(arguments.clone());
         self.record.approved_arguments = Some(self.writer.redaction.arguments(&arguments));
     }
@@ -113,7 +113,7 @@ impl Entry {
     ///
     /// # Errors
     /// `unavailable` if the log cannot be written; the tool must not run.
-    pub(in crate::executor) async fn pending(&mut self) -> Result<(), ToolFailure> {
+    pub(in crate::executor) async fn record_pending(&mut self) -> Result<(), ToolFailure> {
         if self.is_continued {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Entry {
     ///
     /// # Errors
     /// `unavailable` if the log cannot be written; the tool must not run.
-    pub(in crate::executor) async fn running(&mut self) -> Result<(), ToolFailure> {
+    pub(in crate::executor) async fn record_running(&mut self) -> Result<(), ToolFailure> {
         self.begin(CallStatus::Running).await?;
         self.ran = Some(Instant::now());
         Ok(())
@@ -179,9 +179,10 @@ impl Entry {
     ) {
         self.close(result);
         let is_unavailable = result.error_code == Some(ErrorCode::Unavailable);
-        let until = match is_unavailable && self.ran.is_none() {
-            true => TokioInstant::now() + MAX_UNAVAILABLE_WAIT,
-            false => respond_by,
+        let until = if is_unavailable && self.ran.is_none() {
+            TokioInstant::now() + MAX_UNAVAILABLE_WAIT
+        } else {
+            respond_by
         };
         let is_recorded = timeout_at(until, self.write_end()).await == Ok(true);
         if !is_recorded {
@@ -197,7 +198,7 @@ impl Entry {
         if !self.is_own() {
             if waits {
                 // The record already has this status.
-                self.is_over = true;
+                self.is_closed = true;
                 return true;
             }
             self.separate();
@@ -212,7 +213,7 @@ impl Entry {
             written = self.write().await;
         }
         let is_repeated = written.as_ref().is_err_and(StoreError::is_unavailable);
-        self.is_over = !(is_repeated && self.needs_end());
+        self.is_closed = !(is_repeated && self.needs_end());
         match written {
             Ok(()) => true,
             Err(error) => {
@@ -247,7 +248,7 @@ impl Entry {
         record.status = match CallStatus::from_result(result) {
             // Nothing would complete the record: a nested call waits, or the approval names another
             // call.
-            CallStatus::Pending if self.ran.is_some() || !self.waits => CallStatus::Error,
+            CallStatus::Pending if self.ran.is_some() || !self.is_waiting => CallStatus::Error,
             status => status,
         };
         record.completed_at = record.status.is_final().then(Timestamp::now);
@@ -276,7 +277,7 @@ impl Entry {
 impl Drop for Entry {
     /// Records that the caller cancelled the call or stopped waiting for the result.
     fn drop(&mut self) {
-        if self.is_over || !self.is_own() {
+        if self.is_closed || !self.is_own() {
             return;
         }
         if !self.record.status.is_final() {
@@ -293,16 +294,18 @@ impl Drop for Entry {
         let use_of_record = self.use_of_record();
         let has_run = self.ran.is_some();
         let may_separate = self.is_shared && (self.is_continued || has_run);
-        let permit = match !has_run && self.needs_end() {
-            true => Arc::clone(&writer.repeats).try_acquire_owned().ok(),
-            false => None,
+        let permit = if !has_run && self.needs_end() {
+            Arc::clone(&writer.repeats).try_acquire_owned().ok()
+        } else {
+            None
         };
         let background = async move {
             let write = |record: &ToolCallRecord, used| writer.write(record.clone(), used);
-            let mut written = match has_run || permit.is_some() {
+            let mut written = if has_run || permit.is_some() {
                 // Nothing else would end the record.
-                true => write_once_available(|| write(&record, use_of_record)).await,
-                false => write(&record, use_of_record).await,
+                write_once_available(|| write(&record, use_of_record)).await
+            } else {
+                write(&record, use_of_record).await
             };
             if may_separate && is_conflict(&written) {
                 record.id = CallId::new();

@@ -115,9 +115,9 @@ impl Redaction {
             Ok(value @ (Value::Object(_) | Value::Array(_))) => self.text(&value),
             _ => error.to_owned(),
         };
-        let (bytes, most) = (text.len(), MAX_ERROR_LEN.min(self.max_bytes));
-        if bytes > most {
-            truncate(&mut text, most);
+        let (bytes, max_bytes) = (text.len(), MAX_ERROR_LEN.min(self.max_bytes));
+        if bytes > max_bytes {
+            truncate(&mut text, max_bytes);
             text += &format!(" [truncated: {bytes} bytes in total]");
         }
         text

@@ -12,15 +12,16 @@ use serde_json::json;
 
 use super::*;
 use crate::executor::{
-    ApprovalFuture, ApprovalPolicy, ApprovalRequest, ApprovalRules, Approver, Decision, Executor,
-    ExecutorConfig, ExecutorHooks, WaitingCallFuture,
+    ApprovalFuture, ApprovalPolicy, ApprovalRequest, Approver, Decision, Executor, ExecutorConfig,
+    ExecutorHooks, WaitingCallFuture,
 };
 use crate::registry::ToolRegistry;
 use crate::store::{
     CallFilter, CallId, CallStatus, PageRequest, Pruned, RateLimitRecord, RecordPage, Retention,
     StoreError, Timestamp, ToolStatistics,
 };
-use crate::tool::{ErrorCode, FnTool, ToolDefinition, ToolFailure, ToolOutput, ToolResult};
+use crate::tests::{add, add_echo, definition};
+use crate::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
 
 /// A call log in memory that can reject writes. Like a store, it writes no record of a call that has
 /// another end.
@@ -165,32 +166,29 @@ impl Drop for Unfinished<'_> {
 
 /// Returns an executor with a journal; its tools add an entry to the log when they run.
 fn executor(log: &Arc<Written>) -> Executor {
-    let registry = Arc::new(ToolRegistry::new());
-    let definition = |name: &str| ToolDefinition::builder(name, name).build().unwrap();
-    let echo = FnTool::new(definition("echo"), |arguments, _| async move {
-        Ok(ToolOutput::value(json!(arguments)))
-    });
-    let fails = FnTool::new(definition("fails"), |_, _| async {
+    let registry = ToolRegistry::new();
+    add_echo(&registry, definition("echo"));
+    add(&registry, definition("fails"), |_, _| async {
         Err(ToolFailure::new(ErrorCode::Denied, "No"))
     });
-    let sleeps = FnTool::new(definition("sleeps"), |_, _| async {
+    add(&registry, definition("sleeps"), |_, _| async {
         tokio::time::sleep(Duration::from_secs(3600)).await;
         Ok(ToolOutput::text(""))
     });
-    registry.register(Arc::new(echo)).unwrap();
-    registry.register(Arc::new(fails)).unwrap();
-    registry.register(Arc::new(sleeps)).unwrap();
+    recorded_executor(log, registry, Redaction::default())
+}
+
+fn recorded_executor(log: &Arc<Written>, registry: ToolRegistry, redaction: Redaction) -> Executor {
     let process = ProcessLife {
         owner: "test".to_owned(),
         life: "1".to_owned(),
     };
-    let log = Arc::<Written>::clone(log);
-    let journal = Journal::new(log, process, Redaction::default());
+    let journal = Journal::new(Arc::<Written>::clone(log), process, redaction);
     let hooks = ExecutorHooks {
         journal: Some(journal),
         ..ExecutorHooks::default()
     };
-    Executor::with_hooks(registry, ExecutorConfig::default(), hooks)
+    Executor::with_hooks(Arc::new(registry), ExecutorConfig::default(), hooks)
 }
 
 async fn call(executor: &Executor, name: &str, arguments: serde_json::Value) -> ToolResult {
@@ -198,8 +196,7 @@ async fn call(executor: &Executor, name: &str, arguments: serde_json::Value) -> 
         caller: Some("rest".to_owned()),
         ..CallContext::for_user("alice")
     };
-    let call = ToolCall::new("c", name, arguments);
-    executor.execute_one(call, &context).await
+    crate::tests::call(executor, name, arguments, &context).await
 }
 
 #[tokio::test]
@@ -212,18 +209,13 @@ async fn f4_a_call_is_recorded_before_it_runs_and_when_it_ends() {
     let [begun, ended] = &records[..] else {
         panic!("{records:?}")
     };
-    assert_eq!(
-        (begun.status, begun.result.as_deref()),
-        (CallStatus::Running, None)
-    );
-    assert_eq!(begun.arguments, r#"{"n":1,"api_key":"[redacted]"}"#, "L1");
+    assert_eq!((begun.status, &begun.result), (CallStatus::Running, &None));
+    let redacted = r#"{"n":1,"api_key":"[redacted]"}"#;
+    assert_eq!(begun.arguments, redacted, "L1");
     assert_eq!(begun.user.as_deref(), Some("alice"));
     assert_eq!(begun.caller.as_deref(), Some("rest"));
     assert_eq!((ended.id, ended.status), (begun.id, CallStatus::Success));
-    assert_eq!(
-        ended.result.as_deref(),
-        Some(r#"{"n":1,"api_key":"[redacted]"}"#)
-    );
+    assert_eq!(ended.result.as_deref(), Some(redacted));
     assert!(ended.duration.is_some() && ended.completed_at.is_some());
     assert_eq!(result.metadata["record_id"], json!(ended.id.to_string()));
 }
@@ -245,8 +237,8 @@ async fn f4_repaired_arguments_are_recorded_and_redacted() {
             is_by_model: true,
             ..CallContext::default()
         };
-        let call = ToolCall::new("c", "echo", json!(twice));
-        assert!(executor.execute_one(call, &context).await.success);
+        let result = crate::tests::call(&executor, "echo", json!(twice), &context).await;
+        assert!(result.success);
         let records = log.records.lock();
         let last = records.last().unwrap();
         assert_eq!(last.repaired_arguments.as_deref(), Some(recorded));
@@ -334,21 +326,12 @@ fn arguments_and_results_that_are_too_long_are_recorded_by_size() {
 async fn l1_error_data_is_redacted_like_a_result() {
     let run = async |text: &'static str, redaction: Redaction| {
         let log = Arc::<Written>::default();
-        let registry = Arc::new(ToolRegistry::new());
-        let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
-        let wails = FnTool::new(definition, move |_, _| async move {
+        let registry = ToolRegistry::new();
+        add(&registry, definition("wails"), move |_, _| async move {
             // The executor uses this code for its own failures, too.
             Err(ToolFailure::new(ErrorCode::Unavailable, text))
         });
-        registry.register(Arc::new(wails)).unwrap();
-        let plain = executor(&log);
-        let process = plain.shared.hooks.journal.as_ref().unwrap().process.clone();
-        let journal = Journal::new(Arc::<Written>::clone(&log), process, redaction);
-        let hooks = ExecutorHooks {
-            journal: Some(journal),
-            ..ExecutorHooks::default()
-        };
-        let executor = Executor::with_hooks(registry, ExecutorConfig::default(), hooks);
+        let executor = recorded_executor(&log, registry, redaction);
         let result = call(&executor, "wails", json!({})).await;
         assert_eq!(result.error.as_deref(), Some(text), "the caller reads it");
         let records = log.records.lock();
@@ -357,22 +340,18 @@ async fn l1_error_data_is_redacted_like_a_result() {
     let all = Redaction::default();
     assert_eq!(run("no dice", all.clone()).await, "no dice");
     let keyed = r#"{"why":"no","password":"hunter2"}"#;
-    assert_eq!(
-        run(keyed, all.clone()).await,
-        r#"{"why":"no","password":"[redacted]"}"#
-    );
+    let redacted = r#"{"why":"no","password":"[redacted]"}"#;
+    assert_eq!(run(keyed, all.clone()).await, redacted);
     let long: &str = "\u{e9}".repeat(5_000).leak();
-    let beginning = format!(
-        "{} [truncated: 10000 bytes in total]",
-        "\u{e9}".repeat(2_048)
-    );
-    assert_eq!(run(long, all.clone()).await, beginning);
+    let start = "\u{e9}".repeat(2_048);
+    let truncated = format!("{start} [truncated: 10000 bytes in total]");
+    assert_eq!(run(long, all.clone()).await, truncated);
     let short = Redaction {
         max_bytes: 3,
         ..all.clone()
     };
-    let beginning = "\u{e9} [truncated: 10000 bytes in total]";
-    assert_eq!(run(long, short).await, beginning);
+    let truncated = "\u{e9} [truncated: 10000 bytes in total]";
+    assert_eq!(run(long, short).await, truncated);
     let no_results = Redaction {
         results: false,
         ..all
@@ -398,13 +377,8 @@ impl Approver for Known {
 /// Returns an executor whose calls all need approval.
 fn asking(log: &Arc<Written>, approver: Known) -> Executor {
     let plain = executor(log);
-    let config = ExecutorConfig {
-        approvals: ApprovalRules {
-            default: ApprovalPolicy::AlwaysAsk,
-            ..ApprovalRules::default()
-        },
-        ..ExecutorConfig::default()
-    };
+    let mut config = ExecutorConfig::default();
+    config.approvals.default = ApprovalPolicy::AlwaysAsk;
     let hooks = ExecutorHooks {
         approver: Some(Arc::new(approver)),
         ..plain.shared.hooks.clone()

@@ -6,9 +6,8 @@ use serde_json::json;
 use super::{OversizedResult, ResultStore, StoreResultFuture, StoredResult};
 use crate::executor::{Executor, ExecutorConfig, ExecutorHooks};
 use crate::registry::ToolRegistry;
-use crate::tool::{
-    CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolFailure, ToolOutput, ToolResult,
-};
+use crate::tests::{add, assert_failure, call_for, definition};
+use crate::tool::{ErrorCode, ToolFailure, ToolOutput, ToolResult};
 
 /// Stores results in memory, or rejects them as full.
 #[derive(Default)]
@@ -36,13 +35,11 @@ impl ResultStore for Shelf {
 }
 
 async fn run(shelf: Option<Arc<Shelf>>, bytes: usize) -> ToolResult {
-    let definition = ToolDefinition::builder("long", "Goes on").build().unwrap();
-    let long = FnTool::new(definition, move |_, _| async move {
+    let registry = ToolRegistry::new();
+    add(&registry, definition("long"), move |_, _| async move {
         // Two-byte characters, so that the limit may fall inside a character.
         Ok(ToolOutput::text("\u{e9}".repeat(bytes / 2)).with_metadata("source", json!("s")))
     });
-    let registry = ToolRegistry::new();
-    registry.register(Arc::new(long)).unwrap();
     let config = ExecutorConfig {
         max_result_bytes: Some(1_001),
         ..ExecutorConfig::default()
@@ -52,10 +49,7 @@ async fn run(shelf: Option<Arc<Shelf>>, bytes: usize) -> ToolResult {
         ..ExecutorHooks::default()
     };
     let executor = Executor::with_hooks(Arc::new(registry), config, hooks);
-    let call = ToolCall::new("c", "long", json!({}));
-    executor
-        .execute_one(call, &CallContext::for_user("alice"))
-        .await
+    call_for(&executor, "alice", "long").await
 }
 
 #[tokio::test]
@@ -73,39 +67,38 @@ async fn a_result_that_is_too_large_is_offloaded_and_its_start_returned() {
         json!({"id": "7", "bytes": 5000, "mediaType": "text/plain", "url": "/results/7"})
     );
     assert_eq!(large.metadata["source"], json!("s"));
-    let kept = shelf.results.lock();
-    assert_eq!(kept.len(), 1);
-    assert_eq!(kept[0].output.result.as_str().unwrap().len(), 5_000);
-    assert_eq!(kept[0].context.user.as_deref(), Some("alice"));
+    let stored = shelf.results.lock();
+    assert_eq!(stored.len(), 1);
+    assert_eq!(stored[0].output.result.as_str().unwrap().len(), 5_000);
+    assert_eq!(stored[0].context.user.as_deref(), Some("alice"));
 }
 
 #[tokio::test]
 async fn c5_a_large_result_that_cannot_be_stored_is_a_failure_with_its_start() {
-    let nowhere = run(None, 5_000).await;
-    assert_eq!(nowhere.error_code, Some(ErrorCode::InternalError));
-    assert_eq!(nowhere.result.as_str().unwrap().len(), 1_000);
-    let full = Arc::new(Shelf {
+    let full = Shelf {
         is_full: true,
         ..Shelf::default()
-    });
-    let full = run(Some(full), 5_000).await;
-    assert_eq!(full.error_code, Some(ErrorCode::Unavailable));
-    assert_eq!(full.result.as_str().unwrap().len(), 1_000);
+    };
+    for (shelf, code) in [
+        (None, ErrorCode::InternalError),
+        (Some(Arc::new(full)), ErrorCode::Unavailable),
+    ] {
+        let result = run(shelf, 5_000).await;
+        assert_eq!(result.error_code, Some(code));
+        assert_eq!(result.result.as_str().unwrap().len(), 1_000);
+    }
 }
 
 /// Runs a tool that fails with a message and a result of this size.
 async fn fail(bytes: usize, config: ExecutorConfig) -> ToolResult {
-    let definition = ToolDefinition::builder("wails", "Fails").build().unwrap();
-    let wails = FnTool::new(definition, move |_, _| async move {
+    let registry = ToolRegistry::new();
+    add(&registry, definition("wails"), move |_, _| async move {
         let text = "\u{e9}".repeat(bytes / 2);
         let result = json!({"content": [{"type": "text", "text": text}], "isError": true});
         Err(ToolFailure::internal(text).with_result(result))
     });
-    let registry = ToolRegistry::new();
-    registry.register(Arc::new(wails)).unwrap();
     let executor = Executor::new(Arc::new(registry), config);
-    let call = ToolCall::new("c", "wails", json!({}));
-    Box::pin(executor.execute_one(call, &CallContext::default())).await
+    Box::pin(call_for(&executor, "alice", "wails")).await
 }
 
 #[tokio::test]
@@ -126,14 +119,10 @@ async fn c5_a_failure_that_is_too_large_is_truncated() {
         let whole = fail(3_000, config.clone()).await;
         assert_eq!(whole.error.unwrap().len(), 3_000);
         let large = fail(15_001, config).await;
-        assert_eq!(large.error_code, Some(ErrorCode::InternalError));
-        let error = large.error.unwrap();
-        let beginning = "\u{e9}".repeat(1_024);
-        assert_eq!(
-            error,
-            format!("{beginning}\n[Truncated: 15000 bytes in total]")
-        );
-        assert_eq!(large.result, json!(beginning));
+        let start = "\u{e9}".repeat(1_024);
+        let truncated = format!("{start}\n[Truncated: 15000 bytes in total]");
+        assert_failure(&large, ErrorCode::InternalError, &truncated);
+        assert_eq!(large.result, json!(start));
         assert_eq!(large.metadata["truncated"], json!(true));
     }
 }

@@ -8,7 +8,8 @@ use super::{
 };
 use crate::executor::{Executor, ExecutorConfig, QuotaAccount, RateLimits, RateWindows};
 use crate::registry::ToolRegistry;
-use crate::tool::{CallContext, ErrorCode, FnTool, ToolCall, ToolDefinition, ToolOutput};
+use crate::tests::{add, assert_failure, call, call_for};
+use crate::tool::{CallContext, ErrorCode, ToolDefinition, ToolOutput};
 
 fn executor(cooldown: Duration, per_minute: Option<u32>) -> Executor {
     let default = RateWindows {
@@ -19,19 +20,13 @@ fn executor(cooldown: Duration, per_minute: Option<u32>) -> Executor {
 }
 
 fn limited(cooldown: Duration, default: RateWindows) -> Executor {
-    let definition = ToolDefinition::builder("ping", "Answers").cooldown(cooldown);
-    let ping = FnTool::new(definition.build().unwrap(), |_, _| async {
+    let builder = ToolDefinition::builder("ping", "Answers").cooldown(cooldown);
+    let registry = ToolRegistry::new();
+    add(&registry, builder.build().unwrap(), |_, _| async {
         Ok(ToolOutput::text("pong"))
     });
-    let registry = ToolRegistry::new();
-    registry.register(Arc::new(ping)).unwrap();
-    let config = ExecutorConfig {
-        rate_limits: RateLimits {
-            default,
-            ..RateLimits::default()
-        },
-        ..ExecutorConfig::default()
-    };
+    let mut config = ExecutorConfig::default();
+    config.rate_limits.default = default;
     Executor::new(Arc::new(registry), config)
 }
 
@@ -46,10 +41,7 @@ fn past(user: &str, seconds: u64) -> PastCall {
 
 /// Returns how long the next call of this user has to wait, in seconds.
 async fn wait_of(executor: &Executor, user: &str) -> Option<u64> {
-    let call = ToolCall::new("c", "ping", json!({}));
-    let result = executor
-        .execute_one(call, &CallContext::for_user(user))
-        .await;
+    let result = call_for(executor, user, "ping").await;
     assert!(result.success || result.error_code == Some(ErrorCode::RateLimited));
     result.metadata.get("retry_after")?.as_u64()
 }
@@ -119,13 +111,9 @@ async fn c7_the_daily_limit_holds() {
     assert_eq!(wait_of(&executor, "alice").await, None);
     tokio::time::advance(10 * hour).await;
     assert_eq!(wait_of(&executor, "alice").await, None);
-    let call = ToolCall::new("c", "ping", json!({}));
-    let alice = CallContext::for_user("alice");
-    let refused = executor.execute_one(call, &alice).await;
-    assert_eq!(
-        refused.error.as_deref(),
-        Some("Rate limit exceeded (per-day). Retry after 50400 seconds.")
-    );
+    let rejected = call_for(&executor, "alice", "ping").await;
+    let message = "Rate limit exceeded (per-day). Retry after 50400 seconds.";
+    assert_failure(&rejected, ErrorCode::RateLimited, message);
     assert_eq!(wait_of(&executor, "bob").await, None);
     tokio::time::advance(14 * hour - Duration::from_secs(1)).await;
     assert_eq!(wait_of(&executor, "alice").await, Some(1));
@@ -144,8 +132,7 @@ async fn c7_a_claimed_user_counts_as_its_principal() {
             principal: principal.map(str::to_owned),
             ..CallContext::default()
         };
-        let call = ToolCall::new("c", "ping", json!({}));
-        executor.execute_one(call, &context).await.success
+        call(&executor, "ping", json!({}), &context).await.success
     };
     // A token that claims another user for each call does not get past its limit.
     assert!(run(Some("ci"), Some("a"), false).await);
@@ -165,14 +152,8 @@ async fn c7_a_claimed_user_counts_as_its_principal() {
 
 #[test]
 fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
-    let windows = RateWindows {
-        per_day: Some(1),
-        ..RateWindows::default()
-    };
-    let limits = RateLimits {
-        default: windows,
-        ..RateLimits::default()
-    };
+    let mut limits = RateLimits::default();
+    limits.default.per_day = Some(1);
     let limiter = RateLimiter::new(limits);
     let count = u64::try_from(MAX_ACCOUNTS).unwrap() + 10;
     let calls = (0..count).map(|nth| past(&nth.to_string(), nth));
@@ -186,11 +167,11 @@ fn c7_of_too_many_rate_limit_accounts_the_newest_are_kept() {
         limiter.count(calls, &ToolRegistry::new());
         let ledger = limiter.ledger.lock();
         assert_eq!(ledger.times.len(), SWEEP_TARGET_ACCOUNTS);
-        let is_kept = |user: u64| {
+        let has_account = |user: u64| {
             let subject = Subject::Tool("ping".to_owned());
             let account = QuotaAccount::User(user.to_string());
             ledger.times.contains_key(&Key { account, subject })
         };
-        assert!(is_kept(0) && !is_kept(count - 1));
+        assert!(has_account(0) && !has_account(count - 1));
     });
 }

@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl RateWindows {
     /// Returns whether any limit is set.
-    pub(super) fn any(&self) -> bool {
+    pub(super) fn has_limit(&self) -> bool {
         self.each().next().is_some()
     }
 
@@ -28,7 +28,7 @@ impl RateWindows {
     }
 
     /// Returns the length of the longest window; zero if no limit is set.
-    pub(super) fn longest(&self) -> Duration {
+    pub(super) fn max_length(&self) -> Duration {
         self.each()
             .map(|(_, length, _)| length)
             .max()
@@ -36,7 +36,7 @@ impl RateWindows {
     }
 
     /// Returns the largest number of calls that a window allows; zero if no limit is set.
-    pub(super) fn largest(&self) -> u32 {
+    pub(super) fn max_calls(&self) -> u32 {
         self.each().map(|(_, _, limit)| limit).max().unwrap_or(0)
     }
 }
@@ -66,13 +66,13 @@ impl CallTimes {
         self.times.push_back(now);
     }
 
-    /// Inserts a past call in order. Drops the oldest entry if there are more than `most` (and more
+    /// Inserts a past call in order. Drops the oldest entry if there are more than `max_calls` (and more
     /// than one), because older entries change no decision.
-    pub(super) fn insert_past(&mut self, at: Instant, horizon: Duration, most: u32) {
+    pub(super) fn insert_past(&mut self, at: Instant, horizon: Duration, max_calls: u32) {
         self.horizon = self.horizon.max(horizon);
-        let place = self.times.partition_point(|time| *time <= at);
-        self.times.insert(place, at);
-        if self.times.len() > (most as usize).max(1) {
+        let index = self.times.partition_point(|time| *time <= at);
+        self.times.insert(index, at);
+        if self.times.len() > (max_calls as usize).max(1) {
             self.times.pop_front();
         }
     }
@@ -85,7 +85,7 @@ impl CallTimes {
         }
     }
 
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    pub(super) fn is_expired(&self, now: Instant) -> bool {
         self.last()
             .is_none_or(|last| now.saturating_duration_since(last) >= self.horizon)
     }

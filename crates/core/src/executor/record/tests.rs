@@ -41,14 +41,19 @@ impl Observer for Log {
     }
 }
 
-#[tokio::test]
-async fn an_observer_is_notified_of_start_and_end_of_each_call() {
+fn observed_executor() -> (Executor, Arc<Log>) {
     let log = Arc::new(Log::default());
     let hooks = ExecutorHooks {
         observer: Some(Arc::clone(&log) as Arc<dyn Observer>),
         ..ExecutorHooks::default()
     };
     let executor = Executor::with_hooks(registry(), ExecutorConfig::default(), hooks);
+    (executor, log)
+}
+
+#[tokio::test]
+async fn an_observer_is_notified_of_start_and_end_of_each_call() {
+    let (executor, log) = observed_executor();
     let calls = vec![call("1", "fail", json!({})), call("2", "nope", json!({}))];
     executor.execute(calls, &CallContext::for_user("u")).await;
     let lines = log.0.lock().clone();
@@ -63,12 +68,7 @@ async fn an_observer_is_notified_of_start_and_end_of_each_call() {
 
 #[tokio::test(start_paused = true)]
 async fn an_observer_is_notified_of_a_dropped_call() {
-    let log = Arc::new(Log::default());
-    let hooks = ExecutorHooks {
-        observer: Some(Arc::clone(&log) as Arc<dyn Observer>),
-        ..ExecutorHooks::default()
-    };
-    let executor = Executor::with_hooks(registry(), ExecutorConfig::default(), hooks);
+    let (executor, log) = observed_executor();
     let context = CallContext::default();
     let call = executor.execute_one(call("7", "sleep", json!({"ms": 60_000})), &context);
     let given_up = tokio::time::timeout(Duration::from_millis(5), call).await;

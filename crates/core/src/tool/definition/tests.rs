@@ -3,19 +3,17 @@ use serde_json::json;
 use super::*;
 use crate::tool::ParameterType;
 
+fn build(schema: Value) -> Result<ToolDefinition, DefinitionError> {
+    ToolDefinition::builder("t", "d").schema(schema).build()
+}
+
 #[test]
 fn a2_both_forms_of_parameters_give_a_schema() {
     let raw = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
-    let definition = ToolDefinition::builder("t", "d")
-        .schema(raw.clone())
-        .build()
-        .unwrap();
+    let definition = build(raw.clone()).unwrap();
     assert_eq!(definition.input_schema(), &raw);
     assert_eq!(definition.category(), "general");
-    let from_php = ToolDefinition::builder("t", "d")
-        .schema(json!({"type": "object", "properties": []}))
-        .build()
-        .unwrap();
+    let from_php = build(json!({"type": "object", "properties": []})).unwrap();
     assert_eq!(from_php.input_schema()["properties"], json!({}));
 }
 
@@ -51,18 +49,8 @@ fn a4_bad_definitions_are_rejected() {
     );
     assert!(ToolDefinition::builder("", "d").build().is_err());
     assert!(ToolDefinition::builder("t", " ").build().is_err());
-    assert!(
-        ToolDefinition::builder("t", "d")
-            .schema(json!({"type": "string"}))
-            .build()
-            .is_err()
-    );
-    assert!(
-        ToolDefinition::builder("t", "d")
-            .schema(json!("x"))
-            .build()
-            .is_err()
-    );
+    assert!(build(json!({"type": "string"})).is_err());
+    assert!(build(json!("x")).is_err());
 }
 
 #[test]
@@ -71,7 +59,7 @@ fn a_raw_schema_is_repaired_at_every_depth() {
         "rows": {"type": "array", "items": {"type": "object", "properties": [], "default": []}},
         "n": {"type": "number", "nullable": true},
     }, "$defs": [], "required": {}, "nullable": true});
-    let definition = ToolDefinition::builder("t", "d").schema(raw).build();
+    let definition = build(raw);
     let expected = json!({"type": "object", "properties": {
         "rows": {"type": "array", "items": {"type": "object", "properties": {}, "default": {}}},
         "n": {"type": ["number", "null"]},
@@ -79,26 +67,23 @@ fn a_raw_schema_is_repaired_at_every_depth() {
     assert_eq!(definition.unwrap().input_schema(), &expected);
     for properties in [json!([1]), json!("x"), json!(5)] {
         let raw = json!({"type": "object", "properties": properties});
-        let definition = ToolDefinition::builder("t", "d").schema(raw).build();
-        assert!(definition.is_err(), "{properties}");
+        assert!(build(raw).is_err(), "{properties}");
     }
 }
 
 #[test]
 fn e11_an_empty_list_as_default_of_a_map_is_an_empty_map() {
-    let definition = ToolDefinition::builder("t", "d")
-        .schema(json!({"type": "object", "properties": {
-            "o": {"type": ["object", "null"], "default": []},
-            "l": {"type": ["object", "array"], "default": []},
-            "deep": {"type": "object", "properties": {
-                "": {"$ref": "#/$defs/a~b", "default": {"m": [], "l": []}},
-            }},
-            "default": {"type": "array", "default": []},
-        }, "$defs": {"a~b": {"type": "object", "properties": {
-            "m": {"type": "object", "default": []}, "l": {"type": "array"},
-        }}}}))
-        .build()
-        .unwrap();
+    let definition = build(json!({"type": "object", "properties": {
+        "o": {"type": ["object", "null"], "default": []},
+        "l": {"type": ["object", "array"], "default": []},
+        "deep": {"type": "object", "properties": {
+            "": {"$ref": "#/$defs/a~b", "default": {"m": [], "l": []}},
+        }},
+        "default": {"type": "array", "default": []},
+    }, "$defs": {"a~b": {"type": "object", "properties": {
+        "m": {"type": "object", "default": []}, "l": {"type": "array"},
+    }}}}))
+    .unwrap();
     let properties = &definition.input_schema()["properties"];
     assert_eq!(properties["o"]["default"], json!({}));
     assert_eq!(properties["l"]["default"], json!([]));

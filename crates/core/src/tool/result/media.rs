@@ -15,6 +15,14 @@ const MIN_DATA_LEN: usize = 256;
 /// The members that hold encoded data beside a media type.
 const DATA_MEMBERS: [&str; 2] = ["data", "blob"];
 
+/// The beginning of the data in Base64, by media type.
+const MAGIC_NUMBERS: [(&str, &str); 4] = [
+    ("iVBORw0KGgo", "image/png"),
+    ("/9j/", "image/jpeg"),
+    ("R0lGOD", "image/gif"),
+    ("JVBERi0", "application/pdf"),
+];
+
 /// A part of an MCP result, as a model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultPart<'a> {
@@ -63,15 +71,11 @@ impl<'a> Media<'a> {
     /// if it is known: providers reject an image with the media type of another format.
     #[must_use]
     pub fn media_type(&self) -> String {
-        let known = [
-            ("iVBORw0KGgo", "image/png"),
-            ("/9j/", "image/jpeg"),
-            ("R0lGOD", "image/gif"),
-            ("JVBERi0", "application/pdf"),
-        ];
-        let mut known = known.into_iter();
-        if let Some((_, media_type)) = known.find(|(start, _)| self.data.starts_with(start)) {
-            return media_type.to_owned();
+        let detected = MAGIC_NUMBERS
+            .iter()
+            .find(|(start, _)| self.data.starts_with(start));
+        if let Some((_, media_type)) = detected {
+            return (*media_type).to_owned();
         }
         let declared = self.media_type.split(';').next().unwrap_or_default();
         match declared.trim().to_ascii_lowercase().as_str() {
@@ -98,9 +102,10 @@ impl<'a> Media<'a> {
         }
         let len = digits.len();
         let is_padded = (len + padding).is_multiple_of(4);
-        Some(match is_padded {
-            true => data,
-            false => format!("{digits:=<width$}", width = len.next_multiple_of(4)).into(),
+        Some(if is_padded {
+            data
+        } else {
+            format!("{digits:=<width$}", width = len.next_multiple_of(4)).into()
         })
     }
 }
@@ -231,11 +236,7 @@ fn shown(text: &str) -> Cow<'_, str> {
     if start.len() == text.len() && !start.contains(char::is_control) {
         return Cow::Borrowed(text);
     }
-    let line = start.chars().map(|character| match character.is_control() {
-        true => ' ',
-        false => character,
-    });
-    let mut line: String = line.collect();
+    let mut line = start.replace(char::is_control, " ");
     if start.len() < text.len() {
         line.push_str("...");
     }

@@ -13,7 +13,7 @@ use super::media::{self, ResultPart};
 /// markers.
 ///
 /// Objects with members that a `CallToolResult` does not have are a tool's own format.
-pub(super) fn of(result: &Value) -> Cow<'_, Value> {
+pub(crate) fn reading_of(result: &Value) -> Cow<'_, Value> {
     if let Some(parts) = parts_of(result) {
         let texts = parts.into_iter().map(|part| match part {
             ResultPart::Text(text) => text,
@@ -21,8 +21,9 @@ pub(super) fn of(result: &Value) -> Cow<'_, Value> {
         });
         return Cow::Owned(texts.collect::<Vec<_>>().join("\n").into());
     }
-    let said = result.as_object().filter(|it| is_call_tool_result(it));
-    said.and_then(said_by)
+    let envelope = result.as_object().filter(|it| is_call_tool_result(it));
+    envelope
+        .and_then(text_blocks)
         .unwrap_or_else(|| media::without_data(result))
 }
 
@@ -57,8 +58,9 @@ fn is_call_tool_result(result: &Map<String, Value>) -> bool {
     is_mcp && result.keys().all(is_known)
 }
 
-/// Returns `None` if any block is not text.
-fn said_by(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
+/// Returns the text of the blocks, or the structured content if there are no blocks. `None` if any
+/// block is not text.
+fn text_blocks(envelope: &Map<String, Value>) -> Option<Cow<'_, Value>> {
     let blocks = match envelope.get("content") {
         Some(content) => content.as_array()?.as_slice(),
         None => &[],
@@ -88,7 +90,7 @@ mod tests {
             "content": [block("one"), block("two")],
             "structuredContent": {"a": 1}, "isError": false, "_meta": {}, "resultType": "complete",
         });
-        assert_eq!(*of(&result), "one\ntwo");
+        assert_eq!(*reading_of(&result), "one\ntwo");
     }
 
     #[test]
@@ -97,17 +99,17 @@ mod tests {
             json!({"content": [], "structuredContent": {"a": 1.0}}),
             json!({"structuredContent": {"a": 1.0}}),
         ] {
-            assert_eq!(*of(&result), json!({"a": 1.0}));
+            assert_eq!(*reading_of(&result), json!({"a": 1.0}));
         }
         assert_eq!(
-            *of(&json!({"structuredContent": false, "content": []})),
+            *reading_of(&json!({"structuredContent": false, "content": []})),
             false
         );
         for nothing in [
             json!({"content": []}),
             json!({"content": [], "structuredContent": null}),
         ] {
-            assert_eq!(*of(&nothing), "");
+            assert_eq!(*reading_of(&nothing), "");
         }
     }
 
@@ -127,7 +129,7 @@ mod tests {
             json!("a"),
             json!({"total": 15, "rolls": [15]}),
         ] {
-            assert_eq!(*of(&result), result);
+            assert_eq!(*reading_of(&result), result);
         }
     }
 }

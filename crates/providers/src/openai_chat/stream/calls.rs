@@ -13,11 +13,12 @@ const PLACEHOLDERS: [&str; 2] = ["{}", "null"];
 /// Maximum length of arguments that may be a placeholder with white space, in bytes.
 const MAX_PLACEHOLDER_LEN: usize = 16;
 
-/// The calls of an answer, assembled from their pieces. OpenAI's pieces name their call by `index`.
-/// Some compatible servers omit the index or always send 0; for them, a piece starts a new call if
-/// it has another id, or a name and no id, and otherwise continues the last call; a piece that has
-/// an index, a name and no id starts a new call only if the call with the index is complete. A call
-/// without an id gets a generated id at once, so that listeners can identify the call.
+/// The calls of a response, assembled from their pieces. OpenAI's pieces name their call by
+/// `index`. Some compatible servers omit the index or always send 0; for them, a piece starts a new
+/// call if it has another id, or a name and no id, and otherwise continues the last call; a piece
+/// that has an index, a name and no id starts a new call only if the call with the index is
+/// complete. A call without an id gets a generated id at once, so that listeners can identify the
+/// call.
 #[derive(Default)]
 pub(super) struct Calls {
     calls: Vec<StreamedCall>,
@@ -53,11 +54,11 @@ struct CallDelta {
 }
 
 impl Calls {
-    /// Adds a piece. `answer` is the answer's id.
+    /// Adds a piece. `response` is the response's id.
     pub(super) fn add(
         &mut self,
         piece: Value,
-        answer: Option<&Value>,
+        response: Option<&Value>,
         deltas: &mut Vec<Delta>,
     ) -> Result<(), ModelError> {
         let piece = CallDelta::read(piece)?;
@@ -69,7 +70,7 @@ impl Calls {
         }
         let id = call.id.is_empty().then(|| {
             call.has_generated_id = piece.id.is_none();
-            let generated = || generate_call_id(answer.and_then(Value::as_str), position);
+            let generated = || generate_call_id(response.and_then(Value::as_str), position);
             call.id = piece.id.clone().unwrap_or_else(generated);
             self.by_id.insert(call.id.clone(), position);
             call.id.clone()
@@ -98,7 +99,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Reports the arguments that may have been placeholders, at the end of the answer.
+    /// Reports the arguments that may have been placeholders, at the end of the response.
     pub(super) fn report_held_arguments(&mut self, deltas: &mut Vec<Delta>) {
         if !std::mem::take(&mut self.has_held_arguments) {
             return;

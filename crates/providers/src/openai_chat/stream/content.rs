@@ -4,7 +4,7 @@ use crate::openai_chat::OpenAiChat;
 use crate::{Delta, ModelError, ProviderApi};
 
 /// Adds the content of a delta to the content so far. Content is text or a list of parts (Mistral),
-/// and a server may send both in one answer.
+/// and a server may send both in one response.
 pub(super) fn add(
     content: &mut Value,
     more: Value,

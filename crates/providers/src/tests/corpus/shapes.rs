@@ -13,7 +13,7 @@ use crate::Finish;
 use crate::Provider::{self, Anthropic, Google, OpenAiChat as Chat, OpenAiResponses as Responses};
 pub(super) use broken_streams::broken_streams;
 
-/// A streamed answer, and what an application reads of the answer.
+/// A streamed response, and what an application reads of the response.
 pub(super) struct Shape {
     pub(super) name: &'static str,
     pub(super) events: Vec<Value>,

@@ -147,7 +147,7 @@ fn unreadable(place: &str) -> ModelError {
 }
 
 fn refused(place: &str, what: &str) -> ModelError {
-    ModelError::new(ModelErrorKind::Refused, format!("{place} {what}"))
+    ModelError::new(ModelErrorKind::Rejected, format!("{place} {what}"))
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::bench::{Bench, alice_with, call, echo};
+use super::bench::{Bench, alice_with, echo};
 use crate::executor::{
     ApprovalFuture, ApprovalRequest, Approver, Decision, Executor, ExecutorHooks,
 };
+use crate::tests::{assert_failure, call};
 use crate::tool::{CallContext, ErrorCode};
 
 #[tokio::test]
@@ -31,36 +32,29 @@ async fn p_after_an_approval_the_call_continues_without_repeating_steps() {
         call(&executor, "tidy", json!({"n": n}), context).await
     };
     let stopped = run(&alice, 7).await;
-    assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
-    assert_eq!(
-        stopped.error.as_deref(),
-        Some("Step 'gone': The call to tool 'delete' needs approval")
+    assert_failure(
+        &stopped,
+        ErrorCode::ApprovalRequired,
+        "Step 'gone': The call to tool 'delete' needs approval",
     );
     assert_eq!(stopped.metadata["arguments"], json!({"what": 7}));
     assert_eq!(stopped.metadata["steps_kept"], json!(true));
     assert_eq!(bench.began(), 1);
     // Undecided: the call stops at the same step.
-    assert_eq!(
-        run(&alice, 7).await.metadata["approval_id"],
-        stopped.metadata["approval_id"]
-    );
+    let id = stopped.metadata["approval_id"].as_str().unwrap().to_owned();
+    assert_eq!(run(&alice, 7).await.metadata["approval_id"], json!(id));
     assert_eq!(bench.began(), 1);
 
-    let id = stopped.metadata["approval_id"].as_str().unwrap().to_owned();
     alice.approved.insert(id.clone());
     // A call of another user, or with other arguments, does not continue there.
     let bob = CallContext {
         user: Some("bob".to_owned()),
         ..alice.clone()
     };
-    assert_eq!(
-        run(&bob, 7).await.error_code,
-        Some(ErrorCode::ApprovalRequired)
-    );
-    assert_eq!(
-        run(&alice, 8).await.error_code,
-        Some(ErrorCode::ApprovalRequired)
-    );
+    for (context, n) in [(&bob, 7), (&alice, 8)] {
+        let stopped = run(context, n).await;
+        assert_eq!(stopped.error_code, Some(ErrorCode::ApprovalRequired));
+    }
     assert_eq!(bench.began(), 3);
 
     let done = run(&alice, 7).await;
@@ -72,12 +66,12 @@ async fn p_after_an_approval_the_call_continues_without_repeating_steps() {
     assert!(again.success && !again.metadata.contains_key("resumed"));
     assert_eq!(bench.began(), 8);
 
-    let refused = CallContext {
+    let denying = CallContext {
         denied: [id].into(),
         ..CallContext::for_user("alice")
     };
-    let refused = run(&refused, 7).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::Denied));
+    let denied = run(&denying, 7).await;
+    assert_eq!(denied.error_code, Some(ErrorCode::Denied));
 }
 
 #[tokio::test]
@@ -100,12 +94,8 @@ async fn p_a_resumed_call_that_is_rejected_can_be_resumed_again() {
     // Another call has used up the tool's rate limit meanwhile.
     assert!(run(&executor, "delete", &alice).await.success);
     for _ in 0..2 {
-        let refused = run(&executor, "tidy", &alice).await;
-        assert_eq!(
-            refused.error_code,
-            Some(ErrorCode::RateLimited),
-            "{refused:?}"
-        );
+        let rejected = run(&executor, "tidy", &alice).await;
+        assert_eq!(rejected.error_code, Some(ErrorCode::RateLimited));
     }
     // A new executor, as if the rate limit's minute were over.
     let done = run(&bench.executor(), "tidy", &alice).await;
@@ -149,15 +139,8 @@ async fn g3_waiting_for_an_approval_of_a_step_does_not_count_for_the_outer_call(
     };
     let registry = Arc::clone(&bench.registry);
     let executor = Executor::with_hooks(registry, bench.config.clone(), hooks);
-    let run = async |ms: u64| {
-        call(
-            &executor,
-            "outer",
-            json!({"ms": ms}),
-            &CallContext::default(),
-        )
-        .await
-    };
+    let context = CallContext::default();
+    let run = async |ms: u64| call(&executor, "outer", json!({"ms": ms}), &context).await;
     let result = run(900).await;
     assert!(result.success, "{result:?}");
     // The run time of the tools counts.
@@ -181,9 +164,10 @@ async fn l3_stored_steps_are_only_for_callers_with_the_same_tools() {
     let id = stopped.metadata["approval_id"].as_str().unwrap();
     let mut few = alice_with(&["tidy", "delete"]);
     few.approved.insert(id.to_owned());
-    let refused = run(&few).await;
-    assert_eq!(
-        refused.error.as_deref(),
-        Some("Step 'me': Unknown tool: who")
+    let rejected = run(&few).await;
+    assert_failure(
+        &rejected,
+        ErrorCode::NotFound,
+        "Step 'me': Unknown tool: who",
     );
 }

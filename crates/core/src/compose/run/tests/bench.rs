@@ -16,9 +16,9 @@ use crate::executor::{
     ApprovalPolicy, CacheRule, CacheScope, Executor, ExecutorConfig, RateWindows,
 };
 use crate::registry::ToolRegistry;
+use crate::tests::{add, call, definition};
 use crate::tool::{
-    CallContext, ErrorCode, FnTool, JsonObject, Tool, ToolCall, ToolDefinition, ToolFailure,
-    ToolFilter, ToolOutput, ToolResult,
+    CallContext, ErrorCode, JsonObject, Tool, ToolFailure, ToolFilter, ToolOutput, ToolResult,
 };
 
 /// A registry with tools to compose, and counters of their calls.
@@ -27,7 +27,7 @@ pub(super) struct Bench {
     /// Number of `echo` and `pause` calls that started and ended.
     began: Arc<AtomicUsize>,
     pub(super) ended: Arc<AtomicUsize>,
-    pub(super) at_once: Arc<AtomicUsize>,
+    pub(super) max_running: Arc<AtomicUsize>,
     pub(super) config: ExecutorConfig,
 }
 
@@ -49,17 +49,17 @@ impl Bench {
             registry: Arc::default(),
             began: Arc::default(),
             ended: Arc::default(),
-            at_once: Arc::default(),
+            max_running: Arc::default(),
             config: ExecutorConfig::default(),
         };
         for name in ["echo", "pause", "delete"] {
             let (began, ended) = (Arc::clone(&bench.began), Arc::clone(&bench.ended));
             let running = Arc::new(AtomicUsize::new(0));
-            let most = Arc::clone(&bench.at_once);
+            let max_running = Arc::clone(&bench.max_running);
             bench.add(name, move |arguments, _| {
                 began.fetch_add(1, Ordering::SeqCst);
                 let now = running.fetch_add(1, Ordering::SeqCst) + 1;
-                most.fetch_max(now, Ordering::SeqCst);
+                max_running.fetch_max(now, Ordering::SeqCst);
                 let counts = Counts(Arc::clone(&ended), Arc::clone(&running));
                 async move {
                     let _counts = counts;
@@ -86,9 +86,7 @@ impl Bench {
         F: Fn(JsonObject, CallContext) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<ToolOutput, ToolFailure>> + Send + 'static,
     {
-        let definition = ToolDefinition::builder(name, "A test");
-        let tool = FnTool::new(definition.build().unwrap(), function);
-        self.registry.register(Arc::new(tool)).unwrap();
+        add(&self.registry, definition(name), function);
     }
 
     pub(super) fn compose(&self, name: &str, rest: Value) {
@@ -111,7 +109,7 @@ impl Bench {
     }
 
     /// Caches the results of a tool for a minute.
-    pub(super) fn keep(&mut self, name: &str, scope: CacheScope) {
+    pub(super) fn cache(&mut self, name: &str, scope: CacheScope) {
         let rule = CacheRule {
             ttl: Duration::from_secs(60),
             scope,
@@ -140,17 +138,6 @@ impl Bench {
     pub(super) fn began(&self) -> usize {
         self.began.load(Ordering::SeqCst)
     }
-}
-
-/// Calls a tool through an executor.
-pub(super) async fn call(
-    executor: &Executor,
-    name: &str,
-    arguments: Value,
-    context: &CallContext,
-) -> ToolResult {
-    let call = ToolCall::new("c", name, arguments);
-    executor.execute_one(call, context).await
 }
 
 /// Returns a step that calls `echo`.

@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
-use super::bench::{Bench, alice_with, call, echo};
+use super::bench::{Bench, alice_with, echo};
 use crate::executor::CacheScope;
+use crate::tests::call;
 use crate::tool::{CallContext, ErrorCode};
 
 #[tokio::test]
 async fn p_a_step_may_use_a_cached_result() {
     let mut bench = Bench::new();
-    bench.keep("echo", CacheScope::Private);
+    bench.cache("echo", CacheScope::Private);
     bench.compose(
         "same",
         json!({"steps": [echo("a", json!({"x": 1})), echo("b", json!({"x": 1}))]}),
@@ -21,7 +22,7 @@ async fn p_a_step_may_use_a_cached_result() {
 #[tokio::test]
 async fn l1_the_result_of_a_composed_tool_is_cached_for_its_caller_only() {
     let mut bench = Bench::new();
-    bench.keep("ask", CacheScope::Public);
+    bench.cache("ask", CacheScope::Public);
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
     let executor = bench.executor();
     for user in ["alice", "bob", "alice"] {
@@ -34,14 +35,18 @@ async fn l1_the_result_of_a_composed_tool_is_cached_for_its_caller_only() {
 #[tokio::test]
 async fn h2_l3_a_cached_result_is_only_for_callers_with_the_same_tools() {
     let mut bench = Bench::new();
-    bench.keep("ask", CacheScope::Private);
+    bench.cache("ask", CacheScope::Private);
     bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
     let executor = bench.executor();
     let run = async |context: &CallContext| call(&executor, "ask", json!({}), context).await;
     let many = alice_with(&["ask", "who"]);
     assert!(run(&many).await.success);
-    let refused = run(&alice_with(&["ask"])).await;
-    assert_eq!(refused.error_code, Some(ErrorCode::NotFound), "{refused:?}");
+    let rejected = run(&alice_with(&["ask"])).await;
+    assert_eq!(
+        rejected.error_code,
+        Some(ErrorCode::NotFound),
+        "{rejected:?}"
+    );
     // An equal filter shares the cached result, another channel does not.
     assert!(run(&alice_with(&["ask", "who"])).await.success);
     assert_eq!(executor.cache_counts().hits, 1);
@@ -56,7 +61,7 @@ async fn h2_l3_a_cached_result_is_only_for_callers_with_the_same_tools() {
 #[tokio::test]
 async fn p_a_changed_composed_tool_has_no_cached_results() {
     let mut bench = Bench::new();
-    bench.keep("ask", CacheScope::Private);
+    bench.cache("ask", CacheScope::Private);
     let executor = bench.executor();
     let run = async || {
         let alice = CallContext::for_user("alice");
@@ -72,9 +77,9 @@ async fn p_a_changed_composed_tool_has_no_cached_results() {
 /// A tool may see whether its user is verified, as sandboxed tools do.
 #[tokio::test]
 async fn l1_cached_results_of_claimed_and_verified_users_are_separate() {
-    for (kept, asked) in [("who", "who"), ("who", "ask"), ("ask", "ask")] {
+    for (cached_tool, called_tool) in [("who", "who"), ("who", "ask"), ("ask", "ask")] {
         let mut bench = Bench::new();
-        bench.keep(kept, CacheScope::Private);
+        bench.cache(cached_tool, CacheScope::Private);
         bench.compose("ask", json!({"steps": [{"name": "me", "tool": "who"}]}));
         let executor = bench.executor();
         for (is_user_verified, hits) in [(true, 0), (false, 0), (true, 1), (false, 2)] {
@@ -82,9 +87,13 @@ async fn l1_cached_results_of_claimed_and_verified_users_are_separate() {
                 is_user_verified,
                 ..CallContext::for_user("alice")
             };
-            let result = call(&executor, asked, json!({}), &context).await;
+            let result = call(&executor, called_tool, json!({}), &context).await;
             assert_eq!(result.result["is_verified"], json!(is_user_verified));
-            assert_eq!(executor.cache_counts().hits, hits, "{kept}, {asked}");
+            assert_eq!(
+                executor.cache_counts().hits,
+                hits,
+                "{cached_tool}, {called_tool}"
+            );
         }
     }
 }

@@ -36,8 +36,7 @@ struct OneApproval {
 impl OneApproval {
     /// Ends the record of the call that requested the approval, if another record runs.
     async fn close_unless(&self, running: Option<CallId>) {
-        let first = *self.waiting.lock();
-        let first = first.filter(|first| running != Some(*first));
+        let first = self.waiting.lock().filter(|first| running != Some(*first));
         if let Some(mut record) = first.and_then(|id| {
             let records = self.log.records.lock();
             records.iter().rfind(|record| record.id == id).cloned()
@@ -81,16 +80,14 @@ impl Approver for Shared {
             this.numbers.pause().await;
             let was_spent = this.is_spent.swap(true, Ordering::Relaxed);
             this.numbers.pause().await;
-            match was_spent {
-                false => {
-                    this.close_unless(call).await;
-                    Ok(())
-                }
-                true => Err(ToolFailure::new(
+            if was_spent {
+                return Err(ToolFailure::new(
                     ErrorCode::ApprovalRequired,
                     "It is used up",
-                )),
+                ));
             }
+            this.close_unless(call).await;
+            Ok(())
         })
     }
 }
@@ -123,7 +120,7 @@ async fn each_record_ends_whichever_of_the_waiting_calls_runs() {
                     ..CallContext::default()
                 };
                 let prescribed = context.record;
-                let patience = Duration::from_millis(match numbers.below(3) {
+                let timeout = Duration::from_millis(match numbers.below(3) {
                     0 => numbers.below(60),
                     _ => 3_600_000,
                 });
@@ -131,7 +128,7 @@ async fn each_record_ends_whichever_of_the_waiting_calls_runs() {
                     numbers.pause().await;
                     let call = ToolCall::new("c", "echo", json!({}));
                     let run = executor.execute_one(call, &context);
-                    let result = tokio::time::timeout(patience, run).await.ok();
+                    let result = tokio::time::timeout(timeout, run).await.ok();
                     (prescribed, result)
                 })
             })
@@ -150,11 +147,8 @@ async fn each_record_ends_whichever_of_the_waiting_calls_runs() {
         for (prescribed, result) in &results {
             let Some(result) = result else { continue };
             assert!(!result.metadata.contains_key("recorded"), "{what}");
-            let record: CallId = result.metadata["record_id"]
-                .as_str()
-                .unwrap()
-                .parse()
-                .unwrap();
+            let id = result.metadata["record_id"].as_str().unwrap();
+            let record: CallId = id.parse().unwrap();
             let expected = match result.success {
                 true => CallStatus::Success,
                 false => CallStatus::Error,

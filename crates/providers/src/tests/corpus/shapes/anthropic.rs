@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::Shape;
-use crate::Finish;
+use crate::Finish::{self, Filtered, Length, Stop, ToolCalls};
 
 #[expect(
     clippy::needless_pass_by_value,
@@ -33,19 +33,13 @@ pub(super) fn streams() -> Vec<Shape> {
     let text = |reason: Value, after: &[Value]| {
         events(json!({"type": "text", "text": ""}), &pieces, reason, after)
     };
+    let tool_use = || json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}});
     let input = [
         json!({"type": "input_json_delta", "partial_json": ""}),
         json!({"type": "input_json_delta", "partial_json": "{\"sides\":"}),
         json!({"type": "input_json_delta", "partial_json": "6}"}),
     ];
-    let call = |reason: Value, after: &[Value]| {
-        events(
-            json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}}),
-            &input,
-            reason,
-            after,
-        )
-    };
+    let call = |reason: Value, after: &[Value]| events(tool_use(), &input, reason, after);
     let later = |reason: Value| {
         [
             json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}}),
@@ -53,12 +47,7 @@ pub(super) fn streams() -> Vec<Shape> {
     };
     let six = || json!({"sides": 6});
     let unclosed = || {
-        let mut events = events(
-            json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}}),
-            &[],
-            json!("tool_use"),
-            &[],
-        );
+        let mut events = events(tool_use(), &[], json!("tool_use"), &[]);
         events.retain(|event| event["type"] != "content_block_stop");
         events
     };
@@ -82,7 +71,7 @@ pub(super) fn streams() -> Vec<Shape> {
             events: all,
             text: "You can.",
             calls: vec![("roll", six())],
-            finish: Finish::ToolCalls,
+            finish: ToolCalls,
         }
     };
     let without_stop = |last: &[Value]| {
@@ -95,144 +84,62 @@ pub(super) fn streams() -> Vec<Shape> {
         json!({"type": "text_delta", "text": "You can."}),
         json!({"type": "text_delta", "text": null}),
     ];
+    let null_text = events(
+        json!({"type": "text", "text": ""}),
+        &null_pieces,
+        json!("end_turn"),
+        &[],
+    );
     let null_input = [
         json!({"type": "input_json_delta", "partial_json": null}),
         json!({"type": "input_json_delta", "partial_json": "{\"sides\":6}"}),
     ];
-    vec![
+    let null_arguments = events(tool_use(), &null_input, json!("tool_use"), &[]);
+    let thinking = [
+        json!({"type": "thinking_delta", "thinking": "Hm"}),
+        json!({"type": "signature_delta", "signature": "c2ln"}),
+    ];
+    let thoughts = events(
+        json!({"type": "thinking", "thinking": "", "signature": ""}),
+        &thinking,
+        json!("max_tokens"),
+        &[],
+    );
+    let after_max = |reason: Value| text(json!("max_tokens"), &later(reason));
+    let cut_call = call(json!("max_tokens"), &later(json!("tool_use")));
+    let done = || without_stop(&[json!("[DONE]")]);
+    let paused = Finish::Other("pause_turn".to_owned());
+    let texts = [
+        ("null as text", null_text, Stop),
+        ("no message_stop", without_stop(&[]), Stop),
+        ("[DONE] instead of message_stop", done(), Stop),
+        ("text", text(json!("end_turn"), &[]), Stop),
+        ("empty reason", text(json!(""), &[]), Stop),
+        ("no reason", text(json!(null), &[]), Stop),
+        ("empty after max_tokens", after_max(json!("")), Length),
+        ("null after max_tokens", after_max(json!(null)), Length),
+        ("another reason", after_max(json!("end_turn")), Length),
+        ("paused", text(json!("pause_turn"), &[]), paused),
+        ("refusal", text(json!("refusal"), &[]), Filtered),
+    ];
+    let calls = [
+        ("null as arguments", null_arguments, ToolCalls),
+        ("call", call(json!("tool_use"), &[]), ToolCalls),
+        ("empty reason of a call", call(json!(""), &[]), ToolCalls),
+        ("call cut by length", cut_call, Length),
+        ("unknown reason", call(json!("bored"), &[]), Length),
+    ];
+    let mut shapes = vec![
         indexed("indices with a gap", [json!(0), json!(2)]),
         indexed("indices from 1", [json!(1), json!(2)]),
         indexed("descending indices", [json!(3), json!(0)]),
         indexed("an index that is used again", [json!(0), json!(0)]),
         indexed("no indices", [json!(null), json!(null)]),
-        Shape::text(
-            "null as text",
-            events(
-                json!({"type": "text", "text": ""}),
-                &null_pieces,
-                json!("end_turn"),
-                &[],
-            ),
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::call(
-            "null as arguments",
-            events(
-                json!({"type": "tool_use", "id": "k1", "name": "roll", "input": {}}),
-                &null_input,
-                json!("tool_use"),
-                &[],
-            ),
-            six(),
-            Finish::ToolCalls,
-        ),
-        Shape::text(
-            "no message_stop",
-            without_stop(&[]),
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "[DONE] instead of message_stop",
-            without_stop(&[json!("[DONE]")]),
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "text",
-            text(json!("end_turn"), &[]),
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "empty reason",
-            text(json!(""), &[]),
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "no reason",
-            text(json!(null), &[]),
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "empty after max_tokens",
-            text(json!("max_tokens"), &later(json!(""))),
-            "You can.",
-            Finish::Length,
-        ),
-        Shape::text(
-            "null after max_tokens",
-            text(json!("max_tokens"), &later(json!(null))),
-            "You can.",
-            Finish::Length,
-        ),
-        Shape::text(
-            "end_turn after max_tokens",
-            text(json!("max_tokens"), &later(json!("end_turn"))),
-            "You can.",
-            Finish::Length,
-        ),
-        Shape::text(
-            "paused",
-            text(json!("pause_turn"), &[]),
-            "You can.",
-            Finish::Other("pause_turn".to_owned()),
-        ),
-        Shape::text(
-            "refusal",
-            text(json!("refusal"), &[]),
-            "You can.",
-            Finish::Filtered,
-        ),
-        Shape::text(
-            "thinking",
-            {
-                let thinking = [
-                    json!({"type": "thinking_delta", "thinking": "Hm"}),
-                    json!({"type": "signature_delta", "signature": "c2ln"}),
-                ];
-                events(
-                    json!({"type": "thinking", "thinking": "", "signature": ""}),
-                    &thinking,
-                    json!("max_tokens"),
-                    &[],
-                )
-            },
-            "",
-            Finish::Length,
-        ),
-        Shape::call(
-            "call",
-            call(json!("tool_use"), &[]),
-            six(),
-            Finish::ToolCalls,
-        ),
-        Shape::call(
-            "call with an empty reason",
-            call(json!(""), &[]),
-            six(),
-            Finish::ToolCalls,
-        ),
-        Shape::call(
-            "call cut by length",
-            call(json!("max_tokens"), &later(json!("tool_use"))),
-            six(),
-            Finish::Length,
-        ),
-        Shape::call(
-            "call without its end",
-            unclosed(),
-            json!({}),
-            Finish::Length,
-        ),
-        Shape::call(
-            "unknown reason",
-            call(json!("bored"), &[]),
-            six(),
-            Finish::Length,
-        ),
-    ]
+        Shape::text("thinking", thoughts, "", Length),
+        Shape::call("call without its end", unclosed(), json!({}), Length),
+    ];
+    shapes
+        .extend(texts.map(|(name, events, finish)| Shape::text(name, events, "You can.", finish)));
+    shapes.extend(calls.map(|(name, events, finish)| Shape::call(name, events, six(), finish)));
+    shapes
 }

@@ -24,89 +24,55 @@ pub(in super::super) fn broken_streams() -> Vec<(Provider, &'static str, Vec<Val
     let mut late = unending;
     let after = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x"}});
     late.insert(late.len() - 1, after);
+    let cut_call = chunk(call_delta("{\"sides\":"), json!(""));
+    let object_content = chunk(json!({"content": {"text": "x"}}), json!("stop"));
+    let responses_event = |kind: &str, member: &str, value: Value| json!({"type": format!("response.{kind}"), member: value});
+    let words = || json!("You must never ");
+    let item = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "roll", "arguments": arguments});
+    let no_output = vec![
+        responses_event("output_item.done", "item", item("k1", "{}")),
+        responses_event("output_item.added", "item", item("k2", "")),
+        responses_event(
+            "completed",
+            "response",
+            json!({"status": "completed", "output": []}),
+        ),
+    ];
+    let piece = responses_event("output_text.delta", "delta", words());
+    let whole_text = responses_event("output_text.done", "text", words());
+    let no_response = responses_event("completed", "response", json!(null));
+    let open_block = "no message_stop and an open block";
+    let no_reason = "no message_stop and no reason";
+    let unknown_reason = "no message_stop and an unknown reason";
+    let unspecified = part(json!("FINISH_REASON_UNSPECIFIED"));
+    let array = json!([part(json!(null))]);
+    let empty_block = json!({"promptFeedback": {"blockReason": ""}});
+    let text_after = vec![text(json!("stop")), text(json!(null))];
+    let part_after = vec![part(json!("STOP")), part(json!(null))];
     vec![
         (Chat, "empty reasons", vec![text(json!(""))]),
         (Chat, "the word null", vec![text(json!("null"))]),
         (Chat, "no string", vec![text(json!(true)), text(json!({}))]),
         (Chat, "unknown reason", vec![text(json!("bored"))]),
-        (
-            Chat,
-            "empty reasons in a call",
-            vec![chunk(call_delta("{\"sides\":"), json!(""))],
-        ),
-        (
-            Chat,
-            "text after the reason",
-            vec![text(json!("stop")), text(json!(null))],
-        ),
+        (Chat, "empty reasons in a call", vec![cut_call]),
+        (Chat, "text after the reason", text_after),
         (Chat, "nothing but [DONE]", vec![done()]),
         (Chat, "no choice", vec![usage_chunk(), done()]),
-        (
-            Chat,
-            "content of another type",
-            vec![
-                chunk(json!({"content": {"text": "x"}}), json!("stop")),
-                done(),
-            ],
-        ),
-        (
-            Responses,
-            "no end",
-            vec![json!({"type": "response.output_text.delta", "delta": "You must never "})],
-        ),
-        (
-            Responses,
-            "no end after a complete text",
-            vec![json!({"type": "response.output_text.done", "text": "You must never "})],
-        ),
-        (
-            Responses,
-            "no response",
-            vec![json!({"type": "response.completed", "response": null})],
-        ),
-        (
-            Responses,
-            "no output",
-            vec![
-                json!({"type": "response.output_item.done", "item": {"type": "function_call", "call_id": "k1", "name": "roll", "arguments": "{}"}}),
-                json!({"type": "response.output_item.added", "item": {"type": "function_call", "call_id": "k2", "name": "roll", "arguments": ""}}),
-                json!({"type": "response.completed", "response": {"status": "completed", "output": []}}),
-            ],
-        ),
-        (Anthropic, "no message_stop and an open block", unclosed),
-        (
-            Anthropic,
-            "no message_stop and no reason",
-            without_reason(json!(null)),
-        ),
-        (
-            Anthropic,
-            "no message_stop and an unknown reason",
-            without_reason(json!("bored")),
-        ),
+        (Chat, "no text", vec![object_content, done()]),
+        (Responses, "no end", vec![piece]),
+        (Responses, "no end after a whole text", vec![whole_text]),
+        (Responses, "no response", vec![no_response]),
+        (Responses, "no output", no_output),
+        (Anthropic, open_block, unclosed),
+        (Anthropic, no_reason, without_reason(json!(null))),
+        (Anthropic, unknown_reason, without_reason(json!("bored"))),
         (Anthropic, "a delta after the end of its block", late),
         (Google, "no reason", vec![part(json!(null))]),
         (Google, "empty reason", vec![part(json!(""))]),
-        (
-            Google,
-            "unspecified",
-            vec![part(json!("FINISH_REASON_UNSPECIFIED"))],
-        ),
+        (Google, "unspecified", vec![unspecified]),
         (Google, "unknown reason", vec![part(json!("BORED"))]),
-        (
-            Google,
-            "no reason in an array",
-            vec![json!([part(json!(null))])],
-        ),
-        (
-            Google,
-            "empty block reason",
-            vec![json!({"promptFeedback": {"blockReason": ""}})],
-        ),
-        (
-            Google,
-            "text after the reason",
-            vec![part(json!("STOP")), part(json!(null))],
-        ),
+        (Google, "no reason in an array", vec![array]),
+        (Google, "empty block reason", vec![empty_block]),
+        (Google, "text after the reason", part_after),
     ]
 }

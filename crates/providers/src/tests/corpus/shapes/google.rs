@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::Shape;
-use crate::Finish;
+use crate::Finish::{Filtered, Length, Stop, ToolCalls};
 
 pub(super) fn streams() -> Vec<Shape> {
     let part = |part: Value, reason: Value| json!({"responseId": "r1", "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": reason}]});
@@ -14,99 +14,49 @@ pub(super) fn streams() -> Vec<Shape> {
         )
     };
     let six = || json!({"sides": 6});
-    let unspecified = || json!("FINISH_REASON_UNSPECIFIED");
+    let start = || text("You ", json!(null));
+    let no_reason = || json!("FINISH_REASON_UNSPECIFIED");
+    let array = vec![
+        json!([start(), text("can", json!(null))]),
+        json!([]),
+        json!([text(".", json!("STOP"))]),
+    ];
+    let thought = vec![
+        part(json!({"text": "Hm", "thought": true}), json!(null)),
+        text("Yes.", json!("STOP")),
+    ];
+    let empty_reasons = vec![
+        text("You ", json!("")),
+        text("can.", json!("")),
+        end(json!("STOP")),
+        end(json!("")),
+    ];
+    let unspecified = vec![
+        text("You ", no_reason()),
+        end(json!("MAX_TOKENS")),
+        end(no_reason()),
+    ];
+    let blocked = vec![json!({"promptFeedback": {"blockReason": "SAFETY"}})];
+    let usage = json!({"usageMetadata": {"promptTokenCount": 3}});
+    let stop = vec![start(), text("can.", json!("STOP"))];
+    let lower_case = vec![start(), text("can.", json!("max_tokens"))];
+    let filtered = vec![start(), end(json!("SAFETY"))];
+    let late = vec![start(), end(json!("STOP")), usage];
+    let cut_call = vec![call(), end(json!("MAX_TOKENS")), end(json!("STOP"))];
+    let malformed_call = vec![call(), end(json!("MALFORMED_FUNCTION_CALL"))];
+    let whole_call = vec![call(), end(json!("STOP"))];
     vec![
-        Shape::text(
-            "text",
-            vec![text("You ", json!(null)), text("can.", json!("STOP"))],
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "a reason in lower case",
-            vec![text("You ", json!(null)), text("can.", json!("max_tokens"))],
-            "You can.",
-            Finish::Length,
-        ),
-        Shape::text(
-            "an array of responses",
-            vec![
-                json!([text("You ", json!(null)), text("can", json!(null))]),
-                json!([]),
-                json!([text(".", json!("STOP"))]),
-            ],
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "thought",
-            vec![
-                part(json!({"text": "Hm", "thought": true}), json!(null)),
-                text("Yes.", json!("STOP")),
-            ],
-            "Yes.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "empty reasons",
-            vec![
-                text("You ", json!("")),
-                text("can.", json!("")),
-                end(json!("STOP")),
-                end(json!("")),
-            ],
-            "You can.",
-            Finish::Stop,
-        ),
-        Shape::text(
-            "unspecified",
-            vec![
-                text("You ", unspecified()),
-                end(json!("MAX_TOKENS")),
-                end(unspecified()),
-            ],
-            "You ",
-            Finish::Length,
-        ),
-        Shape::text(
-            "filtered",
-            vec![text("You ", json!(null)), end(json!("SAFETY"))],
-            "You ",
-            Finish::Filtered,
-        ),
-        Shape::text(
-            "blocked",
-            vec![json!({"promptFeedback": {"blockReason": "SAFETY"}})],
-            "",
-            Finish::Filtered,
-        ),
-        Shape::text(
-            "late reason",
-            vec![
-                text("You ", json!(null)),
-                end(json!("STOP")),
-                json!({"usageMetadata": {"promptTokenCount": 3}}),
-            ],
-            "You ",
-            Finish::Stop,
-        ),
-        Shape::call(
-            "call",
-            vec![call(), end(json!("STOP"))],
-            six(),
-            Finish::ToolCalls,
-        ),
-        Shape::call(
-            "call cut by length",
-            vec![call(), end(json!("MAX_TOKENS")), end(json!("STOP"))],
-            six(),
-            Finish::Length,
-        ),
-        Shape::call(
-            "malformed call",
-            vec![call(), end(json!("MALFORMED_FUNCTION_CALL"))],
-            six(),
-            Finish::Length,
-        ),
+        Shape::text("text", stop, "You can.", Stop),
+        Shape::text("a reason in lower case", lower_case, "You can.", Length),
+        Shape::text("an array of responses", array, "You can.", Stop),
+        Shape::text("thought", thought, "Yes.", Stop),
+        Shape::text("empty reasons", empty_reasons, "You can.", Stop),
+        Shape::text("unspecified", unspecified, "You ", Length),
+        Shape::text("filtered", filtered, "You ", Filtered),
+        Shape::text("blocked", blocked, "", Filtered),
+        Shape::text("late reason", late, "You ", Stop),
+        Shape::call("call", whole_call, six(), ToolCalls),
+        Shape::call("call cut by length", cut_call, six(), Length),
+        Shape::call("malformed call", malformed_call, six(), Length),
     ]
 }

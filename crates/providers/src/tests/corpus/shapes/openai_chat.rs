@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::Shape;
-use crate::Finish;
+use crate::Finish::{self, Filtered, Length, Stop, ToolCalls};
 
 pub(super) fn done() -> Value {
     json!("[DONE]")
@@ -30,14 +30,12 @@ pub(super) fn usage_chunk() -> Value {
 }
 
 pub(super) fn streams() -> Vec<Shape> {
-    let text = |text: &str| chunk(json!({"content": text}), json!(null));
+    let delta = |delta: Value| chunk(delta, json!(null));
+    let text = |text: &str| delta(json!({"content": text}));
+    let call = |arguments: &str| delta(call_delta(arguments));
+    let more = |arguments: &str| delta(more_arguments(arguments));
     let end = |reason: &str| chunk(json!({}), json!(reason));
-    let start = || {
-        chunk(
-            json!({"role": "assistant", "content": "", "refusal": null}),
-            json!(null),
-        )
-    };
+    let start = || delta(json!({"role": "assistant", "content": "", "refusal": null}));
     let six = || json!({"sides": 6});
     let mut shapes = vec![
         Shape::text(
@@ -51,7 +49,7 @@ pub(super) fn streams() -> Vec<Shape> {
                 done(),
             ],
             "You can.",
-            Finish::Stop,
+            Stop,
         ),
         Shape::text(
             "no [DONE]",
@@ -60,66 +58,56 @@ pub(super) fn streams() -> Vec<Shape> {
                 chunk(json!({"content": "can."}), json!("stop")),
             ],
             "You can.",
-            Finish::Stop,
+            Stop,
         ),
         Shape::text(
             "refusal",
             vec![
-                chunk(json!({"refusal": "I "}), json!(null)),
-                chunk(json!({"refusal": "won't."}), json!(null)),
+                delta(json!({"refusal": "I "})),
+                delta(json!({"refusal": "won't."})),
                 end("stop"),
                 done(),
             ],
             "I won't.",
-            Finish::Filtered,
+            Filtered,
         ),
         Shape::text(
             "thinking",
             vec![
-                chunk(
-                    json!({"reasoning_content": "Hm", "content": null}),
-                    json!(null),
-                ),
+                delta(json!({"reasoning_content": "Hm", "content": null})),
                 text("Yes."),
                 end("stop"),
                 done(),
             ],
             "Yes.",
-            Finish::Stop,
+            Stop,
         ),
         Shape::text(
             "parts",
             vec![
-                chunk(
+                delta(
                     json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm"}]}]}),
-                    json!(null),
                 ),
-                chunk(
-                    json!({"content": [{"type": "text", "text": "You "}]}),
-                    json!(null),
-                ),
+                delta(json!({"content": [{"type": "text", "text": "You "}]})),
                 text("can "),
-                chunk(
-                    json!({"content": [{"type": "text", "text": "roll."}]}),
-                    json!(null),
-                ),
+                delta(json!({"content": [{"type": "text", "text": "roll."}]})),
                 end("stop"),
                 done(),
             ],
             "You can roll.",
-            Finish::Stop,
+            Stop,
         ),
         Shape::text(
             "length",
             vec![text("You "), end("length"), usage_chunk(), done()],
             "You ",
-            Finish::Length,
+            Length,
         ),
         Shape::text(
             "filtered",
             vec![text("You "), end("content_filter"), done()],
             "You ",
-            Finish::Filtered,
+            Filtered,
         ),
         Shape::text(
             "whole message",
@@ -128,7 +116,7 @@ pub(super) fn streams() -> Vec<Shape> {
                 done(),
             ],
             "Yes.",
-            Finish::Stop,
+            Stop,
         ),
         Shape::text(
             "other choices",
@@ -139,50 +127,38 @@ pub(super) fn streams() -> Vec<Shape> {
                 done(),
             ],
             "Yes.",
-            Finish::Stop,
+            Stop,
         ),
         Shape::call(
             "call",
             vec![
                 start(),
-                chunk(call_delta(""), json!(null)),
-                chunk(more_arguments("{\"sides\""), json!(null)),
-                chunk(more_arguments(":6}"), json!(null)),
+                call(""),
+                more("{\"sides\""),
+                more(":6}"),
                 end("tool_calls"),
                 done(),
             ],
             six(),
-            Finish::ToolCalls,
+            ToolCalls,
         ),
         Shape::call(
             "call that stops",
-            vec![
-                chunk(call_delta("{\"sides\":6}"), json!(null)),
-                end("stop"),
-                done(),
-            ],
+            vec![call("{\"sides\":6}"), end("stop"), done()],
             six(),
-            Finish::ToolCalls,
+            ToolCalls,
         ),
         Shape::call(
             "call cut by length",
-            vec![
-                chunk(call_delta("{\"sides\":6}"), json!(null)),
-                end("length"),
-                done(),
-            ],
+            vec![call("{\"sides\":6}"), end("length"), done()],
             six(),
-            Finish::Length,
+            Length,
         ),
         Shape::call(
             "unknown reason",
-            vec![
-                chunk(call_delta("{\"sides\":6}"), json!(null)),
-                end("bored"),
-                done(),
-            ],
+            vec![call("{\"sides\":6}"), end("bored"), done()],
             six(),
-            Finish::Length,
+            Length,
         ),
         Shape::text(
             "unknown reason, text",
@@ -191,67 +167,61 @@ pub(super) fn streams() -> Vec<Shape> {
             Finish::Other("bored".to_owned()),
         ),
     ];
+    let names_of_empty = [
+        "empty reasons",
+        "empty reason after length",
+        "[DONE] after empty reasons",
+        "call with empty reasons",
+    ];
+    let names_of_null = [
+        "the word null",
+        "null after length",
+        "[DONE] after the word null",
+        "call with the word null",
+    ];
+    let names_of_false = [
+        "false",
+        "false after length",
+        "[DONE] after false",
+        "call with false",
+    ];
     for (empty, names) in [
-        (
-            json!(""),
-            [
-                "empty reasons",
-                "empty reason after length",
-                "[DONE] after empty reasons",
-                "call with empty reasons",
-            ],
-        ),
-        (
-            json!("null"),
-            [
-                "the word null",
-                "null after length",
-                "[DONE] after the word null",
-                "call with the word null",
-            ],
-        ),
-        (
-            json!(false),
-            [
-                "false",
-                "false after length",
-                "[DONE] after false",
-                "call with false",
-            ],
-        ),
+        (json!(""), names_of_empty),
+        (json!("null"), names_of_null),
+        (json!(false), names_of_false),
     ] {
         let text = |text: &str| chunk(json!({"content": text}), empty.clone());
-        let call = |delta: Value| chunk(delta, empty.clone());
+        let empty_chunk = |delta: Value| chunk(delta, empty.clone());
         let nothing = || chunk(json!({}), empty.clone());
         shapes.extend([
             Shape::text(
                 names[0],
                 vec![text("You "), text("can."), end("stop"), nothing(), done()],
                 "You can.",
-                Finish::Stop,
+                Stop,
             ),
             Shape::text(
                 names[1],
                 vec![text("You "), end("length"), nothing(), done()],
                 "You ",
-                Finish::Length,
+                Length,
             ),
             Shape::text(
                 names[2],
                 vec![text("You "), text("can."), done()],
                 "You can.",
-                Finish::Stop,
+                Stop,
             ),
             Shape::call(
                 names[3],
                 vec![
-                    call(call_delta("")),
-                    call(more_arguments("{\"sides\":6}")),
+                    empty_chunk(call_delta("")),
+                    empty_chunk(more_arguments("{\"sides\":6}")),
                     nothing(),
                     done(),
                 ],
                 six(),
-                Finish::ToolCalls,
+                ToolCalls,
             ),
         ]);
     }
@@ -260,33 +230,30 @@ pub(super) fn streams() -> Vec<Shape> {
         ("null before the arguments", "null"),
     ] {
         let events = vec![
-            chunk(call_delta(placeholder), json!(null)),
-            chunk(more_arguments("{\"sides\""), json!(null)),
-            chunk(more_arguments(":6}"), json!(null)),
+            call(placeholder),
+            more("{\"sides\""),
+            more(":6}"),
             end("tool_calls"),
             done(),
         ];
-        shapes.push(Shape::call(name, events, six(), Finish::ToolCalls));
+        shapes.push(Shape::call(name, events, six(), ToolCalls));
     }
     shapes.push(Shape::call(
         "the arguments twice",
         vec![
-            chunk(call_delta("{\"sides\""), json!(null)),
-            chunk(more_arguments(":6}"), json!(null)),
-            chunk(more_arguments("{\"sides\":6}"), json!(null)),
+            call("{\"sides\""),
+            more(":6}"),
+            more("{\"sides\":6}"),
             end("tool_calls"),
             done(),
         ],
         six(),
-        Finish::ToolCalls,
+        ToolCalls,
     ));
     let call_without_id = |sides: u64| {
         let arguments = json!({"sides": sides}).to_string();
         let function = json!({"name": "roll", "arguments": arguments});
-        chunk(
-            json!({"tool_calls": [{"index": 0, "function": function}]}),
-            json!(null),
-        )
+        delta(json!({"tool_calls": [{"index": 0, "function": function}]}))
     };
     shapes.push(Shape {
         name: "calls with one index and no ids",
@@ -298,7 +265,7 @@ pub(super) fn streams() -> Vec<Shape> {
         ],
         text: "",
         calls: vec![("roll", six()), ("roll", json!({"sides": 8}))],
-        finish: Finish::ToolCalls,
+        finish: ToolCalls,
     });
     shapes.push(Shape::text(
         "keep-alives",
@@ -315,7 +282,7 @@ pub(super) fn streams() -> Vec<Shape> {
             done(),
         ],
         "You can.",
-        Finish::Stop,
+        Stop,
     ));
     let with_error = |error: Value| {
         let mut chunk = text("You ");
@@ -329,7 +296,7 @@ pub(super) fn streams() -> Vec<Shape> {
         ("error: false", json!(false)),
     ] {
         let events = vec![with_error(error), text("can."), end("stop"), done()];
-        shapes.push(Shape::text(name, events, "You can.", Finish::Stop));
+        shapes.push(Shape::text(name, events, "You can.", Stop));
     }
     shapes
 }

@@ -4,34 +4,34 @@ use serde_json::Value;
 
 use crate::{Finish, LimitReached};
 
-/// A model's final answer.
+/// A model's final response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChatAnswer {
-    /// The text of the answer. Text that came with earlier calls is in the messages of the state.
+pub struct FinalResponse {
+    /// The text of the response. Text that came with earlier calls is in the messages of the state.
     pub text: String,
-    /// Why the answer ended.
+    /// Why the response ended.
     pub finish: Finish,
-    /// The limit that forced the answer, if there was one.
+    /// The limit that forced the response, if there was one.
     pub limit_reached: Option<LimitReached>,
-    /// Details about the end of the answer.
+    /// Details about the end of the response.
     #[serde(default, flatten)]
-    pub ending: AnswerEnd,
+    pub ending: ResponseEnd,
 }
 
-/// Details of a provider about the end of an answer, in addition to [`Finish`].
+/// Details of a provider about the end of a response, in addition to [`Finish`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct AnswerEnd {
+pub struct ResponseEnd {
     /// Whether the text is a refusal that the provider marks as such (OpenAI's `refusal`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_refusal: bool,
-    /// The entry of [`TurnOptions::stop`](crate::TurnOptions::stop) that ended the answer, if the provider reports it
-    /// (Anthropic).
+    /// The entry of [`TurnOptions::stop`](crate::TurnOptions::stop) that ended the response, if the
+    /// provider reports it (Anthropic).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_sequence: Option<String>,
 }
 
-impl AnswerEnd {
+impl ResponseEnd {
     pub(crate) fn new(provider: Provider, response: &Value) -> Self {
         Self {
             is_refusal: refusal(provider, response).is_ok_and(|words| !words.is_empty()),
