@@ -20,11 +20,11 @@ use pillion_mcp_server::{McpServer, McpServerState};
 /// the `App` with which the request began ([`CurrentApp`](crate::current_app::CurrentApp)).
 #[derive(Debug, Clone)]
 pub struct App {
-    shared: Arc<Shared>,
+    shared: Arc<AppParts>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AppParts {
     mcp: McpServer,
     http: HttpSection,
     access: Access,
@@ -86,7 +86,7 @@ impl App {
         let gateway = Gateway::build(config, parts);
         gateway.process().set_peer_rules(&access.peers);
         clients.offer_packs(gateway.packs());
-        Self::of(Shared {
+        Self::new(AppParts {
             mcp: McpServer::new(gateway, clients),
             http: config.http.clone(),
             access,
@@ -94,7 +94,7 @@ impl App {
         })
     }
 
-    fn of(shared: Shared) -> Self {
+    fn new(shared: AppParts) -> Self {
         Self {
             shared: Arc::new(shared),
         }
@@ -110,7 +110,7 @@ impl App {
         let gateway = self.gateway().reload(config, scope).await;
         let clients = Arc::clone(self.mcp().state());
         clients.reconfigure();
-        Self::of(Shared {
+        Self::new(AppParts {
             mcp: McpServer::new(gateway, clients),
             http: config.http.clone(),
             access: access.unwrap_or_else(|| self.access().clone()),

@@ -131,8 +131,8 @@ impl SocketGuard {
     }
 
     /// Returns whether clients can reach the socket by its path, and the path is locked.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.lock.is_in_place() && self.has_own_file()
+    pub(crate) fn is_intact(&self) -> bool {
+        self.lock.is_intact() && self.has_own_file()
     }
 
     fn has_own_file(&self) -> bool {
@@ -148,7 +148,7 @@ impl SocketGuard {
         let Permissions { group, mode } = self.permissions;
         directory::prepare(&self.path, group, mode)?;
         occupant::socket_exists(&self.path)?;
-        if !self.lock.is_in_place() {
+        if !self.lock.is_intact() {
             self.lock = lock::Lock::take(&self.path)?;
         }
         if self.has_own_file() {

@@ -9,8 +9,8 @@ use pillion_wire::ChatToolCall;
 use tokio::time::Instant;
 
 use super::claim::Claim;
-use super::stored_chat::{ChatRetention, Failure, StoredChat};
-use super::{Ended, answer};
+use super::stored_chat::{ChatFailure, ChatRetention, StoredChat};
+use super::{ChatOutcome, response};
 
 /// Receives the events of a chat. Must not block.
 pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
@@ -50,16 +50,15 @@ impl ChatRecorder {
         state: ChatState,
         outcome: Result<ChatEnd, ChatError>,
         respond_by: Instant,
-    ) -> Ended {
-        self.stored_chat.failure = outcome.err().as_ref().map(Failure::of);
+    ) -> ChatOutcome {
+        self.stored_chat.failure = outcome.err().as_ref().map(ChatFailure::from_chat_error);
         let written = timeout_at(respond_by, self.write(state)).await;
-        let written = written
-            .unwrap_or_else(|_| Err(StoreError::unavailable("the store did not respond in time")));
-        if let Err(error) = written {
+        let too_late = |_| Err(StoreError::unavailable("the store did not respond in time"));
+        if let Err(error) = written.unwrap_or_else(too_late) {
             tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
             self.stored_chat
                 .failure
-                .get_or_insert_with(|| Failure::of_store(&error));
+                .get_or_insert_with(|| ChatFailure::from_store(&error));
         }
         match self.record.revision {
             0 => self.claim.forget(),
@@ -67,8 +66,8 @@ impl ChatRecorder {
             _ => drop(timeout_at(respond_by, self.claim.release()).await),
         }
         let ending = self.stored_chat.state.answer().map(|it| it.ending.clone());
-        Ended {
-            answer: answer::of(&self.record.id, &self.stored_chat, self.calls),
+        ChatOutcome {
+            response: response::from_stored(&self.record.id, &self.stored_chat, self.calls),
             calls: Vec::new(),
             provider_members: ProviderMembers::default(),
             is_stored: self.record.revision > 0,
@@ -125,7 +124,7 @@ impl ChatRecorder {
 impl ChatListener for ChatRecorder {
     fn on_event(&mut self, event: ChatEvent) {
         if let ChatEvent::ToolFinished(ended) = &event {
-            self.calls.push(answer::call(ended));
+            self.calls.push(response::call(ended));
         }
         if let Some(listener) = &mut self.listener {
             listener(event);

@@ -82,7 +82,7 @@ impl Claim {
         claim_now(&self.by)
     }
 
-    /// Ends the claim of a chat that is not stored.
+    /// Drops the claim of a chat that was never stored, so that there is nothing to release.
     pub(super) fn forget(mut self) {
         self.is_released = true;
     }

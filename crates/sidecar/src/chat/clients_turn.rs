@@ -2,11 +2,13 @@ use std::sync::Arc;
 
 use pillion_chat::{AnswerEnd, ChatEvent, ChatLoop, ChatState, ProviderMembers};
 use pillion_core::tool::ToolDefinition;
-use pillion_wire::ChatAnswer;
+use pillion_wire::ChatResponse;
 use uuid::Uuid;
 
-use super::stored_chat::Failure;
-use super::{Beginning, ChatRefusal, Ended, Listener, answer, client_of, model_of, options_of};
+use super::stored_chat::ChatFailure;
+use super::{
+    ChatOutcome, ChatRejection, Listener, NewChat, client_of, model_of, options_of, response,
+};
 use crate::app::App;
 
 /// One turn of a model that uses only the client's own tools: calls are returned to the client, and
@@ -20,14 +22,11 @@ pub(crate) struct ClientToolTurn {
 
 impl ClientToolTurn {
     /// Reads the conversation, without calling the model.
-    ///
-    /// # Errors
-    /// [`ChatRefusal`].
     pub(crate) fn begin(
         app: &App,
-        beginning: Beginning,
+        beginning: NewChat,
         tools: Vec<Arc<ToolDefinition>>,
-    ) -> Result<Self, ChatRefusal> {
+    ) -> Result<Self, ChatRejection> {
         let model = model_of(app, beginning.model.as_deref())?;
         let chat_loop = ChatLoop::new(client_of(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)
@@ -50,18 +49,18 @@ impl ClientToolTurn {
     }
 
     /// Calls the model. Sends parts of the answer to `listener`.
-    pub(crate) async fn run(mut self, listener: Option<Listener>) -> Ended {
+    pub(crate) async fn run(mut self, listener: Option<Listener>) -> ChatOutcome {
         let chat_loop = self.chat_loop.streamed(listener.is_some());
         let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));
-        let mut hear = |event: ChatEvent| listener(event);
-        let turn = chat_loop.turn(&mut self.state, &mut hear).await;
-        let mut answer = ChatAnswer {
+        let mut forward = |event: ChatEvent| listener(event);
+        let turn = chat_loop.turn(&mut self.state, &mut forward).await;
+        let mut response = ChatResponse {
             success: turn.is_ok(),
             id: self.id,
             model: self.model,
             status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
-            usage: answer::cost(&self.state),
-            ..ChatAnswer::default()
+            usage: response::cost(&self.state),
+            ..ChatResponse::default()
         };
         let mut calls = Vec::new();
         let mut provider_members = ProviderMembers::default();
@@ -69,22 +68,22 @@ impl ClientToolTurn {
         let mut failure = None;
         match turn {
             Ok(turn) => {
-                answer.finish_reason = Some(turn.finish.reason().to_owned());
-                answer.content = Some(turn.text);
+                response.finish_reason = Some(turn.finish.reason().to_owned());
+                response.content = Some(turn.text);
                 calls = turn.calls;
                 provider_members = turn.provider_members;
                 ending = turn.ending;
             }
             Err(error) => {
-                let failed = Failure::of(&error);
-                answer.error = Some(failed.message.clone());
-                answer.error_code = Some(failed.code.clone());
-                answer.retry_after = failed.retry_after;
+                let failed = ChatFailure::from_chat_error(&error);
+                response.error = Some(failed.message.clone());
+                response.error_code = Some(failed.code.clone());
+                response.retry_after = failed.retry_after;
                 failure = Some(failed);
             }
         }
-        Ended {
-            answer,
+        ChatOutcome {
+            response,
             calls,
             provider_members,
             is_stored: false,

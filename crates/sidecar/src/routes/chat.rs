@@ -7,17 +7,17 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use pillion_chat::TurnOptions;
-use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript, route};
+use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
 use serde_json::{Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
 use super::error::{RequestError, RouteError, Status};
 use crate::app::App;
-use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput, ChatRefusal};
+use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
 use pillion_gateway::problem::Problem;
 
-impl RouteError for ChatRefusal {
+impl RouteError for ChatRejection {
     fn status(&self) -> Status {
         self.translate().into()
     }
@@ -46,7 +46,7 @@ impl RouteError for ChatRefusal {
     ),
     request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "What is 6 * 7?"})),
     responses(
-        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
+        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatResponse = "application/json"), (Object = "text/event-stream"))),
         (status = 400, description = "The request body is invalid"),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "Model not found"),
@@ -69,7 +69,7 @@ pub(super) async fn begin(
     if let Some(system) = &request.system {
         messages.insert(0, json!({"role": "system", "content": system}));
     }
-    let beginning = Beginning {
+    let beginning = NewChat {
         input: ChatInput::Messages(messages),
         tools: request.enable_tools.unwrap_or(true),
         options: TurnOptions {
@@ -98,7 +98,7 @@ pub(super) async fn begin(
     ),
     request_body(content = Option<ChatRequest>, content_type = "application/json", example = json!({"message": "And twice that?"})),
     responses(
-        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
+        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatResponse = "application/json"), (Object = "text/event-stream"))),
         (status = 400, description = "The request body is invalid"),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "Chat not found, or the chat's model is no longer configured"),
@@ -222,7 +222,7 @@ async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
         return stream::response(chat, app.max_chat_duration());
     }
     // Boxed: the future of a chat is large.
-    let answer: ChatAnswer = Box::pin(chat.run(None)).await.answer;
+    let answer: ChatResponse = Box::pin(chat.run(None)).await.response;
     Json(answer).into_response()
 }
 
@@ -252,6 +252,6 @@ fn id_of(path: Result<Path<String>, PathRejection>) -> Result<String, RequestErr
     match path {
         Ok(Path(id)) => Ok(id),
         // A path that is not UTF-8 matches no chat ID.
-        Err(_) => Err(ChatRefusal::Unknown.into()),
+        Err(_) => Err(ChatRejection::Unknown.into()),
     }
 }

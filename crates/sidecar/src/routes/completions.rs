@@ -1,9 +1,9 @@
 //! OpenAI-compatible chat completions with the sidecar's tools: an OpenAI client only has to change
 //! its base URL.
 
-mod answer;
 mod calls;
 mod request;
+mod response;
 mod stream;
 
 use axum::Json;
@@ -18,7 +18,7 @@ use super::caller::Caller;
 use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
 use crate::app::App;
-use crate::chat::{self, ChatRefusal, Ended};
+use crate::chat::{self, ChatOutcome, ChatRejection};
 use pillion_gateway::models::Model;
 use pillion_wire::route;
 use request::Completion;
@@ -41,7 +41,7 @@ use stream::CompletionChunks;
     request_body(content = Completion, content_type = "application/json", example = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
         (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
-        compatible::Refusals,
+        compatible::ErrorResponses,
     )
 )]
 pub(super) async fn complete(
@@ -70,8 +70,8 @@ impl Shape for Completions {
 
     type Writer = CompletionChunks;
 
-    fn whole(&self, ended: &Ended) -> Value {
-        answer::of(ended)
+    fn whole(&self, ended: &ChatOutcome) -> Value {
+        response::from_outcome(ended)
     }
 
     fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> CompletionChunks {
@@ -120,7 +120,7 @@ pub(super) async fn model(
     let mut id = path.map(|Path(id)| id).unwrap_or_default();
     id.truncate(id.trim_end_matches('/').len());
     let found = app.models().get(&id).and_then(entry);
-    Ok(Json(found.ok_or(ChatRefusal::UnknownModel { id })?))
+    Ok(Json(found.ok_or(ChatRejection::UnknownModel { id })?))
 }
 
 /// Returns the entry of a model, or `None` if the model cannot be used for chats.

@@ -13,7 +13,7 @@ use super::caller::Caller;
 use super::error::RequestError;
 use super::tagged::EntityTags;
 use crate::app::App;
-use crate::chat::ChatRefusal;
+use crate::chat::ChatRejection;
 use pillion_gateway::models::{Model, NativeTools};
 
 /// Lists the language models.
@@ -65,7 +65,7 @@ pub(super) async fn show(
 ) -> Result<Json<ModelResponse>, RequestError> {
     let id = path.map(|Path(id)| id).unwrap_or_default();
     let Some(model) = app.models().get(&id) else {
-        return Err(ChatRefusal::UnknownModel { id }.into());
+        return Err(ChatRejection::UnknownModel { id }.into());
     };
     let offered = app.tools_for(&caller.context, &caller.visibility).await;
     let tools = offered.tools.iter();

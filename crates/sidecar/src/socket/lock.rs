@@ -57,7 +57,7 @@ impl Lock {
 
     /// Returns whether the locked file is still at its path. Otherwise, another process could lock
     /// a new file.
-    pub(super) fn is_in_place(&self) -> bool {
+    pub(super) fn is_intact(&self) -> bool {
         let locked = self
             .file
             .metadata()

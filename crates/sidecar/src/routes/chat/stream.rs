@@ -24,7 +24,7 @@ pub(super) fn response(chat: Chat, max_duration: Duration) -> Response {
             }
         };
         let ended = Box::pin(chat.run(Some(Box::new(listener)))).await;
-        events.send(event("done", &json!(ended.answer)));
+        events.send(event("done", &json!(ended.response)));
     })
 }
 
