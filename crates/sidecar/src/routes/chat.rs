@@ -31,14 +31,16 @@ impl RouteError for ChatRejection {
     }
 }
 
-/// Starts a chat.
+/// Start a chat.
+///
+/// The model answers with the help of the tools that it may use. With `stream`, the response is a
+/// stream of server-sent events: `chat` with the ID and the model, `delta`, `thought`, `status`,
+/// `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and finally `done` with the response
+/// body of a request without `stream`. The status is 200 even if the model fails: `success` has the
+/// outcome.
 #[utoipa::path(
     post,
     path = route::BEGIN_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_begin",
-    summary = "Start a chat",
-    description = "The model answers with the help of the tools that it may use. With `stream`, the response is a stream of server-sent events: `chat` with the ID and the model, `delta`, `thought`, `status`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and finally `done` with the response body of a request without `stream`. The status is 200 even if the model fails: `success` has the outcome.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
@@ -83,14 +85,14 @@ pub(super) async fn begin(
     Ok(answer(&app, chat, request.stream).await)
 }
 
-/// Continues a chat: with a new message, after decisions on pending calls, or after a failure.
+/// Continue a chat.
+///
+/// The request body has the user's next message. Omit the message after calls were approved or
+/// denied, and after a failure or a lost connection: no tool runs a second time. If the chat is
+/// already answered, the answer is returned again.
 #[utoipa::path(
     post,
     path = route::CONTINUE_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_go_on",
-    summary = "Continue a chat",
-    description = "The request body has the user's next message. Omit the message after calls were approved or denied, and after a failure or a lost connection: no tool runs a second time. If the chat is already answered, the answer is returned again.",
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat"),
@@ -132,14 +134,13 @@ pub(super) async fn go_on(
     Ok(answer(&app, chat, request.stream).await)
 }
 
-/// Lists the caller's chats.
+/// List the caller's chats.
+///
+/// Returns at most 100 chats, most recently used first. `content` is cut to 4096 bytes; `arguments`
+/// longer than that, of calls that wait for approval, are null.
 #[utoipa::path(
     get,
     path = route::LIST_CHATS.path,
-    tag = "chat",
-    operation_id = "chat_list",
-    summary = "List the caller's chats",
-    description = "Returns at most 100 chats, most recently used first. `content` is cut to 4096 bytes; `arguments` longer than that, of calls that wait for approval, are null.",
     params(("x-pillion-user" = Option<String>, Header, description = "The user who owns the chats")),
     responses(
         (status = 200, description = "The chats", body = ChatList),
@@ -157,13 +158,10 @@ pub(super) async fn list(
     }))
 }
 
-/// Shows a chat with its messages.
+/// Show a chat with its messages.
 #[utoipa::path(
     get,
     path = route::SHOW_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_show",
-    summary = "Show a chat with its messages",
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat")
@@ -185,13 +183,10 @@ pub(super) async fn show(
     ))
 }
 
-/// Deletes a chat.
+/// Delete a chat.
 #[utoipa::path(
     delete,
     path = route::REMOVE_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_forget",
-    summary = "Delete a chat",
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat")

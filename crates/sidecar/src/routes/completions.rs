@@ -24,14 +24,17 @@ use pillion_wire::route;
 use request::Completion;
 use stream::CompletionChunks;
 
-/// Creates a chat completion.
+/// Create a chat completion (OpenAI-compatible).
+///
+/// The sidecar runs the tools that the model may use. If the request has `tools`, the model gets
+/// only those, and their calls are returned to the client. Errors have OpenAI's format. If calls
+/// wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the
+/// request with that header to continue the chat. A stream that has started keeps the status 200
+/// and sends the error as its last event.
 #[utoipa::path(
     post,
     path = route::CHAT_COMPLETIONS.path,
-    tag = "chat",
     operation_id = "chat_completions",
-    summary = "Create a chat completion (OpenAI-compatible)",
-    description = "The sidecar runs the tools that the model may use. If the request has `tools`, the model gets only those, and their calls are returned to the client. Errors have OpenAI's format. If calls wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the request with that header to continue the chat. A stream that has started keeps the status 200 and sends the error as its last event.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `user` in the request body"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
@@ -79,13 +82,11 @@ impl Shape for Completions {
     }
 }
 
-/// Lists the language models in the formats of OpenAI and Anthropic.
+/// List the language models in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
     path = route::OPENAI_MODELS.path,
-    tag = "chat",
     operation_id = "chat_completions_models",
-    summary = "List the language models in the formats of OpenAI and Anthropic",
     responses((status = 200, description = "The models that can be used for chats", body = Object))
 )]
 pub(super) async fn models(State(app): State<App>) -> Json<Value> {
@@ -100,13 +101,11 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-/// Shows a language model in the formats of OpenAI and Anthropic.
+/// Show a language model in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
     path = route::OPENAI_MODEL.path,
-    tag = "chat",
     operation_id = "chat_completions_model",
-    summary = "Show a language model in the formats of OpenAI and Anthropic",
     params(("id" = String, Path, description = "The model's name; slashes need no percent-encoding")),
     responses(
         (status = 200, description = "The model", body = Object),

@@ -26,13 +26,15 @@ pub(super) struct EventQuery {
     types: Option<String>,
 }
 
-/// Streams events as they happen.
+/// Stream events.
+///
+/// Returns server-sent events. The first event is `ready`; its ID is a position to resume from.
+/// With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events
+/// in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only
+/// the calls and approvals in which that user is verified.
 #[utoipa::path(
     get,
     path = route::WATCH_EVENTS.path,
-    tag = "events",
-    summary = "Stream events",
-    description = "Returns server-sent events. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only the calls and approvals in which that user is verified.",
     params(
         EventQuery,
         ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),

@@ -76,12 +76,10 @@ pub(super) struct FormattedTools {
     tools: Vec<Value>,
 }
 
-/// Converts definitions of tools to the format of a provider.
+/// Convert tool definitions.
 #[utoipa::path(
     post,
     path = route::FORMAT_TOOLS.path,
-    tag = "formats",
-    summary = "Convert tool definitions",
     params(ProviderQuery),
     request_body(content = Definitions, content_type = "application/json"),
     responses(
@@ -132,12 +130,10 @@ pub(super) struct ParsedCalls {
     calls: Vec<ToolCall>,
 }
 
-/// Returns the tool calls in a complete response of a provider.
+/// Read the tool calls of a response.
 #[utoipa::path(
     post,
     path = route::PARSE_TOOL_CALLS.path,
-    tag = "formats",
-    summary = "Read the tool calls of a response",
     params(ProviderQuery),
     request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
     responses(
@@ -165,12 +161,10 @@ pub(super) struct ResponseText {
     text: String,
 }
 
-/// Returns the text in a complete response of a provider.
+/// Read the text of a response.
 #[utoipa::path(
     post,
     path = route::PARSE_TEXT.path,
-    tag = "formats",
-    summary = "Read the text of a response",
     params(ProviderQuery),
     request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
     responses(
@@ -199,13 +193,10 @@ pub(super) struct Messages {
     messages: Vec<Value>,
 }
 
-/// Returns the messages of a response, for the next request. The messages with the results of its
-/// calls follow them.
+/// Read the messages of a response.
 #[utoipa::path(
     post,
     path = route::PARSE_MESSAGES.path,
-    tag = "formats",
-    summary = "Read the messages of a response",
     params(ProviderQuery),
     request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
     responses(
@@ -244,12 +235,10 @@ struct CallResult {
     error: Option<String>,
 }
 
-/// Converts results to the messages that a provider expects after those of its response.
+/// Convert results of tool calls.
 #[utoipa::path(
     post,
     path = route::FORMAT_RESULTS.path,
-    tag = "formats",
-    summary = "Convert results of tool calls",
     params(ProviderQuery),
     request_body(content = Results, content_type = "application/json"),
     responses(

@@ -4,13 +4,12 @@ use pillion_wire::{Health, route};
 
 use crate::app::App;
 
-/// Reports that the sidecar is running. Sends no request to MCP servers.
+/// Check whether the sidecar is up.
+///
+/// This request contacts no MCP server.
 #[utoipa::path(
     get,
     path = route::HEALTH.path,
-    tag = "operations",
-    summary = "Check whether the sidecar is up",
-    description = "This request contacts no MCP server.",
     responses((status = 200, description = "The sidecar is up", body = Health))
 )]
 pub(super) async fn health(State(app): State<App>) -> Json<Health> {

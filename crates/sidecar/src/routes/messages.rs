@@ -21,14 +21,17 @@ use pillion_wire::route;
 use request::MessagesRequest;
 use stream::MessageEvents;
 
-/// Creates a message.
+/// Create a message (Anthropic-compatible).
+///
+/// The sidecar runs the tools that the model may use. If the request has `tools`, the model gets
+/// only those, and their calls are returned to the client. Errors have Anthropic's format. If calls
+/// wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the
+/// request with that header to continue the chat. A stream that has started keeps the status 200
+/// and sends the error as its last event.
 #[utoipa::path(
     post,
     path = route::ANTHROPIC_MESSAGES.path,
-    tag = "chat",
     operation_id = "chat_messages",
-    summary = "Create a message (Anthropic-compatible)",
-    description = "The sidecar runs the tools that the model may use. If the request has `tools`, the model gets only those, and their calls are returned to the client. Errors have Anthropic's format. If calls wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the request with that header to continue the chat. A stream that has started keeps the status 200 and sends the error as its last event.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `metadata.user_id` in the request body"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),

@@ -7,14 +7,12 @@ use super::error::{InternalError, RequestError};
 use crate::app::App;
 use pillion_gateway::metrics;
 
-/// Returns the metrics in the OpenMetrics text format, for Prometheus. Sends no request to MCP
-/// servers.
+/// Return the metrics, for Prometheus.
+///
+/// The format is OpenMetrics text. This request contacts no MCP server.
 #[utoipa::path(
     get,
     path = route::METRICS.path,
-    tag = "operations",
-    summary = "Return the metrics, for Prometheus",
-    description = "The format is OpenMetrics text. This request contacts no MCP server.",
     responses((status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(app): State<App>) -> Response {

@@ -16,13 +16,10 @@ use crate::app::App;
 use crate::chat::ChatRejection;
 use pillion_gateway::models::{Model, NativeTools};
 
-/// Lists the language models.
+/// List the language models.
 #[utoipa::path(
     get,
     path = route::LIST_MODELS.path,
-    tag = "models",
-    operation_id = "models_list",
-    summary = "List the language models",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The models", body = ModelList),
@@ -40,14 +37,13 @@ pub(super) async fn list(
     })
 }
 
-/// Shows which tools a model may use, and why it may not use the others.
+/// Show a language model, and which tools it may use.
+///
+/// Each tool of the caller has a flag that says whether the model may use it, and the reason if
+/// not. Like the list of tools, this request contacts MCP servers whose tools are unknown.
 #[utoipa::path(
     get,
     path = route::SHOW_MODEL.path,
-    tag = "models",
-    operation_id = "models_show",
-    summary = "Show a language model, and which tools it may use",
-    description = "Each tool of the caller has a flag that says whether the model may use it, and the reason if not. Like the list of tools, this request contacts MCP servers whose tools are unknown.",
     params(
         ("id" = String, Path, description = "The model's name, percent-encoded"),
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")

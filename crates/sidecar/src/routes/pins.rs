@@ -68,13 +68,12 @@ fn may_see(grant: &AccessGrant, user: Option<&str>) -> bool {
     user.is_none_or(|user| grant.may_act_for(user))
 }
 
-/// Lists the accepted tool definitions of the configured servers.
+/// List the pinned tool definitions of MCP servers.
+///
+/// Pins of a user's personal tools are visible only to clients that may act for that user.
 #[utoipa::path(
     get,
     path = route::LIST_PINS.path,
-    tag = "pins",
-    summary = "List the pinned tool definitions of MCP servers",
-    description = "Pins of a user's personal tools are visible only to clients that may act for that user.",
     params(
         PinQuery,
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
@@ -126,12 +125,10 @@ pub(super) async fn list(
     })
 }
 
-/// Shows one pin, and how the server's current definition differs from the accepted one.
+/// Show the accepted definition of a tool, and the changes since then.
 #[utoipa::path(
     get,
     path = route::SHOW_PIN.path,
-    tag = "pins",
-    summary = "Show the accepted definition of a tool, and the changes since then",
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name on the server"),
@@ -154,13 +151,12 @@ pub(super) async fn show(
     answer(&*store_of(&app)?, owner, &tool).await
 }
 
-/// Accepts the server's current definition, so that the tool can be called again.
+/// Accept the current definition of a tool.
+///
+/// Requests over TCP need a token with the scope `admin`.
 #[utoipa::path(
     post,
     path = route::ACCEPT_PIN.path,
-    tag = "pins",
-    summary = "Accept the current definition of a tool",
-    description = "Requests over TCP need a token with the scope `admin`.",
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name on the server"),

@@ -35,14 +35,12 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Lists the language model providers.
+/// List the language model providers.
+///
+/// Key values are never returned.
 #[utoipa::path(
     get,
     path = route::LIST_PROVIDERS.path,
-    tag = "models",
-    operation_id = "providers_list",
-    summary = "List the language model providers",
-    description = "Key values are never returned.",
     responses(
         (status = 200, description = "The providers", body = ProviderList),
         (status = 503, description = "The vault is not readable"),
@@ -52,14 +50,13 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
     Ok(Json(list_providers(&app).await?))
 }
 
-/// Stores a provider's API key in the vault.
+/// Store a provider's API key in the vault.
+///
+/// Replaces the stored key; new requests use the new key at once. Fails for a provider whose key
+/// comes from an environment variable (`key_env`).
 #[utoipa::path(
     put,
     path = route::SET_PROVIDER_KEY.path,
-    tag = "models",
-    operation_id = "providers_set_key",
-    summary = "Store a provider's API key in the vault",
-    description = "Replaces the stored key; new requests use the new key at once. Fails for a provider whose key comes from an environment variable (`key_env`).",
     params(("name" = String, Path, description = "The provider's name")),
     request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
     responses(
@@ -81,13 +78,10 @@ pub(super) async fn set_key(
     Ok(Json(list_providers(&app).await?))
 }
 
-/// Removes a provider's API key from the vault.
+/// Remove a provider's API key from the vault.
 #[utoipa::path(
     delete,
     path = route::REMOVE_PROVIDER_KEY.path,
-    tag = "models",
-    operation_id = "providers_remove_key",
-    summary = "Remove a provider's API key from the vault",
     params(("name" = String, Path, description = "The provider's name")),
     responses(
         (status = 200, description = "The key is removed", body = ProviderList),

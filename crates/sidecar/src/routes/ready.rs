@@ -10,17 +10,14 @@ use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Returns whether the sidecar is ready for requests: 200 after `tools/list` was sent to every MCP
-/// server, whether or not it succeeded; 503 before that, while the sidecar drains, and while the
-/// store cannot be written.
+/// Check whether the sidecar is ready for requests.
 ///
-/// The first request starts the discovery of tools without waiting for it.
+/// Returns 503 until the sidecar has tried to list the tools of every MCP server, while it drains,
+/// and while its store cannot be written. The first readiness check starts the discovery of MCP
+/// tools in the background.
 #[utoipa::path(
     get,
     path = route::READY.path,
-    tag = "operations",
-    summary = "Check whether the sidecar is ready for requests",
-    description = "Returns 503 until the sidecar has tried to list the tools of every MCP server, while it drains, and while its store cannot be written. The first readiness check starts the discovery of MCP tools in the background.",
     responses(
         (status = 200, description = "Ready", body = Readiness),
         (status = 503, description = "The sidecar is starting or draining, or its store cannot be written", body = Readiness),

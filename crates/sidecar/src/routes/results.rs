@@ -34,14 +34,13 @@ route_error! {
     }
 }
 
-/// Returns a stored result, or a part of it, to the principal and user of the call, and to clients
-/// with the scope `admin`.
+/// Fetch a stored large result.
+///
+/// The ID is in `metadata.stored_result` of the call's result. The stored result is available to
+/// the caller of the tool, for the same user, and to tokens with the scope `admin`.
 #[utoipa::path(
     get,
     path = route::FETCH_RESULT.path,
-    tag = "tools",
-    summary = "Fetch a stored large result",
-    description = "The ID is in `metadata.stored_result` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",
     params(
         ("id" = String, Path, description = "The result's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call ran"),

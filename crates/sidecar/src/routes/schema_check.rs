@@ -39,13 +39,10 @@ impl RouteError for RejectedSchema {
     }
 }
 
-/// Checks the JSON Schemas of tools that are not registered in the sidecar, as the registration of
-/// a tool does.
+/// Check JSON Schemas of tools.
 #[utoipa::path(
     post,
     path = route::CHECK_SCHEMAS.path,
-    tag = "tools",
-    summary = "Check JSON Schemas of tools",
     request_body(content = SchemaCheck, content_type = "application/json"),
     responses(
         (status = 200, description = "All schemas are valid"),

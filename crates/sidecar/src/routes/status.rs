@@ -10,13 +10,13 @@ use crate::app::App;
 use pillion_gateway::metrics::Scrape;
 use pillion_gateway::timestamp::format_timestamp;
 
-/// Returns the data of `pillion status` and `pillion top`. Sends no request to MCP servers.
+/// Return the status of the sidecar.
+///
+/// Counters since the start, the last known state of each MCP server, and the resource usage of the
+/// process. This request contacts no MCP server.
 #[utoipa::path(
     get,
     path = route::STATUS.path,
-    tag = "operations",
-    summary = "Return the status of the sidecar",
-    description = "Counters since the start, the last known state of each MCP server, and the resource usage of the process. This request contacts no MCP server.",
     responses((status = 200, description = "The status", body = Status))
 )]
 pub(super) async fn status(State(app): State<App>) -> Json<Status> {

@@ -24,12 +24,10 @@ route_error! {
     struct UnknownStream => NOT_FOUND
 }
 
-/// Lists the event streams of packs.
+/// List the event streams of packs.
 #[utoipa::path(
     get,
     path = route::LIST_STREAMS.path,
-    tag = "events",
-    summary = "List the event streams of packs",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The streams", body = StreamList),
@@ -53,13 +51,15 @@ pub(super) async fn list(
     })
 }
 
-/// Streams the events of one pack stream.
+/// Stream the events of a pack.
+///
+/// Returns server-sent events, like `/api/v1/events`. The first event is `ready`; its ID is a
+/// position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event
+/// `reset` means that events in between are lost. A token for one user gets only that user's
+/// events.
 #[utoipa::path(
     get,
     path = route::WATCH_STREAM.path,
-    tag = "events",
-    summary = "Stream the events of a pack",
-    description = "Returns server-sent events, like `/api/v1/events`. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. A token for one user gets only that user's events.",
     params(
         ("name" = String, Path, description = "The stream's name"),
         ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),

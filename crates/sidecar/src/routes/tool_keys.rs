@@ -39,14 +39,12 @@ route_error! {
     }
 }
 
-/// Lists the built-in tools whose service needs an API key.
+/// List the built-in tools whose service uses an API key.
+///
+/// Key values are never returned.
 #[utoipa::path(
     get,
     path = route::LIST_TOOL_KEYS.path,
-    tag = "tools",
-    operation_id = "tool_keys_list",
-    summary = "List the built-in tools whose service uses an API key",
-    description = "Key values are never returned.",
     responses(
         (status = 200, description = "The tools", body = ToolKeyList),
         (status = 503, description = "The vault is not readable"),
@@ -56,14 +54,13 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
     Ok(Json(list_tools(&app).await?))
 }
 
-/// Stores the API key of a tool's service in the vault.
+/// Store the API key of a tool in the vault.
+///
+/// Replaces the stored key; new calls use the new key at once. Fails for a tool whose key comes
+/// from an environment variable.
 #[utoipa::path(
     put,
     path = route::SET_TOOL_KEY.path,
-    tag = "tools",
-    operation_id = "tool_keys_set",
-    summary = "Store the API key of a tool in the vault",
-    description = "Replaces the stored key; new calls use the new key at once. Fails for a tool whose key comes from an environment variable.",
     params(("tool" = String, Path, description = "The tool's name")),
     request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
     responses(
@@ -85,13 +82,10 @@ pub(super) async fn set(
     Ok(Json(list_tools(&app).await?))
 }
 
-/// Removes the API keys of a tool's services from the vault.
+/// Remove the API key of a tool from the vault.
 #[utoipa::path(
     delete,
     path = route::REMOVE_TOOL_KEY.path,
-    tag = "tools",
-    operation_id = "tool_keys_remove",
-    summary = "Remove the API key of a tool from the vault",
     params(("tool" = String, Path, description = "The tool's name")),
     responses(
         (status = 200, description = "The key is removed", body = ToolKeyList),

@@ -22,13 +22,15 @@ const MAX_REASON_LEN: usize = 1_000;
 /// The grant of the client that decides.
 type Decider = Extension<AccessGrant>;
 
-/// Approves a call, which then runs once.
+/// Approve one run of a call.
+///
+/// A client that is waiting gets the result; any other client repeats the call. With `arguments`,
+/// the call runs with these arguments instead of its own. The first decision counts. Requests over
+/// TCP need a token with the scope `approve`; a token for one user decides only on approvals in
+/// which that user is verified.
 #[utoipa::path(
     post,
     path = route::APPROVE.path,
-    tag = "approvals",
-    summary = "Approve one run of a call",
-    description = "A client that is waiting gets the result; any other client repeats the call. With `arguments`, the call runs with these arguments instead of its own. The first decision counts. Requests over TCP need a token with the scope `approve`; a token for one user decides only on approvals in which that user is verified.",
     params(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
@@ -52,13 +54,12 @@ pub(in crate::routes) async fn approve(
     decide(&app, path, &decider, context.user, &body, Verdict::Approved).await
 }
 
-/// Denies a call.
+/// Deny a call.
+///
+/// The call fails with `denied`. Until the approval expires, identical calls fail in the same way.
 #[utoipa::path(
     post,
     path = route::DENY.path,
-    tag = "approvals",
-    summary = "Deny a call",
-    description = "The call fails with `denied`. Until the approval expires, identical calls fail in the same way.",
     params(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),

@@ -67,13 +67,12 @@ impl ApprovalQuery {
     }
 }
 
-/// Lists pending and decided approvals, the newest first.
+/// List approvals, newest first.
+///
+/// A token for one user sees only the approvals in which that user is verified.
 #[utoipa::path(
     get,
     path = route::LIST_APPROVALS.path,
-    tag = "approvals",
-    summary = "List approvals, newest first",
-    description = "A token for one user sees only the approvals in which that user is verified.",
     params(
         ApprovalQuery,
         PageQuery,

@@ -9,13 +9,12 @@ use crate::routes::error::RequestError;
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
-/// Shows one approval.
+/// Show an approval.
+///
+/// A token for one user sees only the approvals in which that user is verified.
 #[utoipa::path(
     get,
     path = route::SHOW_APPROVAL.path,
-    tag = "approvals",
-    summary = "Show an approval",
-    description = "A token for one user sees only the approvals in which that user is verified.",
     params(("id" = String, Path, description = "The approval's ID, from a result's `metadata.approval_id`")),
     responses(
         (status = 200, description = "The approval", body = ApprovalResponse),

@@ -10,13 +10,12 @@ use crate::routes::parameters::Parameters;
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
-/// Lists recorded calls, the newest first.
+/// List recorded calls, newest first.
+///
+/// A token for one user sees only the calls in which that user is verified.
 #[utoipa::path(
     get,
     path = route::LIST_TOOL_CALLS.path,
-    tag = "tool-calls",
-    summary = "List recorded calls, newest first",
-    description = "A token for one user sees only the calls in which that user is verified.",
     params(CallQuery, PageQuery),
     responses(
         (status = 200, description = "A page of calls", body = ToolCallList),

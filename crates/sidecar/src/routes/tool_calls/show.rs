@@ -17,13 +17,12 @@ route_error! {
     struct UnknownCall => NOT_FOUND
 }
 
-/// Shows one recorded call.
+/// Show a recorded call.
+///
+/// A token for one user sees only the calls in which that user is verified.
 #[utoipa::path(
     get,
     path = route::SHOW_TOOL_CALL.path,
-    tag = "tool-calls",
-    summary = "Show a recorded call",
-    description = "A token for one user sees only the calls in which that user is verified.",
     params(("id" = String, Path, description = "The call's ID, from a result's `metadata.record_id`")),
     responses(
         (status = 200, description = "The call", body = ToolCallResponse),

@@ -9,13 +9,12 @@ use crate::routes::parameters::Parameters;
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 
-/// Returns counts, success rate and latency of each tool.
+/// Return the number of calls, success rate and latency of each tool.
+///
+/// For a token for one user, the statistics cover only the calls in which that user is verified.
 #[utoipa::path(
     get,
     path = route::TOOL_CALL_STATISTICS.path,
-    tag = "tool-calls",
-    summary = "Return the number of calls, success rate and latency of each tool",
-    description = "For a token for one user, the statistics cover only the calls in which that user is verified.",
     params(CallQuery),
     responses(
         (status = 200, description = "The statistics of each tool", body = ToolCallStatistics),

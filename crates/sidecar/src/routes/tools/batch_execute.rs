@@ -24,14 +24,13 @@ route_error! {
     }
 }
 
-/// Runs several calls, in parallel or sequentially. The results have the order of the calls, and
-/// each is the result that the call alone would have.
+/// Call several tools.
+///
+/// The calls run in parallel or in sequence. The results have the order of the calls; each result
+/// is the same as for a single call.
 #[utoipa::path(
     post,
     path = route::EXECUTE_BATCH.path,
-    tag = "tools",
-    summary = "Call several tools",
-    description = "The calls run in parallel or in sequence. The results have the order of the calls; each result is the same as for a single call.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the calls run"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel the calls come from"),

@@ -17,16 +17,13 @@ use crate::routes::error::{InternalError, RequestError};
 use crate::routes::request_log::HttpRequestId;
 use pillion_gateway::client_text::truncate_input;
 
-/// Runs one tool; the body is its arguments.
+/// Call a tool.
 ///
-/// The status is 200 even if the tool failed: `result.success` has the outcome. An unknown tool has
-/// `success` false.
+/// The request body has the arguments. The status is 200 even if the call fails: `result.success`
+/// has the outcome. For an unknown tool, `success` is false.
 #[utoipa::path(
     post,
     path = route::EXECUTE_TOOL.path,
-    tag = "tools",
-    summary = "Call a tool",
-    description = "The request body has the arguments. The status is 200 even if the call fails: `result.success` has the outcome. For an unknown tool, `success` is false.",
     params(
         ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call runs"),

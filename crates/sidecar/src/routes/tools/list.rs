@@ -20,14 +20,13 @@ use pillion_gateway::upstream::UpstreamTool;
 /// Maximum number of tools whose list is written on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
 
-/// Lists every tool with its parameters. MCP servers whose tools are unknown are queried now; the
-/// response names servers that could not be queried.
+/// List the tools with their parameters.
+///
+/// This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers
+/// that fail.
 #[utoipa::path(
     get,
     path = route::LIST_TOOLS.path,
-    tag = "tools",
-    summary = "List the tools with their parameters",
-    description = "This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers that fail.",
     params(
         Filter,
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),

@@ -12,13 +12,12 @@ use crate::routes::parameters::Parameters;
 use crate::routes::tagged::EntityTags;
 use pillion_gateway::Offered;
 
-/// Lists the schemas of all tools in OpenAI's format. MCP servers are queried as for the tool list.
+/// List the tools' schemas in OpenAI's format.
+///
+/// Like the list of tools, this request contacts MCP servers whose tools are unknown.
 #[utoipa::path(
     get,
     path = route::LIST_SCHEMAS.path,
-    tag = "tools",
-    summary = "List the tools' schemas in OpenAI's format",
-    description = "Like the list of tools, this request contacts MCP servers whose tools are unknown.",
     params(
         Filter,
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),

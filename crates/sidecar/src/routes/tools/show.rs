@@ -12,13 +12,13 @@ use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 
-/// Shows one tool. The tool exists here if and only if it is in the caller's tool list.
+/// Show a tool with its parameters.
+///
+/// Returns the tool's entry in the list of tools. Like the list, this request contacts MCP servers
+/// whose tools are unknown.
 #[utoipa::path(
     get,
     path = route::SHOW_TOOL.path,
-    tag = "tools",
-    summary = "Show a tool with its parameters",
-    description = "Returns the tool's entry in the list of tools. Like the list, this request contacts MCP servers whose tools are unknown.",
     params(
         ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
