@@ -18,8 +18,8 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
     let groups = [
         Group("tools", "").routes(vec![
             routes!(tools::list::list),
-            routes!(tools::schemas::schemas),
-            routes!(tools::show::show),
+            routes!(tools::list::schemas),
+            routes!(tools::list::show),
             routes!(tools::execute::execute),
             routes!(tools::batch_execute::batch_execute),
             routes!(schema_check::check),
@@ -30,9 +30,9 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(tool_keys::set, tool_keys::remove),
         ]),
         Group("tool-calls", "").routes(vec![
-            routes!(tool_calls::list::list),
-            routes!(tool_calls::statistics::statistics),
-            routes!(tool_calls::show::show),
+            routes!(tool_calls::list),
+            routes!(tool_calls::statistics),
+            routes!(tool_calls::show),
         ]),
         Group("formats", "").routes(vec![
             routes!(formats::tools),
@@ -46,8 +46,8 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(workers::connect, workers::list),
         ]),
         Group("approvals", "").routes(vec![
-            routes!(approvals::list::list),
-            routes!(approvals::show::show),
+            routes!(approvals::list),
+            routes!(approvals::show),
             routes!(approvals::decide::approve),
             routes!(approvals::decide::deny),
         ]),
