@@ -75,11 +75,9 @@ pub fn router(app: App) -> Router {
 /// Returns the routes that the OpenAPI document does not describe: those of the Model Context
 /// Protocol, and the document itself.
 fn undocumented_routes() -> [(&'static str, MethodRouter<App>); 3] {
+    let mcp = post(mcp::http).get(mcp::http).delete(mcp::http);
     [
-        (
-            route::MCP_POST.path,
-            post(mcp::post).get(mcp::get).delete(mcp::delete),
-        ),
+        (route::MCP_POST.path, mcp),
         (route::MCP_STDIO.path, post(mcp::stdio)),
         (route::OPENAPI.path, get(openapi::openapi)),
     ]

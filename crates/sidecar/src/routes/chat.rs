@@ -82,7 +82,7 @@ pub(super) async fn begin(
         model: request.model,
     };
     let chat = Chat::begin(&app, &chatter, beginning).await?;
-    Ok(answer(&app, chat, request.stream).await)
+    Ok(respond(&app, chat, request.stream).await)
 }
 
 /// Continue a chat.
@@ -131,7 +131,7 @@ pub(super) async fn go_on(
         }
     }
     let chat = Chat::resume(&app, &chatter, &id, &new_messages(&request)?).await?;
-    Ok(answer(&app, chat, request.stream).await)
+    Ok(respond(&app, chat, request.stream).await)
 }
 
 /// List the caller's chats.
@@ -212,13 +212,13 @@ pub(super) async fn forget(
     }))
 }
 
-async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
+async fn respond(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     if stream == Some(true) {
         return stream::response(chat, app.max_chat_duration());
     }
     // Boxed: the future of a chat is large.
-    let answer: ChatResponse = Box::pin(chat.run(None)).await.response;
-    Json(answer).into_response()
+    let ended = Box::pin(chat.run(None)).await;
+    Json(ended.response).into_response()
 }
 
 /// Returns the caller, with the user and channel of the headers and the body.

@@ -7,7 +7,7 @@ use pillion_wire::route;
 use serde::Deserialize;
 
 use super::error::RequestError;
-use super::event_stream;
+use super::event_stream::{self, last_event_id};
 use super::parameters::Parameters;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
@@ -47,22 +47,16 @@ pub(super) struct EventQuery {
 pub(super) async fn events(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    token_validity: Option<Extension<TokenValidity>>,
+    token_validity: TokenValidity,
     headers: HeaderMap,
-    Parameters(wanted): Parameters<EventQuery>,
+    Parameters(query): Parameters<EventQuery>,
 ) -> Result<Response, RequestError> {
-    let types = EventKinds::parse(wanted.types.as_deref().unwrap_or_default());
-    let types = types.ok_or_else(unknown_type)?;
-    let last = headers.get("last-event-id");
-    // The sidecar sends only UTF-8 ids, so any other id is unknown.
-    let last = last.map(|last| last.to_str().unwrap_or_default());
-    let listener = app.process().events.listen(last, types);
-    let listener = listener.for_user(grant.only_user().map(str::to_owned));
-    let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
-    Ok(event_stream::of(
-        listener,
-        token_validity.unwrap_or_default(),
-    ))
+    let kinds = EventKinds::parse(query.types.as_deref().unwrap_or_default());
+    let events = &app.process().events;
+    let listener = events
+        .listen(last_event_id(&headers), kinds.ok_or_else(unknown_type)?)
+        .for_user(grant.only_user().map(str::to_owned));
+    Ok(event_stream::respond(listener, token_validity))
 }
 
 impl event_stream::Events for Listener {
@@ -73,6 +67,6 @@ impl event_stream::Events for Listener {
 
 fn unknown_type() -> RequestError {
     let known = Event::KINDS.join(", ");
-    let wanted = format!("a comma-separated list of {known}, or of their parts before the dot");
-    RequestError::parameter("types", wanted)
+    let expected = format!("a comma-separated list of {known}, or of their parts before the dot");
+    RequestError::parameter("types", expected)
 }

@@ -98,21 +98,23 @@ pub(super) async fn tools(
             tools: Vec::new(),
         }));
     };
-    let strict_flag = match definitions.always_strict {
-        true => StrictFlag::Always,
-        false => StrictFlag::WhenTrue,
+    let strict_flag = if definitions.always_strict {
+        StrictFlag::Always
+    } else {
+        StrictFlag::WhenTrue
     };
     let account = format!("formats of {:?}", caller.context.principal);
     // The size counts as large, because references multiply, and the list has any length.
     let tools = compute::run(&account, usize::MAX, move || {
-        let tools = definitions.tools.into_iter().map(|tool| {
+        let build = |tool: Definition| {
             ToolDefinition::builder(tool.name, tool.description)
                 .schema(Value::Object(tool.input_schema))
                 .strict(tool.strict)
                 .build()
-        });
-        let tools = tools.collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, FormatError>(format_tools_with(provider, &tools, strict_flag))
+        };
+        let tools = definitions.tools.into_iter().map(build);
+        let built = tools.collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, FormatError>(format_tools_with(provider, &built, strict_flag))
     });
     Ok(Json(FormattedTools {
         success: true,
@@ -251,12 +253,12 @@ pub(super) async fn results(
     Object(Results { results }): Object<Results>,
 ) -> Result<Json<Messages>, RequestError> {
     let provider = query.provider()?;
-    let results = results.into_iter().map(|result| ToolResult {
+    let to_result = |result: CallResult| ToolResult {
         success: result.success,
         error: result.error,
         ..ToolResult::success(result.tool_call_id, result.tool_name, result.result)
-    });
-    let results: Vec<_> = results.collect();
+    };
+    let results: Vec<_> = results.into_iter().map(to_result).collect();
     Ok(Json(Messages {
         success: true,
         messages: format_results(provider, &results),

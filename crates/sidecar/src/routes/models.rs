@@ -65,7 +65,9 @@ pub(super) async fn show(
     };
     let offered = app.tools_for(&caller.context, &caller.visibility).await;
     let tools = offered.tools.iter();
-    let seen = tools.clone().filter(|tool| refusal(model, tool).is_none());
+    let seen = tools
+        .clone()
+        .filter(|tool| drop_reason(model, tool).is_none());
     let native = NativeTools::for_model(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
     Ok(Json(ModelResponse {
         success: true,
@@ -91,16 +93,13 @@ fn entry(app: &App, model: &Model) -> ModelEntry {
 }
 
 /// Returns why the model may not use a tool; `None` if it may.
-fn refusal(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
-    let admitted = model
-        .config
-        .tools
-        .admit(tool.name().as_str(), tool.origin());
-    admitted.err()
+fn drop_reason(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
+    let tools = &model.config.tools;
+    tools.admit(tool.name().as_str(), tool.origin()).err()
 }
 
 fn model_tool(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> ModelTool {
-    let reason = refusal(model, tool);
+    let reason = drop_reason(model, tool);
     ModelTool {
         name: tool.name().to_string(),
         server: match tool.origin() {

@@ -147,8 +147,9 @@ pub(super) async fn remove(
 }
 
 async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry, RequestError> {
-    let tools = pack.tools().iter().map(|tool| tool.as_str());
-    let tools = tools.filter(|tool| visibility.is_name_visible(tool, tool, &ToolOrigin::Native));
+    let is_visible = |tool: &&str| visibility.is_name_visible(tool, tool, &ToolOrigin::Native);
+    let names = pack.tools().iter().map(|tool| tool.as_str());
+    let tools = names.filter(is_visible);
     let mut kinds = Vec::new();
     for items in pack.stored_items() {
         kinds.push(StoredItemKind {

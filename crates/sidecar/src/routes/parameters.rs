@@ -27,10 +27,10 @@ impl<T: DeserializeOwned> Parameters<T> {
     /// [`MalformedQuery`]: a parameter is repeated.
     pub(super) fn from_uri(uri: &Uri) -> Result<Self, MalformedQuery> {
         let query = Query::try_from_uri(uri);
-        let Query(parameters) = query.map_err(|refusal| {
+        let Query(parameters) = query.map_err(|rejection| {
             // Omits axum's prefix of the message.
-            let reason = refusal.source().map(ToString::to_string);
-            MalformedQuery(reason.unwrap_or_else(|| refusal.to_string()))
+            let reason = rejection.source().map(ToString::to_string);
+            MalformedQuery(reason.unwrap_or_else(|| rejection.to_string()))
         })?;
         Ok(Self(parameters))
     }

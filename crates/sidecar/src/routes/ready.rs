@@ -28,7 +28,7 @@ pub(super) async fn ready(
     grant: Option<Extension<AccessGrant>>,
 ) -> Response {
     app.check_store().await;
-    let mut readiness = of(&app);
+    let mut readiness = readiness(&app);
     let is_ready = readiness.status == "ready";
     if readiness.status == "starting"
         && let Ok(turn) = Arc::clone(&app.process().background_discovery).try_lock_owned()
@@ -55,7 +55,7 @@ pub(super) async fn ready(
 }
 
 /// Returns the readiness of the sidecar.
-pub(super) fn of(app: &App) -> Readiness {
+pub(super) fn readiness(app: &App) -> Readiness {
     let process = app.process();
     let status = if process.is_draining() {
         "draining"

@@ -24,7 +24,7 @@ pub(super) async fn status(State(app): State<App>) -> Json<Status> {
     let scrape = app.scrape();
     let tools = tools(&scrape);
     let metrics = &scrape.metrics;
-    let readiness = ready::of(&app);
+    let readiness = ready::readiness(&app);
     Json(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         status: readiness.status,
@@ -67,8 +67,8 @@ fn invalid_tools(app: &App) -> Vec<InvalidTool> {
 }
 
 fn tools(scrape: &Scrape) -> Vec<ToolStatus> {
-    let tools = scrape.metrics.tools.all().into_iter();
-    let mut tools: Vec<_> = tools
+    let all = scrape.metrics.tools.all().into_iter();
+    let mut tools: Vec<_> = all
         .map(|(name, stats)| {
             let (calls, failed) = stats.calls_and_failures();
             let millis = |share| stats.latency.percentile(share).map(|seconds| seconds * 1e3);

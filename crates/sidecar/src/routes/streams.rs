@@ -11,7 +11,7 @@ use pillion_core::pack::{StreamListener, StreamMessage};
 use pillion_wire::{StreamEntry, StreamList, route};
 
 use super::error::{NOT_FOUND, RequestError, route_error};
-use super::event_stream;
+use super::event_stream::{self, last_event_id};
 use super::tagged::EntityTags;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
@@ -72,26 +72,19 @@ pub(super) async fn list(
 pub(super) async fn listen(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    token_validity: Option<Extension<TokenValidity>>,
+    token_validity: TokenValidity,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
     let Path(name) = path.map_err(|_| UnknownStream)?;
     let packs = app.packs_for(&Visibility::new(grant.tools.clone()));
     let stream = packs.stream(&name).ok_or(UnknownStream)?;
-    let last = headers.get("last-event-id");
-    // The sidecar sends only UTF-8 ids, so any other id is unknown.
-    let last = last.map(|last| last.to_str().unwrap_or_default());
     let outgoing = Outgoing {
-        listener: stream.listen(last),
+        listener: stream.listen(last_event_id(&headers)),
         only_of: grant.only_user().map(str::to_owned),
         stopping: Box::pin(app.process().draining()),
     };
-    let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
-    Ok(event_stream::of(
-        outgoing,
-        token_validity.unwrap_or_default(),
-    ))
+    Ok(event_stream::respond(outgoing, token_validity))
 }
 
 /// A pack stream that is sent to a client.

@@ -1,13 +1,10 @@
-use std::iter::empty;
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::response::Response;
 use pillion_core::compute;
 use pillion_wire::{BatchRequest, BatchResponse, MAX_ID_BYTES, route};
 
 use super::once::{self, Key};
-use super::run::{Form, run};
+use super::run::Form;
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
@@ -53,28 +50,18 @@ route_error! {
 pub(in crate::routes) async fn batch_execute(
     State(app): State<App>,
     key: Option<Key>,
-    caller: Caller,
+    mut caller: Caller,
     Body(body): Body,
 ) -> Result<Response, RequestError> {
     let (limit, bytes) = (app.http().max_batch_calls.get(), body.len());
     let account = caller.context.principal.as_deref().unwrap_or_default();
     let batch = compute::run(account, bytes, move || parse(&body, limit)).await?;
-    let mut caller = caller;
     if batch.calls.len() > 1 {
         let memory = caller.context.result_memory.take();
         caller.context.result_memory = memory.map(|memory| memory.shared());
     }
-    match key {
-        Some(key) => {
-            let response = once::run(app, key, batch, Form::Batch, caller).await?;
-            Ok(response.into_response(Form::Batch))
-        }
-        None => {
-            // Boxed: the future is as large as a call and its contexts.
-            let ran = Box::pin(run(&app, batch, caller, Duration::ZERO, empty())).await;
-            Ok(Form::Batch.respond(&ran.response))
-        }
-    }
+    let response = once::run(&app, key, batch, Form::Batch, caller).await?;
+    Ok(response.into_response(Form::Batch))
 }
 
 /// Parses the body, with different errors for malformed JSON and for JSON of another form.
@@ -90,11 +77,8 @@ fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
     if calls > limit {
         return Err(BatchError::TooManyCalls { calls, limit }.into());
     }
-    if request
-        .calls
-        .iter()
-        .any(|call| call.id.len() > MAX_ID_BYTES)
-    {
+    let mut ids = request.calls.iter().map(|call| &call.id);
+    if ids.any(|id| id.len() > MAX_ID_BYTES) {
         let expected = format!("at most {MAX_ID_BYTES} bytes");
         return Err(RequestError::parameter("id", expected));
     }

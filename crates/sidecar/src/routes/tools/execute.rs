@@ -1,19 +1,16 @@
-use std::iter::empty;
-use std::time::Duration;
-
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse, route};
 
+use super::ToolPathError;
 use super::once::{self, Key};
-use super::run::{Form, run};
-use super::{ToolPathError, answer};
+use super::run::Form;
 use crate::app::App;
 use crate::routes::body::Arguments;
 use crate::routes::caller::Caller;
-use crate::routes::error::{InternalError, RequestError};
+use crate::routes::error::RequestError;
 use crate::routes::request_log::HttpRequestId;
 use pillion_gateway::client_text::truncate_input;
 
@@ -62,16 +59,6 @@ pub(in crate::routes) async fn execute(
         }],
         mode: BatchMode::Sequential,
     };
-    match key {
-        Some(key) => {
-            let response = once::run(app, key, batch, Form::SingleCall, caller).await?;
-            Ok(response.into_response(Form::SingleCall))
-        }
-        None => {
-            // Boxed: the future is as large as a call and its context.
-            let mut ran = Box::pin(run(&app, batch, caller, Duration::ZERO, empty())).await;
-            let result = ran.response.results.pop();
-            Ok(answer::respond(result.ok_or(InternalError)?.answer))
-        }
-    }
+    let response = once::run(&app, key, batch, Form::SingleCall, caller).await?;
+    Ok(response.into_response(Form::SingleCall))
 }

@@ -1,9 +1,7 @@
 //! Calls of the sidecar's own tools by PHP executors.
 
-use std::iter::empty;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
@@ -22,7 +20,7 @@ use serde_json::{Value, json};
 use tracing::Instrument;
 
 use super::once::{self, Key, KeyedResponse};
-use super::run::{Form, run};
+use super::run::Form;
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
@@ -100,13 +98,7 @@ async fn respond(
         calls: vec![call],
         mode: BatchMode::Sequential,
     };
-    match key {
-        Some(key) => once::run(app.clone(), key, batch, Form::SingleCall, caller).await,
-        None => {
-            let ran = run(app, batch, caller, Duration::ZERO, empty()).await;
-            Ok(KeyedResponse::Ran(Arc::new(ran.response)))
-        }
-    }
+    once::run(app, key, batch, Form::SingleCall, caller).await
 }
 
 /// Converts the response to a call to the outcome of a tool.
@@ -115,7 +107,7 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         KeyedResponse::Ran(response) => Arc::unwrap_or_clone(response)
             .results
             .pop()
-            .map(|result| result.answer)
+            .map(|result| result.response)
             .ok_or_else(|| ToolFailure::internal("The sidecar failed unexpectedly"))?,
         KeyedResponse::Replayed(text) => {
             serde_json::from_str(&text).map_err(|error| ToolFailure::internal(error.to_string()))?

@@ -139,8 +139,10 @@ async fn respond<L: Serialize + 'static>(
 
 fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
     let server_tools = listed.server_tools(app);
-    let summary = |tool: &Arc<_>| with_warnings(app, tool, server_tools.get(tool.name()));
-    let tools: Vec<_> = listed.tools.iter().map(summary).collect();
+    let listed_tools = listed.tools.iter();
+    let tools: Vec<_> = listed_tools
+        .map(|tool| with_warnings(app, tool, server_tools.get(tool.name())))
+        .collect();
     let mut invalid_tools = app.wasm_tools().faults();
     invalid_tools.retain(|fault| {
         let name = fault.tool.as_deref();
@@ -168,7 +170,7 @@ fn schema_list(_app: &App, _caller: &Caller, listed: Offered) -> SchemaList {
     }
 }
 
-/// Returns why calls of the tool are refused, if its schema cannot be used.
+/// Returns why calls of the tool are rejected, if its schema cannot be used.
 pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTool> {
     let error = tool.schema_fault()?;
     let code = if error.exceeds_limit() {
