@@ -23,7 +23,7 @@ pub(super) use error::OperatorError;
 use pillion_config::Config;
 use pillion_gateway::credentials::{UserCredentials, open_vault};
 use pillion_gateway::state::store_id;
-use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
+use pillion_sidecar::servers::{Catalog, ServerError, Who, file_accounts};
 
 /// Timeout for the request that asks a sidecar for its store ID.
 const STORE_ID_TIMEOUT: Duration = Duration::from_secs(5);
@@ -106,7 +106,7 @@ impl OperatorStore {
             credentials,
             egress: self.config.servers.egress.clone(),
             who: Who::Operator,
-            of_the_file: of_the_file(&self.config),
+            file_accounts: file_accounts(&self.config),
         })
     }
 

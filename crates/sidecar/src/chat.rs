@@ -7,7 +7,6 @@ mod claim;
 mod clients_turn;
 mod error;
 mod response;
-mod response;
 mod stored_chat;
 
 use std::sync::Arc;
@@ -96,7 +95,7 @@ impl ChatInput {
 }
 
 /// The outcome of a chat request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ChatOutcome {
     pub(crate) response: ChatResponse,
     /// Calls of the client's own tools, which the client runs.
@@ -113,83 +112,90 @@ pub(crate) struct ChatOutcome {
 
 /// A chat that only this request may continue.
 pub(crate) struct Chat {
-    store: Arc<dyn Store>,
-    record: ChatRecord,
-    stored_chat: StoredChat,
+    recorder: ChatRecorder,
     chat_loop: ChatLoop,
+    /// The context in which the tools of the chat run.
     context: CallContext,
     /// Maximum time to wait for approvals.
     wait: Duration,
     approvals: Approvals,
-    claim: Claim,
     /// When the chat ends, unless it waits for approvals.
     deadline: Instant,
 }
 
 impl Chat {
+    fn new(
+        app: &App,
+        caller: &ChatCaller,
+        recorder: ChatRecorder,
+        chat_loop: ChatLoop,
+        deadline: Instant,
+    ) -> Self {
+        let approval = &caller.context.approval;
+        let context = CallContext {
+            // Calls do not wait for approvals themselves: the chat is stored before it waits.
+            approval: ApprovalRequestOptions {
+                wait: Duration::ZERO,
+                ..approval.clone()
+            },
+            caller: Some("chat".to_owned()),
+            channel: recorder.stored_chat.channel.clone(),
+            // The model reads the results, not an HTTP client.
+            result_memory: None,
+            ..caller.context.clone()
+        };
+        Self {
+            recorder,
+            chat_loop,
+            context,
+            wait: approval.wait.min(app.approvals().section().max_wait),
+            approvals: app.approvals().clone(),
+            deadline,
+        }
+    }
+
     /// Starts and stores a chat, without calling the model.
     pub(crate) async fn begin(
         app: &App,
-        chatter: &ChatCaller,
-        beginning: NewChat,
+        caller: &ChatCaller,
+        new_chat: NewChat,
     ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        let stored = Self::begin_and_store(app, chatter, beginning, deadline);
+        let stored = async {
+            let mut chat = Self::begin_stateless(app, caller, new_chat).await?;
+            chat.recorder.stored_chat.stays = ChatRetention::Always;
+            chat.recorder.save().await?;
+            Ok(chat)
+        };
         before_deadline(deadline, Box::pin(stored)).await
-    }
-
-    async fn begin_and_store(
-        app: &App,
-        chatter: &ChatCaller,
-        beginning: NewChat,
-        deadline: Instant,
-    ) -> Result<Self, ChatRejection> {
-        let mut chat = Self::begin_until(app, chatter, beginning, deadline).await?;
-        chat.stored_chat.stays = ChatRetention::Always;
-        chat.record.json = chat.stored_chat.to_json();
-        chat.record.summary = chat.stored_chat.summary(&chat.record.id);
-        chat.record.claim = Some(chat.claim.record());
-        chat.record.revision = 1;
-        chat.store.insert_chat(&chat.record).await?;
-        Ok(chat)
     }
 
     /// Starts a chat that is stored only while it is unanswered after tool calls, because the
     /// client itself stores the conversation.
     pub(crate) async fn begin_stateless(
         app: &App,
-        chatter: &ChatCaller,
-        beginning: NewChat,
+        caller: &ChatCaller,
+        new_chat: NewChat,
     ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        Self::begin_until(app, chatter, beginning, deadline).await
-    }
-
-    async fn begin_until(
-        app: &App,
-        chatter: &ChatCaller,
-        beginning: NewChat,
-        deadline: Instant,
-    ) -> Result<Self, ChatRejection> {
         let store = app.store().ok_or(ChatRejection::NoStore)?;
-        let model = model_of(app, beginning.model.as_deref())?;
-        let options = beginning.options.clone();
-        let chatter = &chatter.with_model(model);
-        let chat_loop = build_loop(app, chatter, model, beginning.tools, beginning.options).await?;
-        let state = beginning.input.begin(&chat_loop)?;
+        let model = model_of(app, new_chat.model.as_deref())?;
+        let options = new_chat.options.clone();
+        let caller = &caller.with_model(model);
+        let chat_loop = build_loop(app, caller, model, new_chat.tools, new_chat.options).await?;
         let stored_chat = StoredChat {
             model: model.config.id.clone(),
-            tools: beginning.tools,
-            channel: chatter.context.channel.clone(),
+            tools: new_chat.tools,
+            channel: caller.context.channel.clone(),
             options,
             stays: ChatRetention::UntilAnswered,
-            state,
+            state: new_chat.input.begin(&chat_loop)?,
             failure: None,
         };
         let now = Timestamp::now();
         let record = ChatRecord {
             id: Uuid::now_v7().to_string(),
-            owner: owner_of(&chatter.context),
+            owner: owner_of(&caller.context),
             json: String::new(),
             summary: String::new(),
             revision: 0,
@@ -198,74 +204,44 @@ impl Chat {
             claim: None,
         };
         let claim = Claim::new(&store, &record.owner, &record.id, &app.process().calls);
-        Ok(Self {
-            store,
-            record,
-            context: context_of(&stored_chat, chatter),
-            stored_chat,
-            chat_loop,
-            wait: wait_of(app, &chatter.context),
-            approvals: app.approvals().clone(),
-            claim,
-            deadline,
-        })
+        let recorder = ChatRecorder::new(store, record, stored_chat, claim);
+        Ok(Self::new(app, caller, recorder, chat_loop, deadline))
     }
 
     /// Continues a chat, with the user's next messages, if any.
     pub(crate) async fn resume(
         app: &App,
-        chatter: &ChatCaller,
+        caller: &ChatCaller,
         id: &str,
         messages: &[Value],
     ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        let resumed = Self::resume_until(app, chatter, id, messages, deadline);
+        let resumed = async {
+            let store = app.store().ok_or(ChatRejection::NoStore)?;
+            let claim = take(app, &store, &caller.context, id).await?;
+            let (record, mut stored_chat) = find(&*store, &caller.context, id).await?;
+            stored_chat.failure = None;
+            let model = model_of(app, Some(&stored_chat.model))?;
+            let options = stored_chat.options.clone();
+            let caller = &caller.with_model(model);
+            let chat_loop = build_loop(app, caller, model, stored_chat.tools, options).await?;
+            let mut recorder = ChatRecorder::new(store, record, stored_chat, claim);
+            if !messages.is_empty() {
+                chat_loop.add(&mut recorder.stored_chat.state, messages)?;
+                // Stored first, so that the user's messages are not lost if the answer fails.
+                recorder.save().await?;
+            }
+            Ok(Self::new(app, caller, recorder, chat_loop, deadline))
+        };
         before_deadline(deadline, Box::pin(resumed)).await
     }
 
-    async fn resume_until(
-        app: &App,
-        chatter: &ChatCaller,
-        id: &str,
-        messages: &[Value],
-        deadline: Instant,
-    ) -> Result<Self, ChatRejection> {
-        let store = app.store().ok_or(ChatRejection::NoStore)?;
-        let claim = take(app, &store, &chatter.context, id).await?;
-        let (mut record, mut stored_chat) = find(&*store, &chatter.context, id).await?;
-        stored_chat.failure = None;
-        let model = model_of(app, Some(&stored_chat.model))?;
-        let options = stored_chat.options.clone();
-        let chatter = &chatter.with_model(model);
-        let chat_loop = build_loop(app, chatter, model, stored_chat.tools, options).await?;
-        if !messages.is_empty() {
-            chat_loop.add(&mut stored_chat.state, messages)?;
-            // Stored first, so that the user's messages are not lost if the answer fails.
-            record.json = stored_chat.to_json();
-            record.summary = stored_chat.summary(id);
-            record.revision += 1;
-            record.updated_at = Timestamp::now();
-            store.replace_chat(&record).await?;
-        }
-        Ok(Self {
-            store,
-            record,
-            context: context_of(&stored_chat, chatter),
-            stored_chat,
-            chat_loop,
-            wait: wait_of(app, &chatter.context),
-            approvals: app.approvals().clone(),
-            claim,
-            deadline,
-        })
-    }
-
     pub(crate) fn id(&self) -> &str {
-        &self.record.id
+        &self.recorder.record.id
     }
 
     pub(crate) fn model(&self) -> &str {
-        &self.stored_chat.model
+        &self.recorder.stored_chat.model
     }
 
     /// Runs the chat until the model has answered, calls wait for approval, or an error occurs.
@@ -273,10 +249,10 @@ impl Chat {
     pub(crate) async fn run(self, listener: Option<Listener>) -> ChatOutcome {
         let (context, mut deadline) = (self.context, self.deadline);
         let chat_loop = self.chat_loop.streamed(listener.is_some());
-        let mut state = self.stored_chat.state.clone();
+        let mut recorder = self.recorder;
+        recorder.listener = listener;
+        let mut state = recorder.stored_chat.state.clone();
         let until = Instant::now() + self.wait;
-        let (store, record) = (self.store, self.record);
-        let mut recorder = ChatRecorder::new(store, record, self.stored_chat, self.claim, listener);
         loop {
             let run = chat_loop.run_until(&mut state, &context, deadline.into(), &mut recorder);
             let outcome = run.await;
@@ -394,10 +370,8 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
 /// # Errors
 /// [`ChatRejection::Model`] if the model is misconfigured.
 fn client_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRejection> {
-    match &model.client {
-        Ok(client) => Ok(Arc::clone(client)),
-        Err(error) => Err(ChatRejection::Model((**error).clone())),
-    }
+    let client = model.client.as_ref().map(Arc::clone);
+    client.map_err(|error| ChatRejection::Model((**error).clone()))
 }
 
 /// Returns the options of a request, completed with the model's configuration.
@@ -423,7 +397,7 @@ async fn before_deadline<T>(
 /// Creates the chat loop with the tools that the model and the caller may see.
 async fn build_loop(
     app: &App,
-    chatter: &ChatCaller,
+    caller: &ChatCaller,
     model: &Model,
     with_tools: bool,
     options: TurnOptions,
@@ -435,8 +409,9 @@ async fn build_loop(
     if with_tools && model.config.tools.function_calling {
         // The model needs time as well: servers that take longer are left out.
         let limit = app.models().chat().timeout / 2;
-        let listing = app.tools_within(limit, &chatter.context, &chatter.visibility);
-        let offered = listing.await;
+        let offered = app
+            .tools_within(limit, &caller.context, &caller.visibility)
+            .await;
         executor = executor.with_caller_tools(Arc::clone(&offered.own.tools));
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())
@@ -487,7 +462,7 @@ async fn find(
 ) -> Result<(ChatRecord, StoredChat), ChatRejection> {
     let found = store.chat(&owner_of(context), id).await?;
     let record = found.ok_or(ChatRejection::Unknown)?;
-    let stored_chat = StoredChat::from_json(&record.json).map_err(|error| {
+    let stored_chat = serde_json::from_str(&record.json).map_err(|error| {
         tracing::warn!(chat = id, %error, "Cannot read a stored chat");
         ChatRejection::Unreadable
     })?;
@@ -497,28 +472,4 @@ async fn find(
 /// Returns the owner of chats: the principal together with the user.
 fn owner_of(context: &CallContext) -> String {
     json!([context.principal, context.user]).to_string()
-}
-
-/// Returns how long to wait for approvals: the caller's wish up to the configured maximum.
-fn wait_of(app: &App, context: &CallContext) -> Duration {
-    context
-        .approval
-        .wait
-        .min(app.approvals().section().max_wait)
-}
-
-/// Returns the context in which the tools of a chat run. Calls do not wait for approvals
-/// themselves: the chat is stored before it waits.
-fn context_of(stored_chat: &StoredChat, chatter: &ChatCaller) -> CallContext {
-    CallContext {
-        approval: ApprovalRequestOptions {
-            wait: Duration::ZERO,
-            ..chatter.context.approval.clone()
-        },
-        caller: Some("chat".to_owned()),
-        channel: stored_chat.channel.clone(),
-        // The model reads the results, not an HTTP client.
-        result_memory: None,
-        ..chatter.context.clone()
-    }
 }

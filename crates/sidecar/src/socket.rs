@@ -206,5 +206,5 @@ fn protect(path: &Path, permissions: Permissions) -> Result<SocketFileId, Socket
     let mode = permissions.mode.map_or(mode, SocketMode::bits);
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(error)?;
     let metadata = std::fs::symlink_metadata(path).map_err(error)?;
-    Ok(SocketFileId::of(&metadata))
+    Ok(SocketFileId::from_metadata(&metadata))
 }

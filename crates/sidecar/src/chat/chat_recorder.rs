@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, ProviderMembers};
+use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use pillion_deadline::timeout_at;
@@ -18,10 +18,10 @@ pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
 /// Stores a chat after each step, and forwards its events.
 pub(super) struct ChatRecorder {
     store: Arc<dyn Store>,
-    record: ChatRecord,
-    stored_chat: StoredChat,
+    pub(super) record: ChatRecord,
+    pub(super) stored_chat: StoredChat,
     claim: Claim,
-    listener: Option<Listener>,
+    pub(super) listener: Option<Listener>,
     calls: Vec<ChatToolCall>,
 }
 
@@ -31,14 +31,13 @@ impl ChatRecorder {
         record: ChatRecord,
         stored_chat: StoredChat,
         claim: Claim,
-        listener: Option<Listener>,
     ) -> Self {
         Self {
             store,
             record,
             stored_chat,
             claim,
-            listener,
+            listener: None,
             calls: Vec::new(),
         }
     }
@@ -68,11 +67,10 @@ impl ChatRecorder {
         let ending = self.stored_chat.state.answer().map(|it| it.ending.clone());
         ChatOutcome {
             response: response::from_stored(&self.record.id, &self.stored_chat, self.calls),
-            calls: Vec::new(),
-            provider_members: ProviderMembers::default(),
             is_stored: self.record.revision > 0,
             ending: ending.unwrap_or_default(),
             failure: self.stored_chat.failure,
+            ..ChatOutcome::default()
         }
     }
 
@@ -81,6 +79,11 @@ impl ChatRecorder {
         if self.stored_chat.stays == ChatRetention::UntilAnswered && !self.would_repeat_calls() {
             return self.forget().await;
         }
+        self.save().await
+    }
+
+    /// Stores the chat as it is now.
+    pub(super) async fn save(&mut self) -> Result<(), StoreError> {
         let next = ChatRecord {
             json: self.stored_chat.to_json(),
             summary: self.stored_chat.summary(&self.record.id),

@@ -92,10 +92,9 @@ impl Claim {
         let Self { owner, id, by, .. } = &self;
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
-        match self.store.release_chat(owner, id, by).await {
-            Ok(()) => {}
+        if let Err(error) = self.store.release_chat(owner, id, by).await {
             // The claim then expires.
-            Err(error) => tracing::warn!(chat = id, %error, "Cannot release the claim on a chat"),
+            tracing::warn!(chat = id, %error, "Cannot release the claim on a chat");
         }
         drop(has_ended);
         self.is_released = true;

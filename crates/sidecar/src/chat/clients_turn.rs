@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use pillion_chat::{AnswerEnd, ChatEvent, ChatLoop, ChatState, ProviderMembers};
+use pillion_chat::{ChatEvent, ChatLoop, ChatState};
 use pillion_core::tool::ToolDefinition;
 use pillion_wire::ChatResponse;
 use uuid::Uuid;
@@ -24,18 +24,18 @@ impl ClientToolTurn {
     /// Reads the conversation, without calling the model.
     pub(crate) fn begin(
         app: &App,
-        beginning: NewChat,
+        new_chat: NewChat,
         tools: Vec<Arc<ToolDefinition>>,
     ) -> Result<Self, ChatRejection> {
-        let model = model_of(app, beginning.model.as_deref())?;
+        let model = model_of(app, new_chat.model.as_deref())?;
         let chat_loop = ChatLoop::new(client_of(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)
-            .with_options(options_of(model, beginning.options))
+            .with_options(options_of(model, new_chat.options))
             .with_limits(app.models().limits(model));
         Ok(Self {
             id: Uuid::now_v7().to_string(),
             model: model.config.id.clone(),
-            state: beginning.input.begin(&chat_loop)?,
+            state: new_chat.input.begin(&chat_loop)?,
             chat_loop,
         })
     }
@@ -54,41 +54,34 @@ impl ClientToolTurn {
         let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));
         let mut forward = |event: ChatEvent| listener(event);
         let turn = chat_loop.turn(&mut self.state, &mut forward).await;
-        let mut response = ChatResponse {
-            success: turn.is_ok(),
-            id: self.id,
-            model: self.model,
-            status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
-            usage: response::cost(&self.state),
-            ..ChatResponse::default()
+        let mut outcome = ChatOutcome {
+            response: ChatResponse {
+                success: turn.is_ok(),
+                id: self.id,
+                model: self.model,
+                status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
+                usage: response::cost(&self.state),
+                ..ChatResponse::default()
+            },
+            ..ChatOutcome::default()
         };
-        let mut calls = Vec::new();
-        let mut provider_members = ProviderMembers::default();
-        let mut ending = AnswerEnd::default();
-        let mut failure = None;
+        let response = &mut outcome.response;
         match turn {
             Ok(turn) => {
                 response.finish_reason = Some(turn.finish.reason().to_owned());
                 response.content = Some(turn.text);
-                calls = turn.calls;
-                provider_members = turn.provider_members;
-                ending = turn.ending;
+                outcome.calls = turn.calls;
+                outcome.provider_members = turn.provider_members;
+                outcome.ending = turn.ending;
             }
             Err(error) => {
-                let failed = ChatFailure::from_chat_error(&error);
-                response.error = Some(failed.message.clone());
-                response.error_code = Some(failed.code.clone());
-                response.retry_after = failed.retry_after;
-                failure = Some(failed);
+                let failure = ChatFailure::from_chat_error(&error);
+                response.error = Some(failure.message.clone());
+                response.error_code = Some(failure.code.clone());
+                response.retry_after = failure.retry_after;
+                outcome.failure = Some(failure);
             }
         }
-        ChatOutcome {
-            response,
-            calls,
-            provider_members,
-            is_stored: false,
-            ending,
-            failure,
-        }
+        outcome
     }
 }

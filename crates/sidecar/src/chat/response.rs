@@ -1,6 +1,6 @@
 //! Converts the state of a chat to the REST API's format.
 
-use pillion_chat::{ChatError, ChatState, EndedCall, WaitingCall};
+use pillion_chat::{ChatState, EndedCall, WaitingCall};
 use pillion_wire::{ChatApproval, ChatResponse, ChatToolCall, ChatUsage};
 use serde_json::Value;
 
@@ -112,14 +112,6 @@ fn approval(waiting: &WaitingCall) -> ChatApproval {
         call: waiting.call.id.clone(),
         tool: waiting.call.name.clone(),
         arguments: waiting.arguments(),
-    }
-}
-
-/// Returns after how many seconds to retry, if known.
-pub(super) fn retry_after(error: &ChatError) -> Option<f64> {
-    match error {
-        ChatError::Model(error) => error.retry_after.map(|after| after.as_secs_f64()),
-        _ => None,
     }
 }
 

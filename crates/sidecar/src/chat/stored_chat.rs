@@ -47,14 +47,16 @@ pub(crate) struct ChatFailure {
 
 impl ChatFailure {
     pub(super) fn from_chat_error(error: &ChatError) -> Self {
+        let model_error = match error {
+            ChatError::Model(error) => Some(error),
+            _ => None,
+        };
+        let retry_after = model_error.and_then(|error| error.retry_after);
         Self {
             code: error.code().to_string(),
             message: error.to_string(),
-            retry_after: response::retry_after(error),
-            status: match error {
-                ChatError::Model(error) => Some(status_of(error.kind).as_u16()),
-                _ => None,
-            },
+            retry_after: retry_after.map(|after| after.as_secs_f64()),
+            status: model_error.map(|error| status_of(error.kind).as_u16()),
             is_final: error.may_have_acted() || needs_operator(error),
         }
     }
@@ -92,9 +94,5 @@ impl StoredChat {
     pub(super) fn summary(&self, id: &str) -> String {
         let listed = response::listed(response::from_stored(id, self, Vec::new()));
         serde_json::to_string(&listed).unwrap_or_default()
-    }
-
-    pub(super) fn from_json(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
     }
 }

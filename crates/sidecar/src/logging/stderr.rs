@@ -146,7 +146,8 @@ impl LineQueue {
 }
 
 fn note_of_dropped(count: u64) -> Vec<u8> {
-    format!("pillion: {count} log lines were dropped, because nobody read the log\n").into_bytes()
+    format!("pillion: {count} log lines were dropped, because no process read the log\n")
+        .into_bytes()
 }
 
 impl<F: AsFd> OutputState<F> {
@@ -235,7 +236,7 @@ mod tests {
             count += 1;
         }
         output.flush(Duration::from_millis(10));
-        let note = "pillion: 100 log lines were dropped, because nobody read the log\n";
+        let note = "pillion: 100 log lines were dropped, because no process read the log\n";
         let text = written_until(&mut reader, note);
         let expected: String = (0..count - 100).map(line).collect();
         assert_eq!(text, expected + note);

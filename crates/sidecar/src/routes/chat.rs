@@ -60,7 +60,7 @@ pub(super) async fn begin(
     caller: Caller,
     Object(request): Object<ChatRequest>,
 ) -> Result<Response, RequestError> {
-    let chatter = chatter(caller, &request)?;
+    let chat_caller = chat_caller(caller, &request)?;
     let mut messages = new_messages(&request)?;
     if messages.is_empty() {
         return Err(RequestError::parameter(
@@ -71,7 +71,7 @@ pub(super) async fn begin(
     if let Some(system) = &request.system {
         messages.insert(0, json!({"role": "system", "content": system}));
     }
-    let beginning = NewChat {
+    let new_chat = NewChat {
         input: ChatInput::Messages(messages),
         tools: request.enable_tools.unwrap_or(true),
         options: TurnOptions {
@@ -81,7 +81,7 @@ pub(super) async fn begin(
         },
         model: request.model,
     };
-    let chat = Chat::begin(&app, &chatter, beginning).await?;
+    let chat = Chat::begin(&app, &chat_caller, new_chat).await?;
     Ok(respond(&app, chat, request.stream).await)
 }
 
@@ -115,7 +115,7 @@ pub(super) async fn go_on(
     Object(request): Object<ChatRequest>,
 ) -> Result<Response, RequestError> {
     let id = id_of(path)?;
-    let chatter = chatter(caller, &request)?;
+    let chat_caller = chat_caller(caller, &request)?;
     for (name, is_there) in [
         ("model", request.model.is_some()),
         ("system", request.system.is_some()),
@@ -130,7 +130,7 @@ pub(super) async fn go_on(
             ));
         }
     }
-    let chat = Chat::resume(&app, &chatter, &id, &new_messages(&request)?).await?;
+    let chat = Chat::resume(&app, &chat_caller, &id, &new_messages(&request)?).await?;
     Ok(respond(&app, chat, request.stream).await)
 }
 
@@ -222,7 +222,7 @@ async fn respond(app: &App, chat: Chat, stream: Option<bool>) -> Response {
 }
 
 /// Returns the caller, with the user and channel of the headers and the body.
-fn chatter(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
+fn chat_caller(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
     let caller = caller.with_identity(request.user.as_deref(), request.channel.as_deref())?;
     Ok(ChatCaller {
         context: caller.context,

@@ -103,11 +103,11 @@ pub(super) async fn serve<S: Shape>(
         Some(_) => caller,
         None => caller.with_identity(request.user.as_deref(), None)?,
     };
-    let chatter = ChatCaller {
+    let chat_caller = ChatCaller {
         context: caller.context,
         visibility: caller.visibility,
     };
-    let beginning = NewChat {
+    let new_chat = NewChat {
         model: request.model,
         input: request.input,
         tools: request.may_use_tools,
@@ -117,9 +117,11 @@ pub(super) async fn serve<S: Shape>(
         .get(CHAT_HEADER)
         .map(|id| id.to_str().unwrap_or_default());
     let run = match (request.own_tools, named) {
-        (Some(tools), _) => ChatRun::Turn(Box::new(ClientToolTurn::begin(app, beginning, tools)?)),
-        (None, Some(id)) => ChatRun::from_chat(Chat::resume(app, &chatter, id, &[]).await?),
-        (None, None) => ChatRun::from_chat(Chat::begin_stateless(app, &chatter, beginning).await?),
+        (Some(tools), _) => ChatRun::Turn(Box::new(ClientToolTurn::begin(app, new_chat, tools)?)),
+        (None, Some(id)) => ChatRun::from_chat(Chat::resume(app, &chat_caller, id, &[]).await?),
+        (None, None) => {
+            ChatRun::from_chat(Chat::begin_stateless(app, &chat_caller, new_chat).await?)
+        }
     };
     if request.stream {
         let writer = shape.writer(run.id(), run.model(), matches!(run, ChatRun::Turn(_)));

@@ -126,15 +126,15 @@ fn to_config_keys(
     keys: &[&'static str],
     path: &str,
 ) -> Result<Map<String, Value>, ServerError> {
-    let known = keys
+    let known: Vec<_> = keys
         .iter()
-        .filter_map(|key| Some((member_name(key)?, *key)));
-    let known: Vec<_> = known.collect();
+        .filter_map(|key| Some((member_name(key)?, *key)))
+        .collect();
     let to_config_key = |(member, value): (&String, &Value)| {
         let Some((_, key)) = known.iter().find(|(name, _)| name == member) else {
             let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
-            let names = names.join(", ");
-            let message = format!("unknown field `{member}`, expected one of {names}");
+            let expected = names.join(", ");
+            let message = format!("unknown field `{member}`, expected one of {expected}");
             return Err(ServerError::invalid(format!("{path}{member}"), message));
         };
         Ok(((*key).to_owned(), value.clone()))
@@ -219,8 +219,8 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
 
 /// Returns whether the members configure a program instead of a URL.
 pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
-    let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
-    PROGRAM_MEMBERS.into_iter().any(given)
+    let is_set = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
+    PROGRAM_MEMBERS.into_iter().any(is_set)
         || keys.get("transport").and_then(Value::as_str) == Some("stdio")
 }
 
