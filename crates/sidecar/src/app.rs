@@ -37,37 +37,16 @@ impl App {
     /// and no call is recorded.
     ///
     /// The configuration's access rules are not in force, because they require user lookups and
-    /// token files; use [`build_with`](Self::build_with) for those.
+    /// token files.
     #[must_use]
     pub fn build(config: &Config, registry: Arc<ToolRegistry>, state: Option<State>) -> Self {
-        Self::build_with(config, registry, state, Access::default())
+        Self::assemble(config, registry, state, None, Access::default())
     }
 
-    /// Like [`build`](Self::build), with access rules.
-    #[must_use]
-    pub fn build_with(
-        config: &Config,
-        registry: Arc<ToolRegistry>,
-        state: Option<State>,
-        access: Access,
-    ) -> Self {
-        Self::assemble(config, registry, state, None, access)
-    }
-
-    /// Like [`build_with`](Self::build_with), with the built-in tools and the packs of the
-    /// configuration, and with MCP servers that can be added and changed at run time.
-    #[must_use]
-    pub(crate) fn build_complete(
-        config: &Config,
-        registry: Arc<ToolRegistry>,
-        state: State,
-        servers: Arc<Servers>,
-        access: Access,
-    ) -> Self {
-        Self::assemble(config, registry, Some(state), Some(servers), access)
-    }
-
-    fn assemble(
+    /// Like [`build`](Self::build), with access rules and, if there are `servers`, with the built-in
+    /// tools and the packs of the configuration, and with MCP servers that can be added and changed
+    /// at run time.
+    pub(crate) fn assemble(
         config: &Config,
         registry: Arc<ToolRegistry>,
         state: Option<State>,

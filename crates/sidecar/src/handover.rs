@@ -37,20 +37,21 @@ const REQUEST: &[u8] = b"pillion take-over 1\n";
 const READY: &[u8] = b"ready\n";
 const CONFIRMATION_REPLY: &[u8] = b"goodbye\n";
 
-/// The kind of a descriptor that is handed over.
+/// The kind of a descriptor that is handed over, with its letter in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum DescriptorKind {
     /// The listening Unix socket.
-    Unix,
+    Unix = b'u',
     /// The listening TCP socket.
-    Tcp,
+    Tcp = b't',
     /// The control socket, for the next successor.
-    ControlSocket,
+    ControlSocket = b'c',
     /// The lock on the socket's path.
-    Lock,
+    Lock = b'l',
     /// A connection to an earlier process; these connections have the order of the process ids in
     /// the message.
-    Predecessor,
+    Predecessor = b'p',
 }
 
 /// Returns the path of the control socket beside `socket`.

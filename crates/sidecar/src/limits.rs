@@ -87,17 +87,11 @@ impl PredecessorCalls {
             return;
         };
         let mut has_failed = false;
-        loop {
-            match self.count_page(&mut read).await {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    if !std::mem::replace(&mut has_failed, true) {
-                        tracing::warn!(%error, "{UNREADABLE}; calls with limits wait");
-                    }
-                    tokio::time::sleep(RETRY_INTERVAL).await;
-                }
+        while let Err(error) = self.count_pages(&mut read).await {
+            if !std::mem::replace(&mut has_failed, true) {
+                tracing::warn!(%error, "{UNREADABLE}; calls with limits wait");
             }
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
         drop(waiting);
         log_count(read.calls);
@@ -113,6 +107,12 @@ impl PredecessorCalls {
             page: PageRequest::first(PageRequest::MAX_LIMIT),
             calls: 0,
         }
+    }
+
+    /// Counts the remaining pages.
+    async fn count_pages(&mut self, read: &mut CallLogRead) -> Result<(), StoreError> {
+        while self.count_page(read).await? {}
+        Ok(())
     }
 
     /// Counts a page of calls that were not counted yet. Returns whether there are more pages.
@@ -150,15 +150,8 @@ impl PredecessorCalls {
         for (reads, interval) in POLL_SCHEDULE {
             for _ in 0..reads {
                 let mut read = self.read();
-                loop {
-                    match self.count_page(&mut read).await {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        Err(error) => {
-                            tracing::warn!(%error, "{UNREADABLE}");
-                            break;
-                        }
-                    }
+                if let Err(error) = self.count_pages(&mut read).await {
+                    tracing::warn!(%error, "{UNREADABLE}");
                 }
                 tokio::time::sleep(interval).await;
             }

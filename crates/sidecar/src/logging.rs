@@ -54,7 +54,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
     let registry = tracing_subscriber::registry().with(filter);
     let done = if as_json {
         // The outer span has the request's id, the inner span the call's tool, server and user.
-        registry.with(JsonLines::new(stderr())).try_init()
+        registry.with(JsonLines { writer: stderr() }).try_init()
     } else {
         let layer = fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())

@@ -1,4 +1,4 @@
-//! The routes of the HTTP API, one file each, and the middleware that they share.
+//! The routes of the HTTP API, and the middleware that they share.
 
 mod approvals;
 mod body;
@@ -14,26 +14,22 @@ mod executors;
 mod fallback;
 mod formats;
 mod gate;
-mod health;
 mod mcp;
 mod messages;
-mod metrics;
 mod models;
 mod openapi;
+mod operations;
 mod packs;
 mod page;
 mod parameters;
 mod pins;
 mod providers;
-mod ready;
 mod request_log;
 mod request_memory;
 mod results;
 mod schema_check;
 mod servers;
-mod status;
 mod store;
-mod streams;
 mod table;
 mod tagged;
 mod tool_calls;
@@ -96,8 +92,7 @@ fn served_paths() -> Vec<(String, MethodRouter<App>)> {
             served.push((path, methods.clone()));
         }
     }
-    let undocumented = undocumented_routes().into_iter();
-    served.extend(undocumented.map(|(path, methods)| (path.to_owned(), methods)));
+    served.extend(undocumented_routes().map(|(path, methods)| (path.to_owned(), methods)));
     served
 }
 

@@ -111,14 +111,10 @@ pub async fn serve(
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
     let ending = CancellationToken::new();
-    let Listeners {
-        mut unix,
-        mut replacements,
-        tcp,
-    } = listeners;
+    let (mut unix, mut replacements) = (listeners.unix, listeners.replacements);
+    let mut tcp = listeners.tcp.map(Tcp::new);
     let max_connections = current_app.app().http().max_connections.get();
     let unix_permits = Arc::new(Semaphore::new(max_connections));
-    let mut tcp = tcp.map(Tcp::new);
     let mut connections = JoinSet::new();
     // Replaced sockets whose file is gone: clients that connected earlier may wait in their queues.
     let mut waiting_elsewhere = Vec::new();
@@ -170,14 +166,11 @@ struct Tcp {
 
 impl Tcp {
     fn new(endpoint: TcpEndpoint) -> Self {
-        let TcpEndpoint {
-            listener,
-            max_connections,
-            authentication_timeout: timeout,
-        } = endpoint;
-        listener::limit_segments(&listener);
+        let timeout = endpoint.authentication_timeout;
+        let max_connections = endpoint.max_connections;
+        listener::limit_segments(&endpoint.listener);
         Self {
-            listener,
+            listener: endpoint.listener,
             permits: ConnectionPermits::new(max_connections),
             room: UnauthenticatedConnections::new(max_connections, timeout),
             timeout,

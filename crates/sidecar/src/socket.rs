@@ -3,7 +3,6 @@
 mod directory;
 mod error;
 mod file_id;
-mod group;
 mod lock;
 mod occupant;
 
@@ -54,7 +53,7 @@ impl Permissions {
         group: Option<&Group>,
         mode: Option<SocketMode>,
     ) -> Result<Self, SocketError> {
-        let group = group.map(group::resolve).transpose()?;
+        let group = group.map(resolve_group).transpose()?;
         Ok(Self { group, mode })
     }
 }
@@ -174,6 +173,21 @@ impl SocketGuard {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Returns the group's id.
+fn resolve_group(group: &Group) -> Result<u32, SocketError> {
+    match group {
+        Group::Id(id) => Ok(*id),
+        Group::Name(name) => match nix::unistd::Group::from_name(name) {
+            Ok(Some(group)) => Ok(group.gid.as_raw()),
+            Ok(None) => Err(SocketError::UnknownGroup(name.clone())),
+            Err(errno) => Err(SocketError::GroupLookup {
+                name: name.clone(),
+                source: errno.into(),
+            }),
+        },
     }
 }
 

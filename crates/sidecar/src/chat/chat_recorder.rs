@@ -110,14 +110,11 @@ impl ChatRecorder {
     /// Deletes the chat if it was stored.
     async fn forget(&mut self) -> Result<(), StoreError> {
         if self.record.revision > 0 {
-            let ChatRecord {
-                owner,
-                id,
-                revision,
-                ..
-            } = &self.record;
-            self.store.remove_revision(owner, id, *revision).await?;
-            self.record.revision = 0;
+            let record = &mut self.record;
+            self.store
+                .remove_revision(&record.owner, &record.id, record.revision)
+                .await?;
+            record.revision = 0;
         }
         Ok(())
     }

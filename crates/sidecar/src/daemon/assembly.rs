@@ -35,11 +35,11 @@ impl Assembly {
             .await
             .map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let merged = Box::pin(servers.merged(config)).await;
-        let app = App::build_complete(
+        let app = App::assemble(
             &merged,
             Arc::clone(&registry),
-            state.clone(),
-            Arc::clone(&servers),
+            Some(state.clone()),
+            Some(Arc::clone(&servers)),
             access,
         );
         tools::log_count(&registry);

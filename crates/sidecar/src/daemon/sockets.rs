@@ -42,12 +42,6 @@ pub(super) struct Sockets {
     trouble: Option<String>,
 }
 
-/// Who has bound the Unix socket: a sidecar, or the service manager.
-enum SocketOrigin {
-    Bound(SocketGuard),
-    Activated,
-}
-
 impl Sockets {
     /// Returns the sockets: with `take_over` those of the running sidecar, otherwise those of the
     /// service manager, otherwise new ones.
@@ -68,13 +62,13 @@ impl Sockets {
             }
         }
         let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
-        let (unix, origin, control) = match (&mut inheritance, activated.unix) {
+        let (unix, guard, control) = match (&mut inheritance, activated.unix) {
             (Some(inheritance), _) => {
                 inherited(inheritance, &path, Permissions::resolve(group, mode)?)?
             }
             (None, Some(unix)) => {
                 let unix = UnixListener::from_std(unix.into()).map_err(SocketError::Activation)?;
-                (unix, SocketOrigin::Activated, None)
+                (unix, None, None)
             }
             (None, None) => {
                 let bound = Socket::bind_with_mode(&path, group, mode).await;
@@ -87,7 +81,7 @@ impl Sockets {
                     error => error,
                 })?;
                 let (unix, guard) = socket.into_parts();
-                (unix, SocketOrigin::Bound(guard), None)
+                (unix, Some(guard), None)
             }
         };
         let handed_over = inheritance
@@ -107,9 +101,9 @@ impl Sockets {
             }
         };
         let control = control.or_else(|| bind_control_socket(&path));
-        let (guard, activated_file) = match origin {
-            SocketOrigin::Bound(guard) => (Some(guard), None),
-            SocketOrigin::Activated => (None, SocketFileId::at(&path).unwrap_or_default()),
+        let activated_file = match guard {
+            Some(_) => None,
+            None => SocketFileId::at(&path).unwrap_or_default(),
         };
         let (replacements, replaced) = mpsc::channel(1);
         let listeners = Listeners {
@@ -285,11 +279,13 @@ fn put(descriptors: &mut Vec<(DescriptorKind, OwnedFd)>, item: DescriptorKind, o
     descriptors.push((item, owned));
 }
 
+/// Returns the Unix socket, its guard, unless the service manager owns the path, and the control
+/// socket.
 fn inherited(
     inheritance: &mut ReceivedSockets,
     path: &Path,
     permissions: Permissions,
-) -> Result<(UnixListener, SocketOrigin, Option<ControlSocket>), SocketError> {
+) -> Result<(UnixListener, Option<SocketGuard>, Option<ControlSocket>), SocketError> {
     let missing = || SocketError::TakeOver(io::ErrorKind::InvalidData.into());
     let unix = inheritance.take(DescriptorKind::Unix).ok_or_else(missing)?;
     let control = inheritance
@@ -302,12 +298,10 @@ fn inherited(
         }
     }
     let unix = UnixListener::from_std(unix.into()).map_err(SocketError::TakeOver)?;
-    let origin = match inheritance.take(DescriptorKind::Lock) {
-        Some(lock) => SocketOrigin::Bound(SocketGuard::handed_over(path, lock, permissions)?),
-        None => SocketOrigin::Activated,
-    };
+    let lock = inheritance.take(DescriptorKind::Lock);
+    let guard = lock.map(|lock| SocketGuard::handed_over(path, lock, permissions));
     let control = ControlSocket::handed_over(path, control).map_err(SocketError::TakeOver)?;
-    Ok((unix, origin, Some(control)))
+    Ok((unix, guard.transpose()?, Some(control)))
 }
 
 /// Returns the first of `received` that listens on `address`, or else a new socket.

@@ -20,16 +20,6 @@ const MAX_ITEMS: usize = 64;
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 impl DescriptorKind {
-    fn letter(self) -> u8 {
-        match self {
-            Self::Unix => b'u',
-            Self::Tcp => b't',
-            Self::ControlSocket => b'c',
-            Self::Lock => b'l',
-            Self::Predecessor => b'p',
-        }
-    }
-
     fn from_letter(letter: u8) -> Option<Self> {
         let all = [
             Self::Unix,
@@ -38,7 +28,7 @@ impl DescriptorKind {
             Self::Lock,
             Self::Predecessor,
         ];
-        all.into_iter().find(|item| item.letter() == letter)
+        all.into_iter().find(|kind| *kind as u8 == letter)
     }
 }
 
@@ -47,7 +37,7 @@ pub(super) async fn send(
     descriptors: &[(DescriptorKind, BorrowedFd<'_>)],
     process_ids: &[String],
 ) -> io::Result<()> {
-    let mut letters: Vec<_> = descriptors.iter().map(|(kind, _)| kind.letter()).collect();
+    let mut letters: Vec<_> = descriptors.iter().map(|(kind, _)| *kind as u8).collect();
     for id in process_ids {
         letters.push(b'\n');
         letters.extend_from_slice(id.as_bytes());

@@ -34,13 +34,7 @@ thread_local! {
 /// Writes each event as one line: `timestamp`, `level`, the event's fields, `target`, and `spans`,
 /// an array with the `name` and fields of each enclosing span, outermost first.
 pub(super) struct JsonLines<W> {
-    writer: W,
-}
-
-impl<W> JsonLines<W> {
-    pub(super) fn new(writer: W) -> Self {
-        Self { writer }
-    }
+    pub(super) writer: W,
 }
 
 impl<S, W> Layer<S> for JsonLines<W>
@@ -208,7 +202,9 @@ mod tests {
     fn lines(work: impl FnOnce()) -> Vec<Value> {
         let written = Written::default();
         let writer = written.clone();
-        let layer = JsonLines::new(move || writer.clone());
+        let layer = JsonLines {
+            writer: move || writer.clone(),
+        };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
         let written = written.0.lock().unwrap();
         let lines = written.iter().map(|line| {

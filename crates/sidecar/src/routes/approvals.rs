@@ -2,8 +2,7 @@
 
 pub(super) mod decide;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalFilter, ApprovalRecord, Store, Timestamp, Verdict};
@@ -12,7 +11,7 @@ use serde::Deserialize;
 
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
 use super::page::{PageQuery, convert_records, stored_json};
-use super::parameters::Parameters;
+use super::parameters::{Parameters, PathParameter};
 use super::store::store_of;
 use super::tagged::EntityTags;
 use super::tool_calls::only_of;
@@ -136,9 +135,8 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    let Path(id) = path.map_err(|_| ApprovalError::Unknown)?;
     let record = find(&*store_of(&app)?, &id, &grant).await?;
     Ok(Json(ApprovalResponse {
         success: true,

@@ -3,8 +3,7 @@
 mod stream;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use pillion_chat::TurnOptions;
 use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use super::body::Object;
 use super::caller::Caller;
 use super::error::{RequestError, RouteError, Status};
+use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
 use pillion_gateway::problem::Problem;
@@ -110,11 +110,10 @@ pub(super) async fn begin(
 )]
 pub(super) async fn go_on(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
     Object(request): Object<ChatRequest>,
 ) -> Result<Response, RequestError> {
-    let id = id_of(path)?;
     let chat_caller = chat_caller(caller, &request)?;
     for (name, is_there) in [
         ("model", request.model.is_some()),
@@ -175,12 +174,10 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
 ) -> Result<Json<ChatTranscript>, RequestError> {
-    Ok(Json(
-        chat::show(&app, &caller.context, &id_of(path)?).await?,
-    ))
+    Ok(Json(chat::show(&app, &caller.context, &id).await?))
 }
 
 /// Delete a chat.
@@ -201,10 +198,9 @@ pub(super) async fn show(
 )]
 pub(super) async fn forget(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
 ) -> Result<Json<ChatRemoved>, RequestError> {
-    let id = id_of(path)?;
     chat::forget(&app, &caller.context, &id).await?;
     Ok(Json(ChatRemoved {
         success: true,
@@ -240,13 +236,5 @@ fn new_messages(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
         (Some(message), None) => Ok(vec![json!({"role": "user", "content": message})]),
         (None, Some(messages)) => Ok(messages.iter().cloned().map(Value::Object).collect()),
         (None, None) => Ok(Vec::new()),
-    }
-}
-
-fn id_of(path: Result<Path<String>, PathRejection>) -> Result<String, RequestError> {
-    match path {
-        Ok(Path(id)) => Ok(id),
-        // A path that is not UTF-8 matches no chat ID.
-        Err(_) => Err(ChatRejection::Unknown.into()),
     }
 }

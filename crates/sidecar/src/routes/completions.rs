@@ -7,8 +7,7 @@ mod response;
 mod stream;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -17,6 +16,7 @@ use super::body::Object;
 use super::caller::Caller;
 use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
+use super::parameters::PathParameter;
 use crate::app::App;
 use crate::chat::{self, ChatOutcome, ChatRejection};
 use pillion_gateway::models::Model;
@@ -114,9 +114,8 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
 )]
 pub(super) async fn model(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(mut id): PathParameter,
 ) -> Result<Json<Value>, RequestError> {
-    let mut id = path.map(|Path(id)| id).unwrap_or_default();
     id.truncate(id.trim_end_matches('/').len());
     let found = app.models().get(&id).and_then(entry);
     Ok(Json(found.ok_or(ChatRejection::UnknownModel { id })?))

@@ -72,7 +72,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                 }
                 let current_app = parts.extensions.get().map(CurrentApp::downgrade);
                 let token_validity = AccessGate::token_validity(&parts, grant, move || {
-                    let current_app = current_app.as_ref()?.upgrade()?;
+                    let current_app = current_app.as_ref()?()?;
                     current_app.app().access().gate.clone()
                 });
                 parts.extensions.insert(token_validity);

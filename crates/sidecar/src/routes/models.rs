@@ -1,8 +1,7 @@
 //! Routes under `/api/v1/models`: the language models and the tools that each model may use.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use pillion_core::capability::DropReason;
 use pillion_core::registry::RegisteredTool;
@@ -11,6 +10,7 @@ use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool, route};
 
 use super::caller::Caller;
 use super::error::RequestError;
+use super::parameters::PathParameter;
 use super::tagged::EntityTags;
 use crate::app::App;
 use crate::chat::ChatRejection;
@@ -56,10 +56,9 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
 ) -> Result<Json<ModelResponse>, RequestError> {
-    let id = path.map(|Path(id)| id).unwrap_or_default();
     let Some(model) = app.models().get(&id) else {
         return Err(ChatRejection::UnknownModel { id }.into());
     };

@@ -1,14 +1,14 @@
 //! Routes under `/api/v1/providers`: the language model providers and their API keys.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use pillion_core::store::SecretKind;
 use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
 use super::body::Object;
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::parameters::PathParameter;
 use super::vault_keys::{self, list_keys, store_key};
 use crate::app::App;
 use pillion_config::ProviderSection;
@@ -70,10 +70,10 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
 )]
 pub(super) async fn set_key(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(name): PathParameter,
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ProviderList>, RequestError> {
-    let name = provider(&app, path)?.name.clone();
+    provider(&app, &name)?;
     store_key(&app, SecretKind::ProviderKey, &name, &input).await?;
     Ok(Json(list_providers(&app).await?))
 }
@@ -93,9 +93,9 @@ pub(super) async fn set_key(
 )]
 pub(super) async fn remove_key(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(name): PathParameter,
 ) -> Result<Json<ProviderList>, RequestError> {
-    let name = provider(&app, path)?.name.clone();
+    provider(&app, &name)?;
     vault_keys::remove_key(&app, SecretKind::ProviderKey, &name).await?;
     Ok(Json(list_providers(&app).await?))
 }
@@ -122,15 +122,11 @@ async fn list_providers(app: &App) -> Result<ProviderList, CredentialError> {
 }
 
 /// Returns the provider with this name, whose key may be in the vault.
-fn provider(
-    app: &App,
-    path: Result<Path<String>, PathRejection>,
-) -> Result<&ProviderSection, ProviderKeyError> {
-    let name = path.map(|Path(name)| name).unwrap_or_default();
+fn provider<'a>(app: &'a App, name: &str) -> Result<&'a ProviderSection, ProviderKeyError> {
     let providers = app.models().providers();
     let Some(provider) = providers.iter().find(|provider| provider.name == name) else {
         return Err(ProviderKeyError::Unknown {
-            name: truncate_input(&name),
+            name: truncate_input(name),
             known: providers.iter().map(|known| known.name.clone()).collect(),
         });
     };

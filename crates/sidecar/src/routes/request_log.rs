@@ -102,18 +102,13 @@ impl<'r> LoggedRequest<'r> {
 
     /// Ends the request with this status.
     pub(super) fn finish(self, app: &App, status: StatusCode) {
-        let Self {
-            method,
-            route,
-            trace_span,
-            ..
-        } = self;
+        let (method, route) = (self.method, self.route);
         let elapsed = self.started.elapsed();
         let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let status = status.as_u16();
         let requests = &app.metrics().requests;
         requests.add(method.as_str(), route, status, elapsed);
-        if let Some(mut trace_span) = trace_span {
+        if let Some(mut trace_span) = self.trace_span {
             trace_span.http_status(status);
         }
         let _entered = self.span.enter();

@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE,
     X_CONTENT_TYPE_OPTIONS,
@@ -17,6 +16,7 @@ use pillion_wire::route;
 
 use super::caller::Caller;
 use super::error::{NOT_FOUND, RequestError, UNAVAILABLE, route_error};
+use super::parameters::PathParameter;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 
@@ -58,11 +58,10 @@ route_error! {
 pub(super) async fn fetch(
     State(app): State<App>,
     grant: Option<Extension<AccessGrant>>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     Caller { context, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
-    let Path(id) = path.map_err(|_| ResultError::Unknown)?;
     let results = app.results().ok_or(ResultError::Unknown)?;
     let found = results.find(&id).await.map_err(unreadable)?;
     let may_have_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));

@@ -11,14 +11,13 @@ pub(super) mod tools;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::request::Parts;
+use axum::extract::{FromRequest, Request};
 use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
 use super::body::AnyJson;
 use super::error::{RequestError, RouteError, Status};
+use super::parameters::PathParameter;
 use crate::app::App;
 use crate::servers::{ServerError, Servers};
 use pillion_gateway::{Gateway, upstream};
@@ -44,21 +43,6 @@ impl FromRequest<App> for Keys {
                 message: "expected a JSON object".to_owned(),
             }
             .into()),
-        }
-    }
-}
-
-/// The ID or name of a server in the path.
-pub(super) struct ServerKey(String);
-
-impl FromRequestParts<App> for ServerKey {
-    type Rejection = RequestError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
-        let path: Result<Path<String>, PathRejection> = Path::from_request_parts(parts, app).await;
-        match path {
-            Ok(Path(key)) => Ok(Self(key)),
-            Err(_) => Err(ServerError::NotFound.into()),
         }
     }
 }

@@ -5,9 +5,8 @@ use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
 
 use super::{
-    approvals, chat, completions, events, executors, formats, health, messages, metrics, models,
-    packs, pins, providers, ready, results, schema_check, servers, status, streams, tool_calls,
-    tool_keys, tools, workers,
+    approvals, chat, completions, events, executors, formats, messages, models, operations, packs,
+    pins, providers, results, schema_check, servers, tool_calls, tool_keys, tools, workers,
 };
 use crate::app::App;
 
@@ -21,7 +20,7 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(tools::list::schemas),
             routes!(tools::list::show),
             routes!(tools::execute::execute),
-            routes!(tools::batch_execute::batch_execute),
+            routes!(tools::execute::batch_execute),
             routes!(schema_check::check),
             routes!(results::fetch),
         ]),
@@ -68,8 +67,8 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
         ]),
         Group("events", "").routes(vec![
             routes!(events::events),
-            routes!(streams::list),
-            routes!(streams::listen),
+            routes!(events::list),
+            routes!(events::listen),
         ]),
         Group("packs", "").routes(vec![
             routes!(packs::list),
@@ -109,10 +108,10 @@ pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App
             routes!(servers::resources::read),
         ]),
         Group("operations", "").routes(vec![
-            routes!(health::health),
-            routes!(ready::ready),
-            routes!(metrics::metrics),
-            routes!(status::status),
+            routes!(operations::health),
+            routes!(operations::ready),
+            routes!(operations::metrics),
+            routes!(operations::status),
         ]),
     ];
     groups.into_iter().flatten()

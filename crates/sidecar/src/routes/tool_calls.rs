@@ -2,8 +2,7 @@
 
 mod entry;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_core::store::{CallFilter, CallId, CallStatus, Timestamp};
 use pillion_wire::{ToolCallList, ToolCallResponse, ToolCallStatistics, route};
@@ -12,7 +11,7 @@ use serde::Deserialize;
 use super::caller::CallerError;
 use super::error::{NOT_FOUND, RequestError, route_error};
 use super::page::{PageQuery, convert_records};
-use super::parameters::{Parameters, parsed};
+use super::parameters::{Parameters, PathParameter, parsed};
 use super::store::store_of;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
@@ -187,13 +186,12 @@ pub(super) async fn statistics(
 pub(super) async fn show(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
 ) -> Result<Json<ToolCallResponse>, RequestError> {
-    let id = path.ok().and_then(|Path(id)| id.parse::<CallId>().ok());
     let store = store_of(&app)?;
-    let found = match id {
-        Some(id) => store.call(id).await?,
-        None => None,
+    let found = match id.parse::<CallId>() {
+        Ok(id) => store.call(id).await?,
+        Err(_) => None,
     };
     let call = found
         .filter(|call| grant.may_see_records_of(call.verified_user()))

@@ -1,6 +1,5 @@
 //! Routes under `/api/v1/tools`.
 
-pub(super) mod batch_execute;
 pub(super) mod execute;
 pub(super) mod executor_call;
 pub(super) mod list;

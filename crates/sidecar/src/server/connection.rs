@@ -121,12 +121,8 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + UnreadBytes + Send + Unpin + 'static,
     {
-        let Self {
-            current_app,
-            peer,
-            ending,
-        } = self;
-        let app = current_app.app();
+        let peer = self.peer;
+        let app = self.current_app.app();
         let limits = app.http();
         let max_waiting_bytes = limits.max_waiting_bytes.get() as u64;
         let waiting_bytes = app.process().waiting_bytes.connection(max_waiting_bytes);
@@ -140,7 +136,7 @@ impl Connection {
             receive_tracker.clone(),
         );
         let requests = Requests {
-            current_app: current_app.clone(),
+            current_app: self.current_app.clone(),
             peer,
             admission: permit.admission(),
             receive_tracker,
@@ -165,7 +161,7 @@ impl Connection {
             // connection.
             biased;
             outcome = connection.as_mut() => outcome,
-            () = ending.cancelled() => {
+            () = self.ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

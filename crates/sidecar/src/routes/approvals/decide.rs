@@ -1,5 +1,4 @@
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
 use pillion_core::tool::{CallContext, JsonObject};
@@ -11,6 +10,7 @@ use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use crate::routes::parameters::PathParameter;
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::approvals::check_edit;
@@ -23,7 +23,7 @@ const MAX_REASON_LEN: usize = 1_000;
 /// client that decides.
 type DecisionParts = (
     State<App>,
-    Result<Path<String>, PathRejection>,
+    PathParameter,
     Extension<AccessGrant>,
     Caller,
     Body,
@@ -83,10 +83,9 @@ pub(in crate::routes) async fn deny(
 }
 
 async fn decide(
-    (State(app), path, Extension(grant), caller, Body(body)): DecisionParts,
+    (State(app), PathParameter(id), Extension(grant), caller, Body(body)): DecisionParts,
     verdict: Verdict,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    let Path(id) = path.map_err(|_| ApprovalError::Unknown)?;
     let (reason, edited) = parse(&body)?;
     if edited.is_some() && verdict == Verdict::Denied {
         return Err(RequestError::parameter("arguments", "absent in a denial"));

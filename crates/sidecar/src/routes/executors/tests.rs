@@ -135,7 +135,7 @@ fn executor() -> PhpExecutor {
     PhpExecutor::new(ExecutorRequest { options }, current_app, peer).unwrap()
 }
 
-/// Sends the messages and responses the requests of the sidecar until all of its own are answered.
+/// Sends the messages and answers the requests of the sidecar until all of its own are answered.
 async fn converse(stream: DuplexStream, seed: u64) {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut expected = Expected::default();

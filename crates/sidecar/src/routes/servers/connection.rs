@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerResponse, route};
 
-use super::{ServerKey, change_server, in_use};
+use super::{PathParameter, change_server, in_use};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -31,7 +31,7 @@ use crate::servers::Servers;
 )]
 pub(in crate::routes) async fn connect(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     Caller { context, .. }: Caller,
 ) -> Result<Json<ServerResponse>, RequestError> {
     let with = app.clone();
@@ -61,7 +61,7 @@ pub(in crate::routes) async fn connect(
 )]
 pub(in crate::routes) async fn disconnect(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
     let with = app.clone();
     let disconnect = |servers: Arc<Servers>| async move {
@@ -88,7 +88,7 @@ pub(in crate::routes) async fn disconnect(
 )]
 pub(in crate::routes) async fn reconnect(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
     let reconnect = |servers: Arc<Servers>| async move {
         servers.reconnect(&key).await?;

@@ -6,7 +6,7 @@ use pillion_wire::{
     ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse, route,
 };
 
-use super::{Keys, ServerKey, run_to_completion, servers_of};
+use super::{Keys, PathParameter, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use pillion_gateway::credentials::CredentialError;
@@ -45,7 +45,7 @@ impl FromRequestParts<App> for OfUser {
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<UserCredentialList>, RequestError> {
     let credentials = servers_of(&app)?.credentials(&key).await?;
     Ok(Json(UserCredentialList {

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use pillion_wire::{ServerList, ServerRemoved, ServerResponse, route};
 use serde_json::{Map, Value};
 
-use super::{Keys, ServerKey, change_server, run_to_completion, servers_of, show_server};
+use super::{Keys, PathParameter, change_server, run_to_completion, servers_of, show_server};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::routes::tagged::EntityTags;
@@ -85,7 +85,7 @@ pub(in crate::routes) async fn add(
 )]
 pub(in crate::routes) async fn show(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
     show_server(&app, &*servers_of(&app)?, &key)
 }
@@ -109,7 +109,7 @@ pub(in crate::routes) async fn show(
 )]
 pub(in crate::routes) async fn replace(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     Keys(keys): Keys,
 ) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, keys, How::Replace).await
@@ -136,7 +136,7 @@ pub(in crate::routes) async fn replace(
 )]
 pub(in crate::routes) async fn patch(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     Keys(keys): Keys,
 ) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, keys, How::Patch).await
@@ -157,7 +157,7 @@ pub(in crate::routes) async fn patch(
 )]
 pub(in crate::routes) async fn enable(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, enabled(true), How::Patch).await
 }
@@ -178,7 +178,7 @@ pub(in crate::routes) async fn enable(
 )]
 pub(in crate::routes) async fn disable(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
     change(&app, key, enabled(false), How::Patch).await
 }
@@ -200,7 +200,7 @@ pub(in crate::routes) async fn disable(
 )]
 pub(in crate::routes) async fn remove(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerRemoved>, RequestError> {
     let servers = servers_of(&app)?;
     let removed = run_to_completion(async move { servers.remove(&key).await }).await?;

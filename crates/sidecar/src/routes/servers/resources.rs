@@ -9,7 +9,7 @@ use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer, route};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ServerKey, in_use, servers_of};
+use super::{PathParameter, in_use, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{RequestError, RouteError, Status};
@@ -57,7 +57,7 @@ impl RouteError for ReadError {
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     caller: Caller,
 ) -> Result<Json<ResourceList>, RequestError> {
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
@@ -111,7 +111,7 @@ pub(in crate::routes) struct ResourceQuery {
 )]
 pub(in crate::routes) async fn read(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     Parameters(query): Parameters<ResourceQuery>,
     caller: Caller,
 ) -> Result<Json<ResourceResponse>, RequestError> {

@@ -2,7 +2,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerTrial, route};
 
-use super::{Keys, ServerKey, servers_of};
+use super::{Keys, PathParameter, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::servers::ServerInput;
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn test_unsaved(
 )]
 pub(in crate::routes) async fn test(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerTrial>, RequestError> {
     Ok(Json(servers_of(&app)?.test_known(&key).await?))
 }

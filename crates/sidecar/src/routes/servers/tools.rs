@@ -2,7 +2,7 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ToolList, UnavailableServer, route};
 
-use super::{ServerKey, servers_of};
+use super::{PathParameter, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -27,7 +27,7 @@ use crate::routes::tools::list::summary;
 )]
 pub(in crate::routes) async fn tools(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     caller: Caller,
 ) -> Result<Json<ToolList>, RequestError> {
     let servers = servers_of(&app)?;

@@ -12,9 +12,7 @@ use futures_util::FutureExt;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult};
 use pillion_gateway::access::Peer;
 use pillion_gateway::problem::Reason;
-use pillion_wire::{
-    BatchCall, BatchMode, BatchRequest, ExecuteResponse, Failure, ToolOutcome, route,
-};
+use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse, Failure, route};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
@@ -119,34 +117,26 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
             error, error_code, ..
         }) => return Err(ToolFailure::new(code_of(&error_code), error)),
     };
-    let ToolOutcome {
-        success,
-        data,
-        error,
-        error_code,
-        result,
-        mut metadata,
-        ..
-    } = execution.result;
-    let (result, data) = match result {
-        Some(result) => (result, Some(data)),
-        None => (data, None),
+    let mut outcome = execution.result;
+    let (result, data) = match outcome.result {
+        Some(result) => (result, Some(outcome.data)),
+        None => (outcome.data, None),
     };
-    if !success {
+    if !outcome.success {
         // The executor of the PHP process measures the time.
-        metadata.shift_remove("execution_time");
+        outcome.metadata.shift_remove("execution_time");
     }
-    let result = ToolResult {
+    let tool_result = ToolResult {
         tool_call_id: String::new(),
         tool_name: execution.tool,
-        success,
+        success: outcome.success,
         result,
         data,
-        error,
-        error_code: error_code.map(|code| code_of(&code)),
-        metadata,
+        error: outcome.error,
+        error_code: outcome.error_code.map(|code| code_of(&code)),
+        metadata: outcome.metadata,
     };
-    result.into_output()
+    tool_result.into_output()
 }
 
 fn code_of(code: &str) -> ErrorCode {

@@ -15,7 +15,7 @@ use super::response;
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{InternalError, RequestError};
-use pillion_gateway::{NameScope, Resolution};
+use pillion_gateway::NameScope;
 
 /// How a request and its response represent the calls.
 #[derive(Debug, Clone, Copy)]
@@ -85,32 +85,28 @@ pub(super) async fn run(
         .resolve(context, visibility, NameScope::Registered, &names)
         .await;
     let executor = resolution.executor(app);
-    let Resolution {
-        tools,
-        own,
-        unavailable_servers,
-        took,
-    } = resolution;
+    let waited = waited + resolution.took;
     let contexts = std::iter::repeat_n(caller.context, batch.calls.len());
 
     // Calls of unknown tools get their responses here and do not reach the executor.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
     let mut responses = Vec::with_capacity(ids.len());
     let mut calls = Vec::with_capacity(ids.len());
-    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(tools) {
+    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(resolution.tools) {
         let record = records.next().or(context.record);
         responses.push(match tool {
             Ok(tool) => {
                 let resolved = ResolvedCall {
                     call: ToolCall::new(call.id, call.name, call.arguments),
                     tool: Some(tool),
-                    waited: waited + took,
+                    waited,
                 };
                 calls.push((resolved, CallContext { record, ..context }));
                 None
             }
             Err(missing) => {
-                let (own, unavailable) = (own.as_ref(), &unavailable_servers);
+                let own = resolution.own.as_ref();
+                let unavailable = &resolution.unavailable_servers;
                 let failure =
                     response::unknown(app, visibility, own, &call.name, missing, unavailable);
                 Some(ExecuteResponse::NotFound(failure))
