@@ -193,12 +193,10 @@ impl ReceivedSockets {
         let path = control_path(socket);
         let stream = match UnixStream::connect(&path).await {
             Ok(stream) => stream,
-            Err(error) => {
-                return match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-                    _ => Err(SocketError::TakeOver(error)),
-                };
-            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
+                _ => return Err(SocketError::TakeOver(error)),
+            },
         };
         // The user of the listening process, which may differ from the owner of the file.
         let uid = stream.peer_cred().map_err(SocketError::TakeOver)?.uid();
@@ -275,10 +273,8 @@ fn is_trusted(uid: u32) -> bool {
 }
 
 async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    match timeout(STEP_TIMEOUT, step).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    let outcome = timeout(STEP_TIMEOUT, step).await;
+    outcome.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 async fn expect(stream: &mut UnixStream, line: &[u8]) -> io::Result<()> {

@@ -38,7 +38,6 @@ pub(crate) struct ChatFailure {
     /// Time until a retry, in seconds.
     pub(super) retry_after: Option<f64>,
     /// An HTTP status that is more specific than the code's, if any.
-    #[serde(default)]
     pub(crate) status: Option<u16>,
     /// Whether the same request would fail again, or repeat actions that were already done.
     #[serde(default)]

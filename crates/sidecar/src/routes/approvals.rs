@@ -168,21 +168,7 @@ fn bytes(record: &ApprovalRecord) -> usize {
 fn entry(record: ApprovalRecord, max_shown: usize) -> ApprovalEntry {
     let status = record.status(Timestamp::now()).to_owned();
     let shown = |text: &str| (text.len() <= max_shown).then(|| stored_json(text));
-    let arguments = shown(&record.arguments);
-    let has_arguments = arguments.is_some();
-    let (decided_by, decided_at, reason, approved_arguments) = match record.decision {
-        None => (None, None, None, None),
-        Some(decision) => (
-            Some(decision.by),
-            Some(format_timestamp(decision.at)),
-            decision.reason,
-            decision
-                .arguments
-                .filter(|_| has_arguments)
-                .and_then(|edited| shown(&edited)),
-        ),
-    };
-    ApprovalEntry {
+    let mut entry = ApprovalEntry {
         id: record.id,
         status,
         tool: record.tool,
@@ -191,16 +177,21 @@ fn entry(record: ApprovalRecord, max_shown: usize) -> ApprovalEntry {
         user_is_verified: record.user_is_verified,
         principal: record.principal,
         channel: record.channel,
-        arguments,
+        arguments: shown(&record.arguments),
         forwarded: record.forwarded.as_deref().and_then(shown),
-        approved_arguments,
         arguments_hash: record.arguments_hash,
         call_id: record.call.map(|call| call.to_string()),
         created_at: format_timestamp(record.created_at),
         expires_at: format_timestamp(record.expires_at),
-        decided_by,
-        decided_at,
-        reason,
         used_at: record.used_at.map(format_timestamp),
+        ..ApprovalEntry::default()
+    };
+    if let Some(decision) = record.decision {
+        let edited = decision.arguments.filter(|_| entry.arguments.is_some());
+        entry.approved_arguments = edited.as_deref().and_then(shown);
+        entry.decided_by = Some(decision.by);
+        entry.decided_at = Some(format_timestamp(decision.at));
+        entry.reason = decision.reason;
     }
+    entry
 }

@@ -51,8 +51,8 @@ pub(super) async fn http(
     }
     let is_origin_checked = caller.came_over_tcp();
     let (context, visibility) = (caller.context, caller.visibility);
-    let caller = pillion_mcp_server::Caller::new(&app, context, visibility, query.model.as_deref());
-    let exchange = match caller {
+    let model = query.model.as_deref();
+    let exchange = match pillion_mcp_server::Caller::new(&app, context, visibility, model) {
         Ok(caller) => Exchange {
             mcp: app.mcp(),
             caller,
