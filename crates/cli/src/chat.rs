@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use pillion_client::{Caller, Client};
-use pillion_wire::{CHANNEL_HEADER, ChatAnswer, ChatApproval, ChatRequest, USER_HEADER, route};
+use pillion_wire::{CHANNEL_HEADER, ChatApproval, ChatRequest, ChatResponse, USER_HEADER, route};
 
 use super::dispatch::{CommandResult, RunCommand};
 use super::error::CliError;
@@ -129,7 +129,7 @@ impl ChatSession<'_> {
     }
 
     /// Sends one request and shows its events as they arrive.
-    fn send_request(&mut self, message: Option<String>) -> Result<ChatAnswer, CliError> {
+    fn send_request(&mut self, message: Option<String>) -> Result<ChatResponse, CliError> {
         let request = ChatRequest {
             message,
             stream: Some(true),
@@ -155,7 +155,7 @@ impl ChatSession<'_> {
         while let Some(event) = events.next()? {
             self.screen.show(&event)?;
             if event.kind == "done" {
-                let response: ChatAnswer = serde_json::from_value(event.data)?;
+                let response: ChatResponse = serde_json::from_value(event.data)?;
                 self.id = Some(response.id.clone());
                 return Ok(response);
             }
@@ -180,7 +180,7 @@ impl ChatSession<'_> {
         Ok(())
     }
 
-    fn end(&mut self, response: &ChatAnswer) -> CommandResult {
+    fn end(&mut self, response: &ChatResponse) -> CommandResult {
         self.screen.end_line()?;
         match response.status.as_str() {
             "answered" => Ok(ExitCode::SUCCESS),

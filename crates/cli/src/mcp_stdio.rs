@@ -98,7 +98,8 @@ impl McpStdioCommand {
         let state = State::open_shared(config)
             .await
             .map_err(DaemonError::from)?;
-        let Assembly { current_app, .. } = Assembly::of(config, &state, Access::default()).await?;
+        let Assembly { current_app, .. } =
+            Assembly::build(config, &state, Access::default()).await?;
         // The user who started this process decides on its calls.
         let decider = match config.approvals.elicit_from {
             ElicitFrom::None => None,

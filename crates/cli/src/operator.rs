@@ -15,7 +15,7 @@ use pillion_config::Config;
 use pillion_core::store::Store;
 use pillion_gateway::credentials::{UserCredentials, open_vault};
 use pillion_gateway::state::store_id;
-use pillion_sidecar::servers::{Catalog, ServerError, Who, of_the_file};
+use pillion_sidecar::servers::{Catalog, ServerError, Who, file_accounts};
 use pillion_store::{SqlStore, StoreLocation, StoreOptions};
 use pillion_wire::route;
 use tokio::runtime::Runtime;
@@ -106,7 +106,7 @@ impl OperatorStore {
             credentials,
             egress: self.config.servers.egress.clone(),
             who: Who::Operator,
-            of_the_file: of_the_file(&self.config),
+            file_accounts: file_accounts(&self.config),
         })
     }
 

@@ -33,13 +33,13 @@ pub struct BatchPart {
     /// The indices of the calls in the batch.
     pub calls: Range<usize>,
     /// The response, or the error of the request.
-    pub answer: Result<Response<BatchResponse>, ClientError>,
+    pub response: Result<Response<BatchResponse>, ClientError>,
 }
 
 impl BatchPart {
     /// Returns whether this part is a single call that the sidecar rejected as too large.
-    fn is_refused_call(&self) -> bool {
-        self.calls.len() == 1 && status_of(&self.answer) == Some(CONTENT_TOO_LARGE)
+    fn is_rejected_call(&self) -> bool {
+        self.calls.len() == 1 && status_of(&self.response) == Some(CONTENT_TOO_LARGE)
     }
 }
 
@@ -56,17 +56,17 @@ pub(crate) fn send_in_parts(
         names: calls.iter().map(|call| call.name.as_str()).collect(),
         mode: serde_json::to_string(&mode).map_err(|source| ClientError::Encode { source })?,
         caller,
-        silence: None,
+        no_response: None,
     };
     let mut parts = Vec::new();
     for range in batch.ranges() {
         parts.extend(batch.send(range, None)?);
     }
-    let has_outcome = |part: &BatchPart| part.answer.is_ok() || part.is_refused_call();
+    let has_outcome = |part: &BatchPart| part.response.is_ok() || part.is_rejected_call();
     if parts.iter().any(has_outcome) {
         return Ok(parts);
     }
-    match parts.into_iter().find_map(|part| part.answer.err()) {
+    match parts.into_iter().find_map(|part| part.response.err()) {
         Some(error) => Err(error),
         None => Ok(Vec::new()),
     }
@@ -83,7 +83,7 @@ struct PendingBatch<'a> {
     mode: String,
     caller: &'a Caller,
     /// The error of the first request that the sidecar did not answer.
-    silence: Option<String>,
+    no_response: Option<String>,
 }
 
 impl PendingBatch<'_> {
@@ -92,12 +92,12 @@ impl PendingBatch<'_> {
     fn ranges(&self) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         let (mut start, mut bytes) = (0, 0);
-        for (place, call) in self.calls.iter().enumerate() {
+        for (index, call) in self.calls.iter().enumerate() {
             let size = call.len() + 1;
-            let is_full = place - start == MAX_CALLS || bytes + size > MAX_BYTES;
-            if is_full && place > start {
-                ranges.push(start..place);
-                (start, bytes) = (place, 0);
+            let is_full = index - start == MAX_CALLS || bytes + size > MAX_BYTES;
+            if is_full && index > start {
+                ranges.push(start..index);
+                (start, bytes) = (index, 0);
             }
             bytes += size;
         }
@@ -106,43 +106,44 @@ impl PendingBatch<'_> {
     }
 
     /// Sends calls; if the sidecar rejects the request as too large, sends each half separately.
-    /// `refusal` is the error of the larger request that contained these calls.
+    /// `parent_error` is the error of the larger request that contained these calls.
     fn send(
         &mut self,
         calls: Range<usize>,
-        refusal: Option<&str>,
+        parent_error: Option<&str>,
     ) -> Result<Vec<BatchPart>, ClientError> {
-        let answer = match self.request(&calls) {
-            Err(ClientError::Interrupted) => return Err(ClientError::Interrupted),
-            answer => answer,
-        };
-        let whole = |answer| {
+        let response = self.request(&calls);
+        if let Err(ClientError::Interrupted) = response {
+            return Err(ClientError::Interrupted);
+        }
+        let whole = |response| {
             let calls = calls.clone();
-            Ok(vec![BatchPart { calls, answer }])
+            Ok(vec![BatchPart { calls, response }])
         };
-        let Err(ClientError::Status { status, failure }) = &answer else {
-            return whole(answer);
+        let Err(ClientError::Status { status, failure }) = &response else {
+            return whole(response);
         };
         // An error that repeats for a half of the calls was not caused by the number of calls.
-        let may_be_number = *status == BAD_REQUEST && refusal != Some(&failure.error);
+        let may_be_number = *status == BAD_REQUEST && parent_error != Some(&failure.error);
         if calls.len() < 2 || !(may_be_number || *status == CONTENT_TOO_LARGE) {
-            return whole(answer);
+            return whole(response);
         }
         let middle = calls.start + calls.len() / 2;
         let mut parts = self.send(calls.start..middle, Some(&failure.error))?;
         let is_same = |part: &BatchPart| {
-            let said = part.answer.as_ref().err().map(ToString::to_string);
-            status_of(&part.answer) == Some(BAD_REQUEST) && said.as_ref() == Some(&failure.error)
+            let message = part.response.as_ref().err().map(ToString::to_string);
+            status_of(&part.response) == Some(BAD_REQUEST)
+                && message.as_ref() == Some(&failure.error)
         };
         if parts.iter().all(is_same) {
-            return whole(answer);
+            return whole(response);
         }
         parts.extend(self.send(middle..calls.end, Some(&failure.error))?);
         Ok(parts)
     }
 
     fn request(&mut self, calls: &Range<usize>) -> Result<Response<BatchResponse>, ClientError> {
-        if let Some(reason) = self.silence.clone() {
+        if let Some(reason) = self.no_response.clone() {
             return Err(ClientError::NotSent { reason });
         }
         let body = format!(
@@ -150,24 +151,25 @@ impl PendingBatch<'_> {
             self.calls[calls.clone()].join(","),
             self.mode
         );
-        let caller = match calls.len() == self.calls.len() {
-            true => self.caller.clone(),
-            false => self.caller.for_part(calls),
+        let caller = if calls.len() == self.calls.len() {
+            self.caller.clone()
+        } else {
+            self.caller.for_part(calls)
         };
         let names = self.names[calls.clone()].iter().copied();
         let request = self.client.request(route::EXECUTE_BATCH, []).tools(names);
-        let answer = request.caller(&caller).send_bytes(body.as_bytes());
-        if let Err(error) = &answer
+        let response = request.caller(&caller).send_bytes(body.as_bytes());
+        if let Err(error) = &response
             && error.has_no_response()
         {
-            self.silence = Some(error.to_string());
+            self.no_response = Some(error.to_string());
         }
-        answer
+        response
     }
 }
 
-fn status_of<T>(answer: &Result<T, ClientError>) -> Option<u16> {
-    match answer {
+fn status_of<T>(response: &Result<T, ClientError>) -> Option<u16> {
+    match response {
         Err(ClientError::Status { status, .. }) => Some(*status),
         _ => None,
     }
@@ -183,12 +185,11 @@ fn encode(call: &BatchCall) -> Result<String, ClientError> {
     }
     let encode_error = |source| ClientError::Encode { source };
     let text;
-    let arguments = match nests_deeper_than(MAX_DEPTH, &call.arguments) {
-        true => {
-            text = Value::String(serde_json::to_string(&call.arguments).map_err(encode_error)?);
-            &text
-        }
-        false => &call.arguments,
+    let arguments = if nests_deeper_than(MAX_DEPTH, &call.arguments) {
+        text = Value::String(serde_json::to_string(&call.arguments).map_err(encode_error)?);
+        &text
+    } else {
+        &call.arguments
     };
     let BatchCall { id, name, .. } = call;
     serde_json::to_string(&Encoded {

@@ -87,8 +87,8 @@ impl Client {
     /// Runs any number of calls in as few requests as the sidecar accepts. The requests are sent
     /// one after the other. The returned parts are in the order of the calls.
     ///
-    /// When the sidecar refuses a request as too large, or for its number of calls, each half of
-    /// the request is sent again, so that a refused call does not prevent other calls from running.
+    /// When the sidecar rejects a request as too large, or for its number of calls, each half of
+    /// the request is sent again, so that a rejected call does not prevent other calls from running.
     /// When the sidecar does not answer a request in time, or closes the connection, the remaining
     /// calls are not sent ([`ClientError::NotSent`]). When a batch takes several requests, each
     /// request has its own idempotency key, derived from the [`Caller`]'s.
@@ -113,7 +113,7 @@ impl Client {
         body: Option<&[u8]>,
         caller: Option<&Caller>,
     ) -> Result<(u16, Vec<u8>), ClientError> {
-        let mut response = self.ask(method, target, body, caller)?;
+        let mut response = self.send_head(method, target, body, caller)?;
         let body = response
             .body_mut()
             .with_config()
@@ -131,7 +131,7 @@ impl Client {
         body: &[u8],
         caller: Option<&Caller>,
     ) -> Result<(u16, Stream), ClientError> {
-        let response = self.ask(method, target, Some(body), caller)?;
+        let response = self.send_head(method, target, Some(body), caller)?;
         let status = response.status().as_u16();
         let body = response.into_body().into_with_config();
         let reader = body.limit(self.settings.max_response_bytes).reader();
@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Sends one request and waits for the head of the response.
-    fn ask(
+    fn send_head(
         &self,
         method: &str,
         target: &str,

@@ -20,7 +20,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The socket cannot be used: no permission, not a socket, or a path that is too long.
-    #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), rule(path, source))]
+    #[error("Cannot connect to the sidecar at {}: {source}{}", path.display(), permission_hint(path, source))]
     Connect {
         /// The socket's path.
         path: PathBuf,
@@ -115,32 +115,35 @@ impl ClientError {
         }
     }
 
-    /// Converts a timeout of a request that runs these tools: a slow tool does not mean that the
+    /// Converts a timeout of a request that runs the tools with these names: a slow tool does not mean that the
     /// sidecar is unreachable. Other errors, and timeouts of requests without tools, stay unchanged.
-    pub(crate) fn into_tool_timeout<'a>(self, tools: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn into_tool_timeout<'a>(self, names: impl IntoIterator<Item = &'a str>) -> Self {
         const MAX_SHOWN: usize = 3;
         const MAX_NAME_CHARS: usize = 128;
         let Self::Timeout { after } = self else {
             return self;
         };
         let quote = |name: &str| {
-            let name: String = name.chars().take(MAX_NAME_CHARS).collect();
-            format!("'{name}'")
+            let short: String = name.chars().take(MAX_NAME_CHARS).collect();
+            format!("'{short}'")
         };
         let mut seen = HashSet::new();
-        let tools = tools.into_iter().filter(|name| seen.insert(*name));
-        let tools: Vec<&str> = tools.collect();
+        let distinct = names.into_iter().filter(|name| seen.insert(*name));
+        let tools: Vec<&str> = distinct.collect();
         let more = tools.len().saturating_sub(MAX_SHOWN);
         let mut shown: Vec<String> = tools.into_iter().take(MAX_SHOWN).map(quote).collect();
         if more > 0 {
             shown.push(format!("{more} more"));
         }
-        let tools = match (shown.len(), shown.pop()) {
+        let subject = match (shown.len(), shown.pop()) {
             (_, None) => return Self::Timeout { after },
             (1, Some(only)) => format!("Tool {only}"),
             (_, Some(last)) => format!("The tools {} and {last}", shown.join(", ")),
         };
-        Self::ToolTimeout { tools, after }
+        Self::ToolTimeout {
+            tools: subject,
+            after,
+        }
     }
 
     /// Returns whether no sidecar is running, so that nothing was sent.
@@ -182,8 +185,9 @@ impl ClientError {
     }
 }
 
-/// Says what denies this user the connection, if the permissions of files do.
-fn rule(path: &Path, source: &io::Error) -> &'static str {
+/// Returns which file permissions deny the connection, for the end of an error message; empty for
+/// any other error.
+fn permission_hint(path: &Path, source: &io::Error) -> &'static str {
     if source.kind() != io::ErrorKind::PermissionDenied {
         return "";
     }

@@ -161,8 +161,10 @@ mod tests {
     #[test]
     fn query_values_are_percent_encoded() {
         let client = Client::new("/nowhere");
-        let request = client.request(route::LIST_TOOLS, []);
-        let request = request.query(Some(("category", "a&b"))).query([("x", "+")]);
+        let request = client
+            .request(route::LIST_TOOLS, [])
+            .query(Some(("category", "a&b")))
+            .query([("x", "+")]);
         assert_eq!(request.target, "/api/v1/tools/?category=a%26b&x=%2B");
     }
 }

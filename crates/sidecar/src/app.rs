@@ -20,11 +20,11 @@ use pillion_mcp_server::{McpServer, McpServerState};
 /// the `App` with which the request began ([`CurrentApp`](crate::current_app::CurrentApp)).
 #[derive(Debug, Clone)]
 pub struct App {
-    shared: Arc<Shared>,
+    shared: Arc<AppParts>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AppParts {
     mcp: McpServer,
     http: HttpSection,
     access: Access,
@@ -37,37 +37,16 @@ impl App {
     /// and no call is recorded.
     ///
     /// The configuration's access rules are not in force, because they require user lookups and
-    /// token files; use [`build_with`](Self::build_with) for those.
+    /// token files.
     #[must_use]
     pub fn build(config: &Config, registry: Arc<ToolRegistry>, state: Option<State>) -> Self {
-        Self::build_with(config, registry, state, Access::default())
+        Self::assemble(config, registry, state, None, Access::default())
     }
 
-    /// Like [`build`](Self::build), with access rules.
-    #[must_use]
-    pub fn build_with(
-        config: &Config,
-        registry: Arc<ToolRegistry>,
-        state: Option<State>,
-        access: Access,
-    ) -> Self {
-        Self::assemble(config, registry, state, None, access)
-    }
-
-    /// Like [`build_with`](Self::build_with), with the built-in tools and the packs of the
-    /// configuration, and with MCP servers that can be added and changed at run time.
-    #[must_use]
-    pub(crate) fn build_complete(
-        config: &Config,
-        registry: Arc<ToolRegistry>,
-        state: State,
-        servers: Arc<Servers>,
-        access: Access,
-    ) -> Self {
-        Self::assemble(config, registry, Some(state), Some(servers), access)
-    }
-
-    fn assemble(
+    /// Like [`build`](Self::build), with access rules and, if there are `servers`, with the built-in
+    /// tools and the packs of the configuration, and with MCP servers that can be added and changed
+    /// at run time.
+    pub(crate) fn assemble(
         config: &Config,
         registry: Arc<ToolRegistry>,
         state: Option<State>,
@@ -86,7 +65,7 @@ impl App {
         let gateway = Gateway::build(config, parts);
         gateway.process().set_peer_rules(&access.peers);
         clients.offer_packs(gateway.packs());
-        Self::of(Shared {
+        Self::new(AppParts {
             mcp: McpServer::new(gateway, clients),
             http: config.http.clone(),
             access,
@@ -94,7 +73,7 @@ impl App {
         })
     }
 
-    fn of(shared: Shared) -> Self {
+    fn new(shared: AppParts) -> Self {
         Self {
             shared: Arc::new(shared),
         }
@@ -110,7 +89,7 @@ impl App {
         let gateway = self.gateway().reload(config, scope).await;
         let clients = Arc::clone(self.mcp().state());
         clients.reconfigure();
-        Self::of(Shared {
+        Self::new(AppParts {
             mcp: McpServer::new(gateway, clients),
             http: config.http.clone(),
             access: access.unwrap_or_else(|| self.access().clone()),

@@ -2,11 +2,11 @@
 //! is stored after each step, and can continue after an approval, after a failure of the provider
 //! and in another process.
 
-mod answer;
 mod chat_recorder;
 mod claim;
 mod clients_turn;
 mod error;
+mod response;
 mod stored_chat;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use pillion_core::registry::RegisteredTool;
 use pillion_core::store::{ChatClaim, ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::{ApprovalRequestOptions, CallContext, ToolCall, ToolDefinition};
 use pillion_deadline::timeout_at;
-use pillion_wire::{ChatAnswer, ChatTranscript};
+use pillion_wire::{ChatResponse, ChatTranscript};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -31,15 +31,15 @@ use chat_recorder::ChatRecorder;
 pub(crate) use chat_recorder::Listener;
 use claim::Claim;
 pub(crate) use clients_turn::ClientToolTurn;
-pub(crate) use error::ChatRefusal;
+pub(crate) use error::ChatRejection;
 use pillion_gateway::approvals::Approvals;
 use pillion_gateway::models::{Model, NativeTools};
 use pillion_gateway::timestamp::format_timestamp;
 use pillion_gateway::visibility::Visibility;
-pub(crate) use stored_chat::Failure;
+pub(crate) use stored_chat::ChatFailure;
 use stored_chat::{ChatRetention, StoredChat};
 
-/// Maximum number of listed chats.
+/// Maximum number of chats in a list.
 const MAX_LISTED: u32 = 100;
 
 /// The caller of a chat: the user for whom tools run, and the visible tools.
@@ -52,8 +52,8 @@ pub(crate) struct ChatCaller {
 impl ChatCaller {
     /// Restricts the caller to what the model may see, including calls by composed tools.
     fn with_model(&self, model: &Model) -> Self {
-        let visibility = self.visibility.clone();
-        let visibility = visibility.for_model(Arc::clone(&model.config));
+        let config = Arc::clone(&model.config);
+        let visibility = self.visibility.clone().for_model(config);
         let context = CallContext {
             may_use: Some(visibility.filter()),
             ..self.context.clone()
@@ -67,7 +67,7 @@ impl ChatCaller {
 
 /// The parameters of a new chat.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct NewChat {
     /// The model's name; `None` for the default model.
     pub(crate) model: Option<String>,
     pub(crate) input: ChatInput,
@@ -82,119 +82,120 @@ pub(crate) enum ChatInput {
     /// Messages in the format of OpenAI's chat completions.
     Messages(Vec<Value>),
     /// A conversation in the format of the model's provider.
-    AsItIs(ProviderConversation),
+    Native(ProviderConversation),
 }
 
 impl ChatInput {
     fn begin(self, chat_loop: &ChatLoop) -> Result<ChatState, ModelError> {
         match self {
             Self::Messages(messages) => chat_loop.begin(&messages),
-            Self::AsItIs(conversation) => chat_loop.begin_conversation(conversation),
+            Self::Native(conversation) => chat_loop.begin_conversation(conversation),
         }
     }
 }
 
 /// The outcome of a chat request.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) answer: ChatAnswer,
+#[derive(Debug, Default)]
+pub(crate) struct ChatOutcome {
+    pub(crate) response: ChatResponse,
     /// Calls of the client's own tools, which the client runs.
     pub(crate) calls: Vec<ToolCall>,
     /// Data of the provider that the client must send back with the results of the calls.
     pub(crate) provider_members: ProviderMembers,
     /// Whether the chat is stored and can continue.
     pub(crate) is_stored: bool,
-    /// The provider's information about the end of the answer.
+    /// What the provider reports about the end of the response.
     pub(crate) ending: ResponseEnd,
     /// Why the chat has failed, if it has.
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<ChatFailure>,
 }
 
 /// A chat that only this request may continue.
 pub(crate) struct Chat {
-    store: Arc<dyn Store>,
-    record: ChatRecord,
-    stored_chat: StoredChat,
+    recorder: ChatRecorder,
     chat_loop: ChatLoop,
+    /// The context in which the tools of the chat run.
     context: CallContext,
     /// Maximum time to wait for approvals.
     wait: Duration,
     approvals: Approvals,
-    claim: Claim,
     /// When the chat ends, unless it waits for approvals.
     deadline: Instant,
 }
 
 impl Chat {
-    /// Starts and stores a chat, without calling the model.
-    ///
-    /// # Errors
-    /// [`ChatRefusal`].
-    pub(crate) async fn begin(
+    fn new(
         app: &App,
-        chatter: &ChatCaller,
-        beginning: Beginning,
-    ) -> Result<Self, ChatRefusal> {
-        let deadline = Instant::now() + app.models().chat().timeout;
-        let stored = Self::begin_and_store(app, chatter, beginning, deadline);
-        in_time(deadline, Box::pin(stored)).await
+        caller: &ChatCaller,
+        recorder: ChatRecorder,
+        chat_loop: ChatLoop,
+        deadline: Instant,
+    ) -> Self {
+        let approval = &caller.context.approval;
+        let context = CallContext {
+            // Calls do not wait for approvals themselves: the chat is stored before it waits.
+            approval: ApprovalRequestOptions {
+                wait: Duration::ZERO,
+                ..approval.clone()
+            },
+            caller: Some("chat".to_owned()),
+            channel: recorder.stored_chat.channel.clone(),
+            // The model reads the results, not an HTTP client.
+            result_memory: None,
+            ..caller.context.clone()
+        };
+        Self {
+            recorder,
+            chat_loop,
+            context,
+            wait: approval.wait.min(app.approvals().section().max_wait),
+            approvals: app.approvals().clone(),
+            deadline,
+        }
     }
 
-    async fn begin_and_store(
+    /// Starts and stores a chat, without calling the model.
+    pub(crate) async fn begin(
         app: &App,
-        chatter: &ChatCaller,
-        beginning: Beginning,
-        deadline: Instant,
-    ) -> Result<Self, ChatRefusal> {
-        let mut chat = Self::begin_until(app, chatter, beginning, deadline).await?;
-        chat.stored_chat.stays = ChatRetention::Always;
-        chat.record.json = chat.stored_chat.to_json();
-        chat.record.summary = chat.stored_chat.summary(&chat.record.id);
-        chat.record.claim = Some(chat.claim.record());
-        chat.record.revision = 1;
-        chat.store.insert_chat(&chat.record).await?;
-        Ok(chat)
+        caller: &ChatCaller,
+        new_chat: NewChat,
+    ) -> Result<Self, ChatRejection> {
+        let deadline = Instant::now() + app.models().chat().timeout;
+        let stored = async {
+            let mut chat = Self::begin_stateless(app, caller, new_chat).await?;
+            chat.recorder.stored_chat.stays = ChatRetention::Always;
+            chat.recorder.save().await?;
+            Ok(chat)
+        };
+        before_deadline(deadline, Box::pin(stored)).await
     }
 
     /// Starts a chat that is stored only while it is unanswered after tool calls, because the
     /// client itself stores the conversation.
-    ///
-    /// # Errors
-    /// [`ChatRefusal`].
     pub(crate) async fn begin_stateless(
         app: &App,
-        chatter: &ChatCaller,
-        beginning: Beginning,
-    ) -> Result<Self, ChatRefusal> {
+        caller: &ChatCaller,
+        new_chat: NewChat,
+    ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        Self::begin_until(app, chatter, beginning, deadline).await
-    }
-
-    async fn begin_until(
-        app: &App,
-        chatter: &ChatCaller,
-        beginning: Beginning,
-        deadline: Instant,
-    ) -> Result<Self, ChatRefusal> {
-        let store = app.store().ok_or(ChatRefusal::NoStore)?;
-        let model = model_of(app, beginning.model.as_deref())?;
-        let options = beginning.options.clone();
-        let chatter = &chatter.with_model(model);
-        let chat_loop = build_loop(app, chatter, model, beginning.tools, beginning.options).await?;
-        let state = beginning.input.begin(&chat_loop)?;
+        let store = app.store().ok_or(ChatRejection::NoStore)?;
+        let model = model_of(app, new_chat.model.as_deref())?;
+        let options = new_chat.options.clone();
+        let caller = &caller.with_model(model);
+        let chat_loop = build_loop(app, caller, model, new_chat.tools, new_chat.options).await?;
         let stored_chat = StoredChat {
             model: model.config.id.clone(),
-            tools: beginning.tools,
-            channel: chatter.context.channel.clone(),
+            tools: new_chat.tools,
+            channel: caller.context.channel.clone(),
             options,
             stays: ChatRetention::UntilAnswered,
-            state,
+            state: new_chat.input.begin(&chat_loop)?,
             failure: None,
         };
         let now = Timestamp::now();
         let record = ChatRecord {
             id: Uuid::now_v7().to_string(),
-            owner: owner_of(&chatter.context),
+            owner: owner_of(&caller.context),
             json: String::new(),
             summary: String::new(),
             revision: 0,
@@ -203,143 +204,102 @@ impl Chat {
             claim: None,
         };
         let claim = Claim::new(&store, &record.owner, &record.id, &app.process().calls);
-        Ok(Self {
-            store,
-            record,
-            context: context_of(&stored_chat, chatter),
-            stored_chat,
-            chat_loop,
-            wait: wait_of(app, &chatter.context),
-            approvals: app.approvals().clone(),
-            claim,
-            deadline,
-        })
+        let recorder = ChatRecorder::new(store, record, stored_chat, claim);
+        Ok(Self::new(app, caller, recorder, chat_loop, deadline))
     }
 
     /// Continues a chat, with the user's next messages, if any.
-    ///
-    /// # Errors
-    /// [`ChatRefusal`].
     pub(crate) async fn resume(
         app: &App,
-        chatter: &ChatCaller,
+        caller: &ChatCaller,
         id: &str,
         messages: &[Value],
-    ) -> Result<Self, ChatRefusal> {
+    ) -> Result<Self, ChatRejection> {
         let deadline = Instant::now() + app.models().chat().timeout;
-        let resumed = Self::resume_until(app, chatter, id, messages, deadline);
-        in_time(deadline, Box::pin(resumed)).await
-    }
-
-    async fn resume_until(
-        app: &App,
-        chatter: &ChatCaller,
-        id: &str,
-        messages: &[Value],
-        deadline: Instant,
-    ) -> Result<Self, ChatRefusal> {
-        let store = app.store().ok_or(ChatRefusal::NoStore)?;
-        let claim = take(app, &store, &chatter.context, id).await?;
-        let (mut record, mut stored_chat) = find(&*store, &chatter.context, id).await?;
-        stored_chat.failure = None;
-        let model = model_of(app, Some(&stored_chat.model))?;
-        let options = stored_chat.options.clone();
-        let chatter = &chatter.with_model(model);
-        let chat_loop = build_loop(app, chatter, model, stored_chat.tools, options).await?;
-        if !messages.is_empty() {
-            chat_loop.add(&mut stored_chat.state, messages)?;
-            // Stored first, so that the user's messages are not lost if the answer fails.
-            record.json = stored_chat.to_json();
-            record.summary = stored_chat.summary(id);
-            record.revision += 1;
-            record.updated_at = Timestamp::now();
-            store.replace_chat(&record).await?;
-        }
-        Ok(Self {
-            store,
-            record,
-            context: context_of(&stored_chat, chatter),
-            stored_chat,
-            chat_loop,
-            wait: wait_of(app, &chatter.context),
-            approvals: app.approvals().clone(),
-            claim,
-            deadline,
-        })
+        let resumed = async {
+            let store = app.store().ok_or(ChatRejection::NoStore)?;
+            let claim = take(app, &store, &caller.context, id).await?;
+            let (record, mut stored_chat) = find(&*store, &caller.context, id).await?;
+            stored_chat.failure = None;
+            let model = model_of(app, Some(&stored_chat.model))?;
+            let options = stored_chat.options.clone();
+            let caller = &caller.with_model(model);
+            let chat_loop = build_loop(app, caller, model, stored_chat.tools, options).await?;
+            let mut recorder = ChatRecorder::new(store, record, stored_chat, claim);
+            if !messages.is_empty() {
+                chat_loop.add(&mut recorder.stored_chat.state, messages)?;
+                // Stored first, so that the user's messages are not lost if the answer fails.
+                recorder.save().await?;
+            }
+            Ok(Self::new(app, caller, recorder, chat_loop, deadline))
+        };
+        before_deadline(deadline, Box::pin(resumed)).await
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.record.id
+        &self.recorder.record.id
     }
 
     pub(crate) fn model(&self) -> &str {
-        &self.stored_chat.model
+        &self.recorder.stored_chat.model
     }
 
     /// Runs the chat until the model has answered, calls wait for approval, or an error occurs.
     /// Sends events to `listener`, including parts of the answers.
-    pub(crate) async fn run(self, listener: Option<Listener>) -> Ended {
-        let Self {
-            store,
-            record,
-            stored_chat,
-            chat_loop,
-            context,
-            wait,
-            approvals,
-            claim,
-            mut deadline,
-        } = self;
-        let chat_loop = chat_loop.streamed(listener.is_some());
-        let mut state = stored_chat.state.clone();
-        let mut keeper =
-            ChatRecorder::new(Arc::clone(&store), record, stored_chat, claim, listener);
-        let until = Instant::now() + wait;
+    pub(crate) async fn run(self, listener: Option<Listener>) -> ChatOutcome {
+        let (context, mut deadline) = (self.context, self.deadline);
+        let chat_loop = self.chat_loop.streamed(listener.is_some());
+        let mut recorder = self.recorder;
+        recorder.listener = listener;
+        let mut state = recorder.stored_chat.state.clone();
+        let until = Instant::now() + self.wait;
         loop {
-            let run = chat_loop.run_until(&mut state, &context, deadline.into(), &mut keeper);
+            let run = chat_loop.run_until(&mut state, &context, deadline.into(), &mut recorder);
             let outcome = run.await;
             if let Ok(ChatEnd::AwaitingApproval(waiting)) = &outcome {
-                let ids = waiting.iter();
-                let ids = ids.filter_map(|call| call.approval_id.as_deref());
+                let ids: Vec<_> = waiting
+                    .iter()
+                    .filter_map(|call| call.approval_id.as_deref())
+                    .collect();
                 let principal = context.principal.as_deref();
                 let began = Instant::now();
-                if approvals
-                    .wait_for_any(principal, &ids.collect::<Vec<_>>(), until)
-                    .await
-                {
+                if self.approvals.wait_for_any(principal, &ids, until).await {
+                    // The time that people take to decide is not the chat's.
                     deadline += began.elapsed();
                     continue;
                 }
             }
-            // A store that has kept the chat waiting until now gets no more time.
+            // If the store failed, it may have used all of the time, and gets none in addition.
             let ended = match outcome {
                 Err(ChatError::NotSaved(_)) => deadline,
                 _ => deadline.max(Instant::now()),
             };
             let respond_by = ended + RESPONSE_ALLOWANCE;
-            return keeper.end(state, outcome, respond_by).await;
+            return recorder.end(state, outcome, respond_by).await;
         }
     }
 }
 
 /// Returns the caller's chats, most recently updated first.
-///
-/// # Errors
-/// [`ChatRefusal::NoStore`], and errors of the store.
-pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAnswer>, ChatRefusal> {
-    let store = app.store().ok_or(ChatRefusal::NoStore)?;
+pub(crate) async fn list(
+    app: &App,
+    context: &CallContext,
+) -> Result<Vec<ChatResponse>, ChatRejection> {
+    let store = app.store().ok_or(ChatRejection::NoStore)?;
     let listed = store.chats(&owner_of(context), MAX_LISTED).await?;
     let mut chats = Vec::with_capacity(listed.len());
     for chat in listed {
-        let answer = match chat.summary.as_str() {
+        let response = match chat.summary.as_str() {
             // The chat was stored by a version without summaries.
             "" => match find(&*store, context, &chat.id).await {
-                Ok((record, stored_chat)) => answer::of(&record.id, &stored_chat, Vec::new()),
+                Ok((record, stored_chat)) => {
+                    response::from_stored(&record.id, &stored_chat, Vec::new())
+                }
                 // The chat was removed in the meantime, or is unreadable, which was logged.
                 Err(_) => continue,
             },
             summary => match serde_json::from_str(summary) {
-                Ok(answer) => answer,
+                Ok(response) => response,
                 Err(error) => {
                     tracing::warn!(
                         chat = chat.id, %error,
@@ -349,26 +309,24 @@ pub(crate) async fn list(app: &App, context: &CallContext) -> Result<Vec<ChatAns
                 }
             },
         };
-        chats.push(now(answer::listed(answer), chat.claim.as_ref()));
+        let shortened = response::listed(response);
+        chats.push(with_current_status(shortened, chat.claim.as_ref()));
     }
     Ok(chats)
 }
 
 /// Returns one of the caller's chats with its messages.
-///
-/// # Errors
-/// [`ChatRefusal::Unknown`], and errors of the store.
 pub(crate) async fn show(
     app: &App,
     context: &CallContext,
     id: &str,
-) -> Result<ChatTranscript, ChatRefusal> {
-    let store = app.store().ok_or(ChatRefusal::NoStore)?;
+) -> Result<ChatTranscript, ChatRejection> {
+    let store = app.store().ok_or(ChatRejection::NoStore)?;
     let (record, stored_chat) = find(&*store, context, id).await?;
     Ok(ChatTranscript {
         success: true,
-        chat: now(
-            answer::of(&record.id, &stored_chat, Vec::new()),
+        chat: with_current_status(
+            response::from_stored(&record.id, &stored_chat, Vec::new()),
             record.claim.as_ref(),
         ),
         created_at: format_timestamp(record.created_at),
@@ -381,26 +339,27 @@ pub(crate) async fn show(
 /// Deletes one of the caller's chats.
 ///
 /// # Errors
-/// [`ChatRefusal::Unknown`], [`ChatRefusal::Busy`], and errors of the store.
-pub(crate) async fn forget(app: &App, context: &CallContext, id: &str) -> Result<(), ChatRefusal> {
-    let store = app.store().ok_or(ChatRefusal::NoStore)?;
+/// [`ChatRejection::Unknown`]; [`ChatRejection::Busy`] while another request continues the chat.
+pub(crate) async fn forget(
+    app: &App,
+    context: &CallContext,
+    id: &str,
+) -> Result<(), ChatRejection> {
+    let store = app.store().ok_or(ChatRejection::NoStore)?;
     let _claim = take(app, &store, context, id).await?;
     match store.remove_chat(&owner_of(context), id).await {
-        Err(error) if error.is_not_found() => Err(ChatRefusal::Unknown),
+        Err(error) if error.is_not_found() => Err(ChatRejection::Unknown),
         removed => Ok(removed?),
     }
 }
 
 /// Returns the model with this name, or the default model.
-///
-/// # Errors
-/// [`ChatRefusal::NoModel`], [`ChatRefusal::UnknownModel`].
-pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, ChatRefusal> {
+pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, ChatRejection> {
     let models = app.models();
     match id {
-        None => models.default().ok_or(ChatRefusal::NoModel),
+        None => models.default().ok_or(ChatRejection::NoModel),
         Some(id) => {
-            let unknown = || ChatRefusal::UnknownModel { id: id.to_owned() };
+            let unknown = || ChatRejection::UnknownModel { id: id.to_owned() };
             models.get(id).ok_or_else(unknown)
         }
     }
@@ -409,28 +368,26 @@ pub(crate) fn model_of<'a>(app: &'a App, id: Option<&str>) -> Result<&'a Model, 
 /// Returns the client of a model's provider.
 ///
 /// # Errors
-/// [`ChatRefusal::Model`] if the model is misconfigured.
-fn client_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRefusal> {
-    match &model.client {
-        Ok(client) => Ok(Arc::clone(client)),
-        Err(error) => Err(ChatRefusal::Model((**error).clone())),
-    }
+/// [`ChatRejection::Model`] if the model is misconfigured.
+fn client_of(model: &Model) -> Result<Arc<dyn LanguageModel>, ChatRejection> {
+    let client = model.client.as_ref().map(Arc::clone);
+    client.map_err(|error| ChatRejection::Model((**error).clone()))
 }
 
 /// Returns the options of a request, completed with the model's configuration.
 fn options_of(model: &Model, options: TurnOptions) -> TurnOptions {
-    let longest = model.max_output_tokens.map(std::num::NonZeroU64::get);
+    let configured = model.max_output_tokens.map(std::num::NonZeroU64::get);
     TurnOptions {
-        max_output_tokens: options.max_output_tokens.or(longest),
+        max_output_tokens: options.max_output_tokens.or(configured),
         ..options
     }
 }
 
-/// Returns what `work` returns before the deadline of the chat.
-async fn in_time<T>(
+/// Runs `work`, which waits for the store, up to the deadline of the chat.
+async fn before_deadline<T>(
     deadline: Instant,
-    work: impl Future<Output = Result<T, ChatRefusal>>,
-) -> Result<T, ChatRefusal> {
+    work: impl Future<Output = Result<T, ChatRejection>>,
+) -> Result<T, ChatRejection> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| {
         let message = "the store did not respond before the deadline of the chat";
         Err(StoreError::unavailable(message).into())
@@ -440,11 +397,11 @@ async fn in_time<T>(
 /// Creates the chat loop with the tools that the model and the caller may see.
 async fn build_loop(
     app: &App,
-    chatter: &ChatCaller,
+    caller: &ChatCaller,
     model: &Model,
     with_tools: bool,
     options: TurnOptions,
-) -> Result<ChatLoop, ChatRefusal> {
+) -> Result<ChatLoop, ChatRejection> {
     let client = client_of(model)?;
     let mut tools = Vec::new();
     let mut native = NativeTools::default();
@@ -452,8 +409,9 @@ async fn build_loop(
     if with_tools && model.config.tools.function_calling {
         // The model needs time as well: servers that take longer are left out.
         let limit = app.models().chat().timeout / 2;
-        let listing = app.tools_within(limit, &chatter.context, &chatter.visibility);
-        let offered = listing.await;
+        let offered = app
+            .tools_within(limit, &caller.context, &caller.visibility)
+            .await;
         executor = executor.with_caller_tools(Arc::clone(&offered.own.tools));
         let definition = |tool: &Arc<RegisteredTool>| -> Arc<ToolDefinition> {
             Arc::new(tool.definition().clone())
@@ -470,11 +428,12 @@ async fn build_loop(
         .with_limits(app.models().limits(model)))
 }
 
-/// Returns the answer with the status of a running chat if its claim is valid.
-fn now(answer: ChatAnswer, claim: Option<&ChatClaim>) -> ChatAnswer {
-    match claim::is_running(claim) {
-        true => answer::while_running(answer),
-        false => answer,
+/// Returns the response with the status of a running chat if a request holds its claim.
+fn with_current_status(response: ChatResponse, claim: Option<&ChatClaim>) -> ChatResponse {
+    if claim::is_running(claim) {
+        response::while_running(response)
+    } else {
+        response
     }
 }
 
@@ -484,14 +443,14 @@ async fn take(
     store: &Arc<dyn Store>,
     context: &CallContext,
     id: &str,
-) -> Result<Claim, ChatRefusal> {
+) -> Result<Claim, ChatRejection> {
     let owner = owner_of(context);
     if let Some(claim) = Claim::take(store, &owner, id, &app.process().calls).await? {
         return Ok(claim);
     }
     Err(match store.chat(&owner, id).await? {
-        Some(_) => ChatRefusal::Busy,
-        None => ChatRefusal::Unknown,
+        Some(_) => ChatRejection::Busy,
+        None => ChatRejection::Unknown,
     })
 }
 
@@ -500,12 +459,12 @@ async fn find(
     store: &dyn Store,
     context: &CallContext,
     id: &str,
-) -> Result<(ChatRecord, StoredChat), ChatRefusal> {
-    let record = store.chat(&owner_of(context), id).await?;
-    let record = record.ok_or(ChatRefusal::Unknown)?;
-    let stored_chat = StoredChat::from_json(&record.json).map_err(|error| {
+) -> Result<(ChatRecord, StoredChat), ChatRejection> {
+    let found = store.chat(&owner_of(context), id).await?;
+    let record = found.ok_or(ChatRejection::Unknown)?;
+    let stored_chat = serde_json::from_str(&record.json).map_err(|error| {
         tracing::warn!(chat = id, %error, "Cannot read a stored chat");
-        ChatRefusal::Unreadable
+        ChatRejection::Unreadable
     })?;
     Ok((record, stored_chat))
 }
@@ -513,28 +472,4 @@ async fn find(
 /// Returns the owner of chats: the principal together with the user.
 fn owner_of(context: &CallContext) -> String {
     json!([context.principal, context.user]).to_string()
-}
-
-/// Returns how long to wait for approvals: the caller's wish up to the configured maximum.
-fn wait_of(app: &App, context: &CallContext) -> Duration {
-    context
-        .approval
-        .wait
-        .min(app.approvals().section().max_wait)
-}
-
-/// Returns the context in which the tools of a chat run. Calls do not wait for approvals
-/// themselves: the chat is stored before it waits.
-fn context_of(stored_chat: &StoredChat, chatter: &ChatCaller) -> CallContext {
-    CallContext {
-        approval: ApprovalRequestOptions {
-            wait: Duration::ZERO,
-            ..chatter.context.approval.clone()
-        },
-        caller: Some("chat".to_owned()),
-        channel: stored_chat.channel.clone(),
-        // The model reads the results, not an HTTP client.
-        result_memory: None,
-        ..chatter.context.clone()
-    }
 }

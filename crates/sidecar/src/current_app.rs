@@ -62,9 +62,13 @@ impl CurrentApp {
         router.clone()
     }
 
-    /// Returns a weak reference.
-    pub(crate) fn downgrade(&self) -> WeakCurrentApp {
-        WeakCurrentApp(Arc::downgrade(&self.current))
+    /// Returns a function that returns this, as long as this exists elsewhere.
+    pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Self> + Send + Sync + use<> {
+        let current = Arc::downgrade(&self.current);
+        move || {
+            let current = current.upgrade()?;
+            Some(Self { current })
+        }
     }
 
     /// Returns what applies changes of the servers, without keeping this alive.
@@ -93,16 +97,5 @@ impl Application for Current {
         drop(before);
         let old = old.app.clone();
         tokio::spawn(old.retire(&app));
-    }
-}
-
-/// A weak reference to a [`CurrentApp`].
-#[derive(Debug, Clone)]
-pub(crate) struct WeakCurrentApp(Weak<Current>);
-
-impl WeakCurrentApp {
-    pub(crate) fn upgrade(&self) -> Option<CurrentApp> {
-        let current = self.0.upgrade()?;
-        Some(CurrentApp { current })
     }
 }

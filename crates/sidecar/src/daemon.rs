@@ -100,7 +100,7 @@ impl Daemon {
             current_app,
             servers,
             mut past_calls,
-        } = Assembly::of(config, &state, access).await?;
+        } = Assembly::build(config, &state, access).await?;
         let caught_up = Arc::clone(&servers);
         let grace = config.shutdown.grace;
         let mut threads = ServingThreads::start().map_err(DaemonError::Threads)?;
@@ -116,7 +116,7 @@ impl Daemon {
             socket = %sockets.path.display(), version = env!("CARGO_PKG_VERSION"),
             "Listening on {}", sockets.path.display()
         );
-        let counting = match sockets.confirmation.take() {
+        let count_calls = match sockets.confirmation.take() {
             Some(confirmation) => {
                 confirmation.confirm().await.map_err(DaemonError::Confirm)?;
                 service_manager::ready_as_main_process();
@@ -132,8 +132,9 @@ impl Daemon {
                 tokio::spawn(async move { past_calls.finish().await })
             }
         };
-        let counting = AbortOnDropHandle::new(counting);
-        // Kept open until this process ends.
+        let counting = AbortOnDropHandle::new(count_calls);
+        // Both stay open until this process ends: their end tells the successor, and any later
+        // sidecar, that this process has finished its calls.
         let mut successor_connection = None;
         let mut finishing = None;
         let mut stopping_since = None;
@@ -143,9 +144,9 @@ impl Daemon {
                     service_manager::stopping();
                     sockets.close()
                 }
-                line = sockets.hand_over(state.life()) => {
+                connection = sockets.hand_over(state.life()) => {
                     tracing::info!("Another sidecar has taken over");
-                    successor_connection = Some(line);
+                    successor_connection = Some(connection);
                     finishing = sockets.leave(state.life());
                     Stop::Continued { last_requests: LAST_REQUEST_TIMEOUT }
                 }
@@ -167,7 +168,7 @@ impl Daemon {
         }
         state.close().await;
         match successor_connection {
-            Some(line) => drop((line, finishing)),
+            Some(connection) => drop((connection, finishing)),
             None => sockets.remove()?,
         }
         tracing::info!(cut_off = drained.cut_off, "Stopped");

@@ -5,6 +5,11 @@
 //! of the listening sockets and of the lock on the path (`SCM_RIGHTS`); when it is ready, it
 //! confirms, and the predecessor stops accepting. The sockets listen all the time, so that a new
 //! connection at worst waits in their queue.
+//!
+//! Until the confirmation, the predecessor serves as before, so a successor that fails at any step
+//! costs nothing. The connection stays open after the confirmation: its end tells the successor that
+//! the predecessor has finished its calls. A successor passes the connections of its predecessors on
+//! to the next successor, because several processes may still finish calls.
 
 mod message;
 
@@ -32,20 +37,21 @@ const REQUEST: &[u8] = b"pillion take-over 1\n";
 const READY: &[u8] = b"ready\n";
 const CONFIRMATION_REPLY: &[u8] = b"goodbye\n";
 
-/// The kind of a descriptor that is handed over.
+/// The kind of a descriptor that is handed over, with its letter in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Item {
+#[repr(u8)]
+pub(crate) enum DescriptorKind {
     /// The listening Unix socket.
-    Unix,
+    Unix = b'u',
     /// The listening TCP socket.
-    Tcp,
+    Tcp = b't',
     /// The control socket, for the next successor.
-    Control,
+    ControlSocket = b'c',
     /// The lock on the socket's path.
-    Lock,
-    /// A connection with an earlier process; the order of these connections is that of the process
-    /// ids in the message.
-    Line,
+    Lock = b'l',
+    /// A connection to an earlier process; these connections have the order of the process ids in
+    /// the message.
+    Predecessor = b'p',
 }
 
 /// Returns the path of the control socket beside `socket`.
@@ -57,7 +63,7 @@ pub(crate) fn control_path(socket: &Path) -> PathBuf {
 
 /// The control socket, on which a successor connects.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
 }
@@ -66,7 +72,7 @@ pub(crate) struct Control {
 #[derive(Debug)]
 pub(crate) struct Successor(UnixStream);
 
-impl Control {
+impl ControlSocket {
     /// Binds the control socket beside `socket`, whose path the caller has locked.
     pub(crate) fn bind(socket: &Path) -> io::Result<Self> {
         let path = control_path(socket);
@@ -125,10 +131,10 @@ impl Successor {
     /// that the successor notices the end.
     ///
     /// # Errors
-    /// When the successor is not allowed to take over, or gives up.
+    /// The successor belongs to an untrusted user, gives up, or takes too long for a step.
     pub(crate) async fn hand_over(
         self,
-        items: &[(Item, OwnedFd)],
+        descriptors: &[(DescriptorKind, OwnedFd)],
         predecessors: &Predecessors,
         life: &str,
     ) -> io::Result<UnixStream> {
@@ -137,20 +143,23 @@ impl Successor {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         within(expect(&mut stream, REQUEST)).await?;
-        let mut lives = Vec::new();
-        let mut lines = Vec::new();
+        let mut process_ids = Vec::new();
+        let mut connections = Vec::new();
         for predecessor in predecessors.copied()? {
             // A predecessor without a connection cannot be watched.
-            if let Some(line) = predecessor.line {
-                lives.push(predecessor.life);
-                lines.push((Item::Line, line));
+            if let Some(connection) = predecessor.line {
+                process_ids.push(predecessor.life);
+                connections.push(connection);
             }
         }
-        lives.push(life.to_owned());
-        let items = items.iter().map(|(item, owned)| (*item, owned.as_fd()));
-        let lines = lines.iter().map(|(item, owned)| (*item, owned.as_fd()));
-        let items: Vec<_> = items.chain(lines).collect();
-        within(message::send(&stream, &items, &lives)).await?;
+        process_ids.push(life.to_owned());
+        let own = descriptors
+            .iter()
+            .map(|(kind, owned)| (*kind, owned.as_fd()));
+        let others = connections.iter();
+        let others_with_kind = others.map(|owned| (DescriptorKind::Predecessor, owned.as_fd()));
+        let all: Vec<_> = own.chain(others_with_kind).collect();
+        within(message::send(&stream, &all, &process_ids)).await?;
         within(expect(&mut stream, READY)).await?;
         // The successor is ready even if it does not receive this.
         drop(within(stream.write_all(CONFIRMATION_REPLY)).await);
@@ -162,7 +171,7 @@ impl Successor {
 #[derive(Debug)]
 pub(crate) struct ReceivedSockets {
     /// The descriptors with their kinds.
-    pub(crate) items: Vec<(Item, OwnedFd)>,
+    pub(crate) descriptors: Vec<(DescriptorKind, OwnedFd)>,
     /// Earlier processes that are finishing calls on these sockets.
     pub(crate) predecessors: Predecessors,
     pub(crate) confirmation: Confirmation,
@@ -175,20 +184,19 @@ pub(crate) struct Confirmation(UnixStream);
 impl ReceivedSockets {
     /// Requests the sockets from the sidecar that serves `socket`; returns `None` if no sidecar
     /// does. The control socket may belong to any user in a directory in which other users may
-    /// create files: a process of an untrusted user is not asked.
+    /// create files: this function requests nothing from a process of an untrusted user.
     ///
     /// # Errors
-    /// [`SocketError::ForeignControl`], [`SocketError::TakeOver`].
-    pub(crate) async fn ask(socket: &Path) -> Result<Option<Self>, SocketError> {
+    /// [`SocketError::ForeignControl`] for a process of an untrusted user; [`SocketError::TakeOver`]
+    /// if the sockets cannot be received.
+    pub(crate) async fn request(socket: &Path) -> Result<Option<Self>, SocketError> {
         let path = control_path(socket);
         let stream = match UnixStream::connect(&path).await {
             Ok(stream) => stream,
-            Err(error) => {
-                return match error.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
-                    _ => Err(SocketError::TakeOver(error)),
-                };
-            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
+                _ => return Err(SocketError::TakeOver(error)),
+            },
         };
         // The user of the listening process, which may differ from the owner of the file.
         let uid = stream.peer_cred().map_err(SocketError::TakeOver)?.uid();
@@ -201,28 +209,28 @@ impl ReceivedSockets {
 
     async fn receive(mut stream: UnixStream) -> io::Result<Self> {
         within(stream.write_all(REQUEST)).await?;
-        let (items, lives) = within(message::receive(&stream)).await?;
-        let (lines, items) = items
+        let (received, process_ids) = within(message::receive(&stream)).await?;
+        let (connections, descriptors): (Vec<_>, Vec<_>) = received
             .into_iter()
-            .partition::<Vec<_>, _>(|(item, _)| *item == Item::Line);
-        let lines = lines.into_iter().map(|(_, owned)| owned);
+            .partition(|(kind, _)| *kind == DescriptorKind::Predecessor);
+        let earlier = connections.into_iter().map(|(_, owned)| owned);
         // The last connection is to the sidecar that handed over.
-        let mut lines = lines.chain([clone_connection(&stream)?]);
-        let predecessors = lives.into_iter().map(|life| Predecessor {
+        let mut all = earlier.chain([clone_connection(&stream)?]);
+        let predecessors = process_ids.into_iter().map(|life| Predecessor {
             life,
-            line: lines.next(),
+            line: all.next(),
         });
         Ok(Self {
-            items,
+            descriptors,
             predecessors: Predecessors::new(predecessors.collect()),
             confirmation: Confirmation(stream),
         })
     }
 
     /// Removes and returns the descriptor of this kind.
-    pub(crate) fn take(&mut self, wanted: Item) -> Option<OwnedFd> {
-        let place = self.items.iter().position(|(item, _)| *item == wanted)?;
-        Some(self.items.swap_remove(place).1)
+    pub(crate) fn take(&mut self, kind: DescriptorKind) -> Option<OwnedFd> {
+        let index = self.descriptors.iter().position(|(it, _)| *it == kind)?;
+        Some(self.descriptors.swap_remove(index).1)
     }
 }
 
@@ -243,8 +251,8 @@ pub(crate) fn listens_on(socket: &OwnedFd, path: &Path) -> io::Result<bool> {
     if !is_listener {
         return Ok(false);
     }
-    let address = StdListener::from(socket.try_clone()?).local_addr()?;
-    let Some(address) = address.as_pathname() else {
+    let bound = StdListener::from(socket.try_clone()?).local_addr()?;
+    let Some(address) = bound.as_pathname() else {
         return Ok(false);
     };
     let has_name = address.file_name() == path.file_name();
@@ -265,10 +273,8 @@ fn is_trusted(uid: u32) -> bool {
 }
 
 async fn within<T>(step: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    match timeout(STEP_TIMEOUT, step).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+    let outcome = timeout(STEP_TIMEOUT, step).await;
+    outcome.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 async fn expect(stream: &mut UnixStream, line: &[u8]) -> io::Result<()> {
@@ -290,8 +296,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let control = Control::bind(&path).unwrap();
-        let items = vec![(Item::Unix, listener.as_fd().try_clone_to_owned().unwrap())];
+        let control = ControlSocket::bind(&path).unwrap();
+        let descriptors = vec![(
+            DescriptorKind::Unix,
+            listener.as_fd().try_clone_to_owned().unwrap(),
+        )];
         let (other_end, line) = UnixStream::pair().unwrap();
         let before = Predecessors::new(vec![Predecessor {
             life: "a".to_owned(),
@@ -300,18 +309,18 @@ mod tests {
         let handing = tokio::spawn(async move {
             loop {
                 let successor = control.accept().await;
-                if let Ok(line) = successor.hand_over(&items, &before, "b").await {
+                if let Ok(line) = successor.hand_over(&descriptors, &before, "b").await {
                     return (control, line);
                 }
             }
         });
         // A successor that gives up changes nothing.
-        drop(ReceivedSockets::ask(&path).await.unwrap().unwrap());
-        let mut inheritance = ReceivedSockets::ask(&path).await.unwrap().unwrap();
+        drop(ReceivedSockets::request(&path).await.unwrap().unwrap());
+        let mut inheritance = ReceivedSockets::request(&path).await.unwrap().unwrap();
         assert!(!handing.is_finished());
         assert_eq!(inheritance.predecessors.ids(), ["a", "b"]);
-        let inherited = inheritance.take(Item::Unix).unwrap();
-        assert!(inheritance.take(Item::Tcp).is_none());
+        let inherited = inheritance.take(DescriptorKind::Unix).unwrap();
+        assert!(inheritance.take(DescriptorKind::Tcp).is_none());
         inheritance.confirmation.confirm().await.unwrap();
         let (control, own_line) = handing.await.unwrap();
         drop(listener);
@@ -333,6 +342,6 @@ mod tests {
         let _client = UnixStream::connect(&path).await.unwrap();
         inherited.accept().await.unwrap();
         control.remove();
-        assert!(ReceivedSockets::ask(&path).await.unwrap().is_none());
+        assert!(ReceivedSockets::request(&path).await.unwrap().is_none());
     }
 }

@@ -45,11 +45,11 @@ pub(crate) struct PredecessorCalls {
     /// The calls since `from` that were counted.
     counted: HashSet<CallId>,
     /// The rest of the first read. Calls with limits wait for it.
-    rest: Option<(Read, PastCallCount)>,
+    rest: Option<(CallLogRead, PastCallCount)>,
 }
 
 /// A read of the call log, page by page, newest calls first.
-struct Read {
+struct CallLogRead {
     from: Timestamp,
     /// Calls since this time may be read again later.
     recent: Timestamp,
@@ -81,33 +81,27 @@ impl PredecessorCalls {
         Ok(this)
     }
 
-    /// Counts the calls that [`begin`](Self::begin) has left.
+    /// Counts the calls that [`begin`](Self::begin) has not counted.
     pub(crate) async fn finish(&mut self) {
         let Some((mut read, waiting)) = self.rest.take() else {
             return;
         };
         let mut has_failed = false;
-        loop {
-            match self.count_page(&mut read).await {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    if !std::mem::replace(&mut has_failed, true) {
-                        tracing::warn!(%error, "{UNREADABLE}; calls with limits wait");
-                    }
-                    tokio::time::sleep(RETRY_INTERVAL).await;
-                }
+        while let Err(error) = self.count_pages(&mut read).await {
+            if !std::mem::replace(&mut has_failed, true) {
+                tracing::warn!(%error, "{UNREADABLE}; calls with limits wait");
             }
+            tokio::time::sleep(RETRY_INTERVAL).await;
         }
         drop(waiting);
         log_count(read.calls);
     }
 
-    fn read(&mut self) -> Read {
+    fn read(&mut self) -> CallLogRead {
         let lookback = self.current_app.app().executor().rate_limit_lookback();
         let now = Timestamp::now();
         let from = self.from;
-        Read {
+        CallLogRead {
             from: from.unwrap_or(now.minus(lookback + MAX_ADMISSION_DELAY)),
             recent: *self.from.get_or_insert(now.minus(MAX_RECENT_AGE)),
             page: PageRequest::first(PageRequest::MAX_LIMIT),
@@ -115,18 +109,25 @@ impl PredecessorCalls {
         }
     }
 
+    /// Counts the remaining pages.
+    async fn count_pages(&mut self, read: &mut CallLogRead) -> Result<(), StoreError> {
+        while self.count_page(read).await? {}
+        Ok(())
+    }
+
     /// Counts a page of calls that were not counted yet. Returns whether there are more pages.
-    async fn count_page(&mut self, read: &mut Read) -> Result<bool, StoreError> {
+    async fn count_page(&mut self, read: &mut CallLogRead) -> Result<bool, StoreError> {
         let store = self.state.store();
         let process = self.state.process();
         let calls = store
             .counted_calls(&process.owner, read.from, &read.page)
             .await?;
         let now = Timestamp::now();
-        let others = calls.items.into_iter();
-        let others = others.filter(|call| call.life != process.life);
-        let others = others.filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET));
-        let new: Vec<_> = others
+        let new: Vec<_> = calls
+            .items
+            .into_iter()
+            .filter(|call| call.life != process.life)
+            .filter(|call| call.began_at <= now.plus(MAX_FUTURE_OFFSET))
             .filter(|call| call.id.creation_time() < read.recent || self.counted.insert(call.id))
             .map(|call| PastCall {
                 age: age(call.began_at, now),
@@ -137,9 +138,8 @@ impl PredecessorCalls {
             .collect();
         read.calls += new.len();
         self.current_app.app().executor().count_past_calls(new);
-        let next = calls.next;
-        let has_more = next.is_some();
-        if let Some(next) = next {
+        let has_more = calls.next.is_some();
+        if let Some(next) = calls.next {
             read.page = PageRequest::after(next, PageRequest::MAX_LIMIT);
         }
         Ok(has_more)
@@ -147,20 +147,13 @@ impl PredecessorCalls {
 
     /// Counts the calls that a predecessor admits while it drains.
     pub(crate) async fn follow(&mut self) {
-        for (looks, apart) in POLL_SCHEDULE {
-            for _ in 0..looks {
+        for (reads, interval) in POLL_SCHEDULE {
+            for _ in 0..reads {
                 let mut read = self.read();
-                loop {
-                    match self.count_page(&mut read).await {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        Err(error) => {
-                            tracing::warn!(%error, "{UNREADABLE}");
-                            break;
-                        }
-                    }
+                if let Err(error) = self.count_pages(&mut read).await {
+                    tracing::warn!(%error, "{UNREADABLE}");
                 }
-                tokio::time::sleep(apart).await;
+                tokio::time::sleep(interval).await;
             }
         }
     }

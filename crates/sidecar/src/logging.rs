@@ -54,7 +54,7 @@ pub fn initialize(log: &LogSection) -> LogControl {
     let registry = tracing_subscriber::registry().with(filter);
     let done = if as_json {
         // The outer span has the request's id, the inner span the call's tool, server and user.
-        registry.with(JsonLines::to(stderr())).try_init()
+        registry.with(JsonLines { writer: stderr() }).try_init()
     } else {
         let layer = fmt::layer()
             .with_ansi(std::io::stderr().is_terminal())
@@ -75,8 +75,8 @@ pub fn initialize(log: &LogSection) -> LogControl {
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        let backtrace = Backtrace::capture();
-        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+        let captured = Backtrace::capture();
+        let backtrace = (captured.status() == BacktraceStatus::Captured).then_some(captured);
         tracing::error!(
             thread = thread.name(),
             location = panic.location().map(tracing::field::display),

@@ -21,7 +21,6 @@ use crate::servers::{ServerError, Servers};
 use crate::service_manager;
 use pillion_config::{Config, ConfigError, ConfigFile, ConfigWarning};
 use pillion_gateway::access::{Access, AccessError};
-use pillion_gateway::process::Process;
 pub use stamp::FileStamps;
 
 /// Interval at which the files are checked.
@@ -43,6 +42,8 @@ pub(crate) enum ReloadError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Access(#[from] AccessError),
+    #[error(transparent)]
+    Servers(#[from] ServerError),
     #[error("reading the configuration failed unexpectedly")]
     Panicked,
 }
@@ -66,11 +67,6 @@ struct Attempt<T> {
 }
 
 impl LoadedConfig {
-    fn new(config: Config) -> Self {
-        let tokens = None;
-        Self { config, tokens }
-    }
-
     /// Resolves the access rules of the configuration, with this process's environment. Reads the
     /// file of the tokens only once, so that all uses see the same text.
     ///
@@ -138,7 +134,7 @@ impl Source {
         watched: impl IntoIterator<Item = PathBuf>,
         previous: Option<&LoadedConfig>,
     ) -> Attempt<Result<LoadedConfig, ConfigError>> {
-        let before = FileStamps::of(self.file.iter().cloned().chain(watched));
+        let stamps = FileStamps::new(self.file.iter().cloned().chain(watched));
         let variables = std::env::vars_os().collect::<Vec<(OsString, OsString)>>();
         let (file, error) = match self.file.as_deref().map(ConfigFile::read) {
             None => (None, None),
@@ -146,25 +142,26 @@ impl Source {
             Some(Err(error)) => (None, Some(error)),
         };
         let named = Config::files_named(file.as_ref(), variables.clone());
-        let before = before.extended_by(named.iter().cloned());
-        let error = error.or_else(|| {
+        let blank_error = || {
             let blank = file.as_ref().filter(|file| file.is_blank())?;
             blank.check_replaces(previous?.config.file.as_ref()?).err()
-        });
-        let outcome = match error {
+        };
+        let config = match error.or_else(blank_error) {
             Some(error) => Err(error),
             None => Config::from_file(file.as_ref(), variables),
         };
-        let outcome = outcome.map(|mut config| {
-            if self.socket.is_some() {
-                config.socket.path.clone_from(&self.socket);
-            }
-            LoadedConfig::new(config)
-        });
         Attempt {
-            before,
+            before: stamps.extended_by(named.iter().cloned()),
             named,
-            outcome,
+            outcome: config.map(|mut config| {
+                if self.socket.is_some() {
+                    config.socket.path.clone_from(&self.socket);
+                }
+                LoadedConfig {
+                    config,
+                    tokens: None,
+                }
+            }),
         }
     }
 
@@ -199,7 +196,7 @@ pub(crate) struct Reloader {
     pub(crate) loaded: LoadedConfig,
     pub(crate) log: LogControl,
     /// The files that a rejected configuration refers to; a change of one may make it valid.
-    refused: Vec<PathBuf>,
+    rejected_files: Vec<PathBuf>,
 }
 
 impl Reloader {
@@ -218,7 +215,7 @@ impl Reloader {
             servers,
             loaded,
             log,
-            refused: Vec::new(),
+            rejected_files: Vec::new(),
         }
     }
 
@@ -248,7 +245,8 @@ impl Reloader {
         let config = &self.loaded.config;
         let read = config.files().map(|file| file.path().to_owned());
         let named = self.source.file.iter().chain(&config.tcp.tokens_file);
-        read.chain(named.chain(&self.refused).cloned()).collect()
+        read.chain(named.chain(&self.rejected_files).cloned())
+            .collect()
     }
 
     /// Reloads the configuration, and returns the states of the files before they were read.
@@ -257,38 +255,38 @@ impl Reloader {
         let (source, previous) = (self.source.clone(), self.loaded.clone());
         let (watched, store) = (self.files(), self.servers.store() as _);
         // Reading files and looking up users may block, for example on a network.
-        let attempt = tokio::task::spawn_blocking(move || {
+        let attempting = tokio::task::spawn_blocking(move || {
             source.attempt_with_access(watched, &previous, &store)
         });
-        let attempt = attempt.await.unwrap_or_else(|_| Attempt {
-            before: FileStamps::of(self.files()),
-            named: self.refused.clone(),
+        let attempt = attempting.await.unwrap_or_else(|_| Attempt {
+            before: FileStamps::new(self.files()),
+            named: self.rejected_files.clone(),
             outcome: Err(ReloadError::Panicked),
         });
         let process = self.current_app.app().process().clone();
-        let outcome = match attempt.outcome {
-            Ok((loaded, access)) => {
-                let outcome = Box::pin(self.apply(loaded, access)).await;
-                outcome.map_err(|error| error.to_string())
-            }
-            Err(error) => Err(error.to_string()),
+        let applied = match attempt.outcome {
+            Ok((loaded, access)) => Box::pin(self.apply(loaded, access)).await,
+            Err(error) => Err(error),
         };
-        match outcome {
+        self.rejected_files.clear();
+        match applied {
             Ok(()) => {
-                self.refused.clear();
                 process.record_reload(None);
                 tracing::info!("Reloaded the configuration");
                 service_manager::ready();
             }
-            Err(error) => {
-                self.refused = attempt.named;
-                refuse(&process, error);
+            Err(rejection) => {
+                self.rejected_files = attempt.named;
+                let error = rejection.to_string();
+                tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
+                service_manager::reload_failed(&error);
+                process.record_reload(Some(error));
             }
         }
         attempt.before
     }
 
-    async fn apply(&mut self, loaded: LoadedConfig, access: Access) -> Result<(), ServerError> {
+    async fn apply(&mut self, loaded: LoadedConfig, access: Access) -> Result<(), ReloadError> {
         let config = &loaded.config;
         self.servers.reconfigure(config, access).await?;
         for key in settings_requiring_restart(&self.loaded.config, config) {
@@ -311,49 +309,29 @@ fn log_warnings(loaded: &LoadedConfig) {
     }
 }
 
-/// Reports why the configuration was rejected.
-fn refuse(process: &Process, error: String) {
-    tracing::error!(%error, "Rejected the new configuration; the previous one stays in effect");
-    service_manager::reload_failed(&error);
-    process.record_reload(Some(error));
-}
-
 /// Returns the settings that differ and take effect only after a restart.
 fn settings_requiring_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let differ = [
-        ("socket.path", old.socket.path != new.socket.path),
-        ("socket.group", old.socket.group != new.socket.group),
-        ("socket.mode", old.socket.mode != new.socket.mode),
-        ("tcp.listen", old.tcp.listen != new.tcp.listen),
-        (
-            "tcp.max_connections",
-            old.tcp.max_connections != new.tcp.max_connections,
-        ),
-        (
-            "tcp.authentication_timeout_ms",
-            old.tcp.authentication_timeout != new.tcp.authentication_timeout,
-        ),
-        (
-            "http.max_connections",
-            old.http.max_connections != new.http.max_connections,
-        ),
-        (
-            "call_log.max_age_days, .max_calls or .max_bytes",
-            old.call_log.retention() != new.call_log.retention(),
-        ),
-        (
-            "chat.retention_ms",
-            old.chat.retention != new.chat.retention,
-        ),
-        ("store", old.store != new.store),
-        (
-            "results.directory",
-            old.results.directory != new.results.directory,
-        ),
-        ("telemetry", old.telemetry != new.telemetry),
-        ("log.format", old.log.format != new.log.format),
-        ("shutdown.grace_period_ms", old.shutdown != new.shutdown),
-    ];
-    let differ = differ.into_iter().filter(|(_, differ)| *differ);
-    differ.map(|(key, _)| key).collect()
+    macro_rules! changes {
+        ($($key:literal ($($setting:tt)+))+) => {
+            [$(($key, old.$($setting)+ != new.$($setting)+)),+]
+        };
+    }
+    let changes = changes! {
+        "socket.path" (socket.path)
+        "socket.group" (socket.group)
+        "socket.mode" (socket.mode)
+        "tcp.listen" (tcp.listen)
+        "tcp.max_connections" (tcp.max_connections)
+        "tcp.authentication_timeout_ms" (tcp.authentication_timeout)
+        "http.max_connections" (http.max_connections)
+        "call_log.max_age_days, .max_calls or .max_bytes" (call_log.retention())
+        "chat.retention_ms" (chat.retention)
+        "store" (store)
+        "results.directory" (results.directory)
+        "telemetry" (telemetry)
+        "log.format" (log.format)
+        "shutdown.grace_period_ms" (shutdown)
+    };
+    let changed = changes.into_iter().filter(|(_, is_changed)| *is_changed);
+    changed.map(|(key, _)| key).collect()
 }

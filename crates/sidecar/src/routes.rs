@@ -1,4 +1,4 @@
-//! The routes of the HTTP API, one file each, and the middleware that they share.
+//! The routes of the HTTP API, and the middleware that they share.
 
 mod approvals;
 mod body;
@@ -14,26 +14,22 @@ mod executors;
 mod fallback;
 mod formats;
 mod gate;
-mod health;
 mod mcp;
 mod messages;
-mod metrics;
 mod models;
 mod openapi;
+mod operations;
 mod packs;
 mod page;
 mod parameters;
 mod pins;
 mod providers;
-mod ready;
 mod request_log;
 mod request_memory;
 mod results;
 mod schema_check;
 mod servers;
-mod status;
 mod store;
-mod streams;
 mod table;
 mod tagged;
 mod tool_calls;
@@ -75,11 +71,9 @@ pub fn router(app: App) -> Router {
 /// Returns the routes that the OpenAPI document does not describe: those of the Model Context
 /// Protocol, and the document itself.
 fn undocumented_routes() -> [(&'static str, MethodRouter<App>); 3] {
+    let mcp = post(mcp::http).get(mcp::http).delete(mcp::http);
     [
-        (
-            route::MCP_POST.path,
-            post(mcp::post).get(mcp::get).delete(mcp::delete),
-        ),
+        (route::MCP_POST.path, mcp),
         (route::MCP_STDIO.path, post(mcp::stdio)),
         (route::OPENAPI.path, get(openapi::openapi)),
     ]
@@ -98,8 +92,7 @@ fn served_paths() -> Vec<(String, MethodRouter<App>)> {
             served.push((path, methods.clone()));
         }
     }
-    let undocumented = undocumented_routes().into_iter();
-    served.extend(undocumented.map(|(path, methods)| (path.to_owned(), methods)));
+    served.extend(undocumented_routes().map(|(path, methods)| (path.to_owned(), methods)));
     served
 }
 
@@ -137,17 +130,17 @@ mod tests {
     async fn i5_the_openapi_document_describes_exactly_the_routes() {
         let router = router(app());
         let ask = async |method: &str, path: &str| {
-            let request = Request::builder().method(method).uri(path);
-            let request = request.body(Body::empty()).unwrap();
+            let builder = Request::builder().method(method).uri(path);
+            let request = builder.body(Body::empty()).unwrap();
             router.clone().oneshot(request).await.unwrap()
         };
         let mut served = BTreeSet::new();
         for (path, _) in served_paths() {
             // No route has this method, so the `Allow` header of the response lists the route's
             // methods.
-            let refusal = ask("TRACE", &path.replace(['{', '*', '}'], "")).await;
-            assert_eq!(refusal.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
-            let allowed = refusal.headers()[header::ALLOW].to_str().unwrap();
+            let rejection = ask("TRACE", &path.replace(['{', '*', '}'], "")).await;
+            assert_eq!(rejection.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
+            let allowed = rejection.headers()[header::ALLOW].to_str().unwrap();
             let methods = allowed.split(',').filter(|method| *method != "HEAD");
             let path = path.replace("{*", "{");
             served.extend(methods.map(|method| format!("{method} {path}")));
@@ -160,13 +153,19 @@ mod tests {
         };
         assert_eq!(routes(&|_| true), served);
 
-        let document = ask("GET", route::OPENAPI.path).await.into_body();
-        let document = axum::body::to_bytes(document, 1 << 20).await.unwrap();
-        let document: Value = serde_json::from_slice(&document).unwrap();
+        let body = ask("GET", route::OPENAPI.path).await.into_body();
+        let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        let document: Value = serde_json::from_slice(&bytes).unwrap();
         let mut described = BTreeSet::new();
         for (path, methods) in document["paths"].as_object().unwrap() {
-            let methods = methods.as_object().unwrap().keys();
-            described.extend(methods.map(|it| format!("{} {path}", it.to_uppercase())));
+            for (method, operation) in methods.as_object().unwrap() {
+                described.insert(format!("{} {path}", method.to_uppercase()));
+                // The comments of the handlers are sentences of several lines.
+                let summary = operation["summary"].as_str().unwrap();
+                let description = operation["description"].as_str().unwrap_or_default();
+                assert!(!summary.ends_with('.'), "{summary}");
+                assert!(![summary, description].concat().contains('\n'), "{summary}");
+            }
         }
         let undocumented = undocumented_routes().map(|(path, _)| path);
         assert_eq!(routes(&|path| !undocumented.contains(&path)), described);

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -27,7 +27,7 @@ use connection::{Connection, ConnectionPermit};
 use listener::Listener;
 use pillion_gateway::access::{Admission, ConnectionPermits, Peer};
 pub use serving_threads::ServingThreads;
-use waiting_room::{PendingConnection, UnauthenticatedConnections};
+use waiting_room::UnauthenticatedConnections;
 
 /// Interval at which open connections are counted while last requests may still arrive.
 const COUNT_INTERVAL: Duration = Duration::from_millis(20);
@@ -111,15 +111,10 @@ pub async fn serve(
     shutdown: impl Future<Output = Stop>,
 ) -> Drained {
     let ending = CancellationToken::new();
-    let Listeners {
-        mut unix,
-        mut replacements,
-        tcp,
-    } = listeners;
-    let unix_places = Arc::new(Semaphore::new(
-        current_app.app().http().max_connections.get(),
-    ));
-    let mut tcp = tcp.map(Tcp::new);
+    let (mut unix, mut replacements) = (listeners.unix, listeners.replacements);
+    let mut tcp = listeners.tcp.map(Tcp::new);
+    let max_connections = current_app.app().http().max_connections.get();
+    let unix_permits = Arc::new(Semaphore::new(max_connections));
     let mut connections = JoinSet::new();
     // Replaced sockets whose file is gone: clients that connected earlier may wait in their queues.
     let mut waiting_elsewhere = Vec::new();
@@ -132,15 +127,13 @@ pub async fn serve(
             Some(listener) = next_of(&mut replacements) => {
                 waiting_elsewhere.push(std::mem::replace(&mut unix, listener));
             }
-            (stream, peer, place) = accept_unix(&unix, &mut waiting_elsewhere, &unix_places) => {
-                let (ending, thread) = (ending.clone(), threads.next());
-                let connection = Connection { current_app: current_app.clone(), peer, ending };
-                connections.spawn_on(connection.serve::<UnixListener>(stream, ConnectionPermit::Of { _permit: place }), &thread);
+            (stream, peer, permit) = accept_unix(&unix, &mut waiting_elsewhere, &unix_permits) => {
+                let connection = Connection { current_app: current_app.clone(), peer, ending: ending.clone() };
+                connections.spawn_on(connection.serve::<UnixListener>(stream, permit), &threads.next());
             }
-            (stream, peer, guest) = Tcp::accept(&mut tcp) => {
-                let (ending, thread) = (ending.clone(), threads.next());
-                let connection = Connection { current_app: current_app.clone(), peer, ending };
-                connections.spawn_on(connection.serve::<TcpListener>(stream, ConnectionPermit::Asked(guest)), &thread);
+            (stream, peer, permit) = Tcp::accept(&mut tcp) => {
+                let connection = Connection { current_app: current_app.clone(), peer, ending: ending.clone() };
+                connections.spawn_on(connection.serve::<TcpListener>(stream, permit), &threads.next());
             }
         }
     };
@@ -173,14 +166,11 @@ struct Tcp {
 
 impl Tcp {
     fn new(endpoint: TcpEndpoint) -> Self {
-        let TcpEndpoint {
-            listener,
-            max_connections,
-            authentication_timeout: timeout,
-        } = endpoint;
-        listener::limit_segments(&listener);
+        let timeout = endpoint.authentication_timeout;
+        let max_connections = endpoint.max_connections;
+        listener::limit_segments(&endpoint.listener);
         Self {
-            listener,
+            listener: endpoint.listener,
             permits: ConnectionPermits::new(max_connections),
             room: UnauthenticatedConnections::new(max_connections, timeout),
             timeout,
@@ -190,50 +180,35 @@ impl Tcp {
     /// Accepts the next connection. Never resolves if there is no listener.
     async fn accept(
         tcp: &mut Option<Self>,
-    ) -> (<TcpListener as Listener>::Accepted, Peer, PendingConnection) {
+    ) -> (<TcpListener as Listener>::Accepted, Peer, ConnectionPermit) {
         let Some(tcp) = tcp else {
             return std::future::pending().await;
         };
         let (stream, peer) = tcp.listener.accept_with_retry().await;
-        let guest = tcp.room.enter(Admission::new(&tcp.permits, tcp.timeout));
-        (stream, peer, guest)
+        let pending = tcp.room.enter(Admission::new(&tcp.permits, tcp.timeout));
+        (stream, peer, ConnectionPermit::Pending(pending))
     }
 }
 
-/// Accepts the next connection when a permit is free.
-async fn accept(
-    listener: &UnixListener,
-    places: &Arc<Semaphore>,
-) -> (
-    <UnixListener as Listener>::Accepted,
-    Peer,
-    Option<OwnedSemaphorePermit>,
-) {
-    // The semaphore is never closed, so a permit becomes free eventually.
-    let place = Arc::clone(places).acquire_owned().await.ok();
-    let (stream, peer) = listener.accept_with_retry().await;
-    (stream, peer, place)
-}
-
-/// Accepts a connection like [`accept`], first from the queues of `before`. A socket with an empty
-/// queue is closed.
+/// Accepts the next connection when a permit is free, first from the queues of `before`. A socket
+/// with an empty queue is closed.
 async fn accept_unix(
     listener: &UnixListener,
     before: &mut Vec<UnixListener>,
-    places: &Arc<Semaphore>,
-) -> (
-    <UnixListener as Listener>::Accepted,
-    Peer,
-    Option<OwnedSemaphorePermit>,
-) {
+    permits: &Arc<Semaphore>,
+) -> (<UnixListener as Listener>::Accepted, Peer, ConnectionPermit) {
+    // The semaphore is never closed, so a permit becomes free eventually.
+    let permit = ConnectionPermit::Granted {
+        _permit: Arc::clone(permits).acquire_owned().await.ok(),
+    };
     while let Some(old) = before.last() {
-        let place = Arc::clone(places).acquire_owned().await.ok();
         match Listener::next(old).now_or_never() {
-            Some(Ok((stream, peer))) => return (stream, peer, place),
+            Some(Ok((stream, peer))) => return (stream, peer, permit),
             Some(Err(_)) | None => drop(before.pop()),
         }
     }
-    accept(listener, places).await
+    let (stream, peer) = listener.accept_with_retry().await;
+    (stream, peer, permit)
 }
 
 /// Receives the next message; returns `None` if there is no channel or the channel is closed.

@@ -22,12 +22,11 @@ use parking_lot::RwLock;
 use pillion_core::store::{ServerRecord, Store};
 use pillion_mcp_client::TokenKey;
 use pillion_store::MasterKey;
-use pillion_wire::ServerTrial;
+use pillion_wire::{ServerEntry, ServerTrial};
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
-pub use catalog::CatalogServer;
-pub use catalog::{Catalog, How, Who, of_the_file};
+pub use catalog::{Catalog, CatalogServer, How, Who, file_accounts};
 pub use error::ServerError;
 pub(crate) use input::ServerInput;
 use pillion_config::{Config, McpServerSection};
@@ -59,7 +58,7 @@ pub(crate) struct Servers {
     user_credentials: UserCredentials,
     all: RwLock<Arc<Vec<Server>>>,
     /// Number of requested reconnects by server name.
-    beginnings: parking_lot::Mutex<HashMap<String, u64>>,
+    reconnects: parking_lot::Mutex<HashMap<String, u64>>,
 }
 
 impl Servers {
@@ -85,7 +84,7 @@ impl Servers {
             base: Mutex::new(config.clone()),
             user_credentials: UserCredentials::default(),
             all: RwLock::default(),
-            beginnings: parking_lot::Mutex::default(),
+            reconnects: parking_lot::Mutex::default(),
         };
         servers.user_credentials.set_vault(vault);
         servers.store.servers().await?;
@@ -130,58 +129,47 @@ impl Servers {
         for section in &mut config.mcp_servers {
             catalog.attach_token_store(&mut section.server);
         }
-        let known = match catalog.all().await {
-            Ok(known) => known.into_iter().map(Arc::new).collect(),
+        let stored = match catalog.all().await {
+            Ok(stored) => stored.into_iter().map(Arc::new).collect(),
             Err(error) => {
                 tracing::error!(
                     %error,
                     "Cannot read the MCP servers of the store; keeping those already loaded"
                 );
-                self.known()
+                self.stored()
             }
         };
-        let mut all: Vec<_> = config
-            .mcp_servers
-            .iter()
-            .cloned()
-            .map(|section| Server::OfFile(Box::new(section)))
-            .collect();
-        for known in known {
-            let name = &known.record.name;
+        let sections = config.mcp_servers.iter().cloned().map(Box::new);
+        let mut all: Vec<_> = sections.map(Server::OfFile).collect();
+        for server in stored {
+            let name = &server.record.name;
             let is_taken = config.mcp_servers.iter().any(|it| it.label() == name);
-            let problem = match &known.section {
-                _ if is_taken => {
-                    Some("the configuration file has a server with this name".to_owned())
-                }
-                Err(error) => Some(error.to_string()),
-                Ok(_) => None,
+            let problem = if is_taken {
+                Some("the configuration file has a server with this name".to_owned())
+            } else {
+                server.section.as_ref().err().map(ToString::to_string)
             };
-            match (&problem, &known.section) {
-                (None, Ok(section)) if known.record.enabled => {
-                    config.mcp_servers.push(section.clone());
-                }
+            config.mcp_servers.extend(match &server.section {
+                _ if is_taken => None,
+                Ok(section) if server.record.enabled => Some(section.clone()),
                 // The server keeps the names of its tools.
-                (None, Ok(_)) => config.mcp_servers.extend(known.disabled_section()),
-                (Some(problem), _) => {
-                    if !is_taken {
-                        config.mcp_servers.extend(known.disabled_section());
-                    }
-                    tracing::warn!(
-                        server.label = name,
-                        problem,
-                        "Skipped an MCP server of the store"
-                    );
-                }
-                (None, Err(_)) => {}
+                _ => server.disabled_section(),
+            });
+            if let Some(problem) = &problem {
+                tracing::warn!(
+                    server.label = name,
+                    problem,
+                    "Skipped an MCP server of the store"
+                );
             }
-            all.push(Server::OfStore(known, problem));
+            all.push(Server::OfStore(server, problem));
         }
         self.close_other_token_stores(&all).await;
         *self.all.write() = Arc::new(all);
-        let beginnings = self.beginnings.lock();
+        let reconnects = self.reconnects.lock();
         for section in &mut config.mcp_servers {
-            if let Some(beginning) = beginnings.get(section.label()) {
-                section.mix_into_digest(*beginning);
+            if let Some(count) = reconnects.get(section.label()) {
+                section.mix_into_digest(*count);
             }
         }
         config
@@ -193,22 +181,19 @@ impl Servers {
         let keys: Vec<_> = accounts.map(|account| account.key).collect();
         let ids: Vec<_> = all.iter().map(Server::id).collect();
         let credentials = &self.user_credentials;
-        credentials
-            .close_tokens_of_servers(|_, key| !keys.contains(key))
-            .await;
-        credentials
-            .close_tokens_of_users(|id| !ids.iter().any(|it| it == id))
-            .await;
+        let is_unused = |_: &str, key: &TokenKey| !keys.contains(key);
+        credentials.close_tokens_of_servers(is_unused).await;
+        let is_gone = |id: &str| !ids.iter().any(|it| it == id);
+        credentials.close_tokens_of_users(is_gone).await;
     }
 
-    fn known(&self) -> Vec<Arc<CatalogServer>> {
-        let all = Arc::clone(&self.all.read());
-        all.iter()
-            .filter_map(|server| match server {
-                Server::OfStore(known, _) => Some(Arc::clone(known)),
-                Server::OfFile(_) => None,
-            })
-            .collect()
+    /// Returns the servers of the store.
+    fn stored(&self) -> Vec<Arc<CatalogServer>> {
+        let stored = |server: &Server| match server {
+            Server::OfStore(stored, _) => Some(Arc::clone(stored)),
+            Server::OfFile(_) => None,
+        };
+        self.all.read().iter().filter_map(stored).collect()
     }
 
     /// Applies a new configuration.
@@ -226,13 +211,14 @@ impl Servers {
         let before = std::mem::replace(&mut *base, config.clone());
         let catalog = self.catalog(&base, Who::Operator);
         for section in &before.mcp_servers {
-            let mut now = base.mcp_servers.iter();
-            let now = now.find(|it| it.label() == section.label());
-            if let (Some(now), Some(account)) = (now, Account::from_server(&section.server)) {
-                let is_anew = !account.is_consented() && !now.has_same_content(section);
-                let now = Account::from_server(&now.server).filter(|_| !is_anew);
+            let mut new_sections = base.mcp_servers.iter();
+            let new_section = new_sections.find(|it| it.label() == section.label());
+            if let (Some(new), Some(account)) = (new_section, Account::from_server(&section.server))
+            {
+                let must_replace = !account.is_consented() && !new.has_same_content(section);
+                let new_account = Account::from_server(&new.server).filter(|_| !must_replace);
                 let id = file_id(section.label());
-                catalog.replace_account(&id, &account, now).await;
+                catalog.replace_account(&id, &account, new_account).await;
             }
         }
         self.apply_config(&base, Some(access)).await;
@@ -261,11 +247,11 @@ impl Servers {
     /// [`ServerError::NotFound`].
     pub(crate) async fn reconnect(&self, key: &str) -> Result<(), ServerError> {
         let base = self.base.lock().await;
-        let name = self.find(key)?.0.name().to_owned();
+        let name = self.find(key)?.name().to_owned();
         // The authorization may have been replaced or removed.
         let of_it = |server: &str, _: &TokenKey| server == name;
         self.user_credentials.close_tokens_of_servers(of_it).await;
-        *self.beginnings.lock().entry(name).or_default() += 1;
+        *self.reconnects.lock().entry(name).or_default() += 1;
         self.apply_config(&base, None).await;
         Ok(())
     }
@@ -320,22 +306,22 @@ impl Servers {
 
     /// Tests the server with this id or name. A program is started only if a call would start it.
     pub(crate) async fn test_known(&self, key: &str) -> Result<ServerTrial, ServerError> {
-        let server = match self.find(key)?.0 {
+        let server = match self.find(key)? {
             Server::OfFile(section)
                 if section.settings.enabled || section.server.url().is_some() =>
             {
                 section.server
             }
             Server::OfFile(_) => return Err(ServerError::Program),
-            Server::OfStore(known, problem) => {
-                let runs = known.record.enabled && problem.is_none();
-                let is_program = known.definition.as_ref().is_none_or(|it| it.is_program());
+            Server::OfStore(stored, problem) => {
+                let runs = stored.record.enabled && problem.is_none();
+                let is_program = stored.definition.as_ref().is_none_or(|it| it.is_program());
                 if is_program && !runs {
                     return Err(ServerError::Program);
                 }
                 let base = self.base.lock().await;
                 let catalog = self.catalog(&base, Who::Caller);
-                catalog.load(known.record.clone()).await.section?.server
+                catalog.load(stored.record.clone()).await.section?.server
             }
         };
         Ok(trial::try_out(server).await)
@@ -350,8 +336,10 @@ impl Servers {
         let base = self.base.lock().await;
         let file = base.vault.key_file.as_ref().ok_or(ServerError::NoKeyFile)?;
         let next = MasterKey::from_file(next_key_file(file)).map_err(ServerError::NextKey)?;
-        let vault = self.user_credentials.vault();
-        let vault = vault.ok_or(CredentialError::NoKey)?;
+        let vault = self
+            .user_credentials
+            .vault()
+            .ok_or(CredentialError::NoKey)?;
         let rotated = vault.rotate(next).await?;
         tracing::info!(
             secrets = rotated,
@@ -366,7 +354,7 @@ impl Servers {
             credentials: self.user_credentials.clone(),
             egress: base.servers.egress.clone(),
             who,
-            of_the_file: of_the_file(base),
+            file_accounts: file_accounts(base),
         }
     }
 
@@ -378,7 +366,7 @@ impl Servers {
         let of_file = |it: &&McpServerSection| it.label() == key || file_id(it.label()) == key;
         if let Some(section) = base.mcp_servers.iter().find(of_file) {
             let name = section.label().to_owned();
-            return Err(ServerError::OfTheFile { name });
+            return Err(ServerError::DefinedInFile { name });
         }
         let named = self.store.server_named(key).await?;
         named.ok_or(ServerError::NotFound)
@@ -401,28 +389,30 @@ impl Servers {
             application.apply(&config, access).await;
         }
     }
-}
 
-impl Servers {
-    /// Returns the server with this id or name, and its position in the list.
-    pub(crate) fn find(&self, key: &str) -> Result<(Server, usize), ServerError> {
-        let all = Arc::clone(&self.all.read());
-        let by_id = all.iter().position(|server| server.id() == key);
-        let by_name = || all.iter().position(|server| server.name() == key);
-        let place = by_id.or_else(by_name).ok_or(ServerError::NotFound)?;
-        Ok((all[place].clone(), place))
+    /// Returns the server with this id or name.
+    pub(crate) fn find(&self, key: &str) -> Result<Server, ServerError> {
+        let all = self.all.read();
+        let by_id = all.iter().find(|server| server.id() == key);
+        let by_name = || all.iter().find(|server| server.name() == key);
+        let found = by_id.or_else(by_name).ok_or(ServerError::NotFound)?;
+        Ok(found.clone())
     }
 
     /// Returns the id and the name of each server.
     pub(crate) fn names(&self) -> Vec<(String, String)> {
-        let all = self.all.read();
-        let all = all.iter();
-        all.map(|server| (server.id(), server.name().to_owned()))
-            .collect()
+        let names = |server: &Server| (server.id(), server.name().to_owned());
+        self.all.read().iter().map(names).collect()
+    }
+
+    /// Returns the server with this id or name, like [`entries`](Self::entries).
+    pub(crate) fn entry(&self, key: &str, gateway: &Gateway) -> Result<ServerEntry, ServerError> {
+        let mut entries = view::entries(&[self.find(key)?], gateway);
+        entries.pop().ok_or(ServerError::NotFound)
     }
 
     /// Returns the servers in the format of the REST API, with their state in `gateway`.
-    pub(crate) fn entries(&self, gateway: &Gateway) -> Vec<pillion_wire::ServerEntry> {
+    pub(crate) fn entries(&self, gateway: &Gateway) -> Vec<ServerEntry> {
         let all = Arc::clone(&self.all.read());
         view::entries(&all, gateway)
     }

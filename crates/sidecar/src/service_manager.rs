@@ -36,7 +36,7 @@ impl Activated {
             }
             rustix::io::ioctl_fionbio(&owned, true)?;
             let family = rustix::net::sockopt::socket_domain(&owned)?;
-            let place = match family {
+            let slot = match family {
                 AddressFamily::UNIX => &mut activated.unix,
                 AddressFamily::INET | AddressFamily::INET6 => &mut activated.tcp,
                 _ => {
@@ -45,7 +45,7 @@ impl Activated {
                     )));
                 }
             };
-            if place.replace(owned).is_some() {
+            if slot.replace(owned).is_some() {
                 return Err(io::Error::other(
                     "expected at most one Unix socket and one TCP socket",
                 ));

@@ -3,7 +3,6 @@
 mod directory;
 mod error;
 mod file_id;
-mod group;
 mod lock;
 mod occupant;
 
@@ -54,7 +53,7 @@ impl Permissions {
         group: Option<&Group>,
         mode: Option<SocketMode>,
     ) -> Result<Self, SocketError> {
-        let group = group.map(group::resolve).transpose()?;
+        let group = group.map(resolve_group).transpose()?;
         Ok(Self { group, mode })
     }
 }
@@ -131,8 +130,8 @@ impl SocketGuard {
     }
 
     /// Returns whether clients can reach the socket by its path, and the path is locked.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.lock.is_in_place() && self.has_own_file()
+    pub(crate) fn is_intact(&self) -> bool {
+        self.lock.is_intact() && self.has_own_file()
     }
 
     fn has_own_file(&self) -> bool {
@@ -148,7 +147,7 @@ impl SocketGuard {
         let Permissions { group, mode } = self.permissions;
         directory::prepare(&self.path, group, mode)?;
         occupant::socket_exists(&self.path)?;
-        if !self.lock.is_in_place() {
+        if !self.lock.is_intact() {
             self.lock = lock::Lock::take(&self.path)?;
         }
         if self.has_own_file() {
@@ -174,6 +173,21 @@ impl SocketGuard {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Returns the group's id.
+fn resolve_group(group: &Group) -> Result<u32, SocketError> {
+    match group {
+        Group::Id(id) => Ok(*id),
+        Group::Name(name) => match nix::unistd::Group::from_name(name) {
+            Ok(Some(group)) => Ok(group.gid.as_raw()),
+            Ok(None) => Err(SocketError::UnknownGroup(name.clone())),
+            Err(errno) => Err(SocketError::GroupLookup {
+                name: name.clone(),
+                source: errno.into(),
+            }),
+        },
     }
 }
 
@@ -206,5 +220,5 @@ fn protect(path: &Path, permissions: Permissions) -> Result<SocketFileId, Socket
     let mode = permissions.mode.map_or(mode, SocketMode::bits);
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).map_err(error)?;
     let metadata = std::fs::symlink_metadata(path).map_err(error)?;
-    Ok(SocketFileId::of(&metadata))
+    Ok(SocketFileId::from_metadata(&metadata))
 }

@@ -3,7 +3,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// A tool call that requires approval. Times are RFC 3339, in UTC.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalEntry {
     /// The approval's id: a UUID, version 7.

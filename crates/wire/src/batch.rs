@@ -76,7 +76,7 @@ pub struct BatchResult {
     pub id: String,
     /// The response to the call.
     #[serde(flatten)]
-    pub answer: ExecuteResponse,
+    pub response: ExecuteResponse,
 }
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     fn a_batch_result_is_the_single_response_plus_its_id() {
         let result = BatchResult {
             id: "a".to_owned(),
-            answer: ExecuteResponse::NotFound(Failure::new("not_found", "no").for_tool("x")),
+            response: ExecuteResponse::NotFound(Failure::new("not_found", "no").for_tool("x")),
         };
         let text = serde_json::to_string(&result).unwrap();
         assert_eq!(

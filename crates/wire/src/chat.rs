@@ -50,9 +50,13 @@ pub struct ChatRequest {
 
 /// The state of a chat: the response body of `POST /api/v1/chat`, and the last event of its stream.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(as = ChatAnswer)
+)]
 #[serde(default)]
-pub struct ChatAnswer {
+pub struct ChatResponse {
     /// Whether the model has given its final answer.
     pub success: bool,
     /// The chat's id, which continues the chat in `POST /api/v1/chat/{id}`.
@@ -154,7 +158,7 @@ pub struct ChatTranscript {
     /// Always true.
     pub success: bool,
     /// The state of the chat. The tool calls are in the messages.
-    pub chat: ChatAnswer,
+    pub chat: ChatResponse,
     /// When the chat began, RFC 3339 in UTC.
     pub created_at: String,
     /// When the chat last continued, RFC 3339 in UTC.
@@ -173,7 +177,7 @@ pub struct ChatList {
     /// Always true.
     pub success: bool,
     /// The chats, most recently used first.
-    pub chats: Vec<ChatAnswer>,
+    pub chats: Vec<ChatResponse>,
 }
 
 /// Response body of `DELETE /api/v1/chat/{id}`.

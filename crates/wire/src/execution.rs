@@ -79,15 +79,15 @@ mod tests {
     #[test]
     fn i2_the_two_envelopes_are_distinguished() {
         let ran = json!({"success": true, "tool": "t", "result": {"success": false, "data": null, "error": "boom"}});
-        let answer: ExecuteResponse = serde_json::from_value(ran).unwrap();
+        let response: ExecuteResponse = serde_json::from_value(ran).unwrap();
         assert!(
-            matches!(&answer, ExecuteResponse::Executed(execution) if !execution.result.success)
+            matches!(&response, ExecuteResponse::Executed(execution) if !execution.result.success)
         );
-        assert!(!answer.is_success());
-        let refused = json!({"success": false, "tool": "x", "error": "Tool 'x' not found", "error_code": "not_found"});
-        let answer: ExecuteResponse = serde_json::from_value(refused).unwrap();
+        assert!(!response.is_success());
+        let not_found = json!({"success": false, "tool": "x", "error": "Tool 'x' not found", "error_code": "not_found"});
+        let response: ExecuteResponse = serde_json::from_value(not_found).unwrap();
         assert!(
-            matches!(&answer, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
+            matches!(&response, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
         );
     }
 

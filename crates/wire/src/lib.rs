@@ -50,7 +50,7 @@ pub use caller::{
     IDEMPOTENCY_REPLAYED_HEADER, REQUEST_ID_HEADER, USER_HEADER,
 };
 pub use chat::{
-    ChatAnswer, ChatApproval, ChatList, ChatRemoved, ChatRequest, ChatToolCall, ChatTranscript,
+    ChatApproval, ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatToolCall, ChatTranscript,
     ChatUsage, ModelEntry, ModelList, ModelResponse, ModelTool, ProviderEntry, ProviderKeyInput,
     ProviderList, ToolKeyEntry, ToolKeyList,
 };

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use crate::UnavailableServer;
 
 /// Response body of `GET /api/v1/servers/{id}/resources`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ResourceList {
     /// Always true.

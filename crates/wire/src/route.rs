@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::{
-    ApprovalList, ApprovalResponse, BatchResponse, ChatAnswer, ChatList, ChatRemoved,
+    ApprovalList, ApprovalResponse, BatchResponse, ChatList, ChatRemoved, ChatResponse,
     ChatTranscript, ExecuteResponse, Health, ModelList, ModelResponse, PackList, PinList,
     PinResponse, ProviderList, Readiness, ResourceList, ResourceResponse, SchemaList, ServerList,
     ServerRemoved, ServerResponse, ServerTrial, Status, StoredItemList, StoredItemRemoved,
@@ -133,9 +133,9 @@ routes! {
     APPROVE: POST "/api/v1/approvals/{id}/approve" => ApprovalResponse,
     DENY: POST "/api/v1/approvals/{id}/deny" => ApprovalResponse,
 
-    BEGIN_CHAT: POST "/api/v1/chat/" => ChatAnswer,
+    BEGIN_CHAT: POST "/api/v1/chat/" => ChatResponse,
     LIST_CHATS: GET "/api/v1/chat/" => ChatList,
-    CONTINUE_CHAT: POST "/api/v1/chat/{id}" => ChatAnswer,
+    CONTINUE_CHAT: POST "/api/v1/chat/{id}" => ChatResponse,
     SHOW_CHAT: GET "/api/v1/chat/{id}" => ChatTranscript,
     REMOVE_CHAT: DELETE "/api/v1/chat/{id}" => ChatRemoved,
 

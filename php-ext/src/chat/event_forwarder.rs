@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use pillion_chat::{Backlog, ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, EndedCall};
-use pillion_client::wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
+use pillion_client::wire::{ChatApproval, ChatResponse, ChatToolCall, ChatUsage};
 use pillion_core::tool::ToolFailure;
 
 use super::job::{ChatJob, QueuedEvent};
@@ -64,7 +64,7 @@ pub(super) struct ChatOutcome {
 
 impl ChatOutcome {
     /// Converts the outcome to the format of the sidecar's API.
-    pub(super) fn into_response(self, model: &str) -> ChatAnswer {
+    pub(super) fn into_response(self, model: &str) -> ChatResponse {
         let Self {
             state,
             outcome,
@@ -79,7 +79,7 @@ impl ChatOutcome {
             () => "awaiting_approval",
         };
         let usage = state.usage();
-        ChatAnswer {
+        ChatResponse {
             success: answer.is_some(),
             id: String::new(),
             model: model.to_owned(),

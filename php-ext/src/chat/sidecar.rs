@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 
-use pillion_client::wire::{ChatAnswer, ChatRequest, route};
+use pillion_client::wire::{ChatRequest, ChatResponse, route};
 use pillion_client::{Caller, Client, Request, Stream};
 use pillion_sse::SseDecoder;
 use serde_json::{Map, Value};
@@ -57,7 +57,7 @@ impl SidecarChatRequest<'_> {
         serde_json::to_vec(&request).map_err(|error| exception::invalid_input(error.to_string()))
     }
 
-    fn request<'a>(&'a self, client: &'a Client) -> Request<'a, ChatAnswer> {
+    fn request<'a>(&'a self, client: &'a Client) -> Request<'a, ChatResponse> {
         let request = match self.id {
             Some(id) => client.request(route::CONTINUE_CHAT, [id]),
             None => client.request(route::BEGIN_CHAT, []),

@@ -17,14 +17,14 @@ struct Limited {
 }
 
 impl Limited {
-    fn start(most_calls: usize, most_bytes: usize) -> Self {
+    fn start(max_calls: usize, max_bytes: usize) -> Self {
         Self::answering(move |body| {
-            let calls = serde_json::from_slice::<Value>(body).unwrap()["calls"].clone();
-            let calls = calls.as_array().unwrap().len();
-            if body.len() > most_bytes {
+            let request: Value = serde_json::from_slice(body).unwrap();
+            let calls = request["calls"].as_array().unwrap().len();
+            if body.len() > max_bytes {
                 return Err((413, "The body is too long".to_owned()));
             }
-            if calls > most_calls {
+            if calls > max_calls {
                 return Err((400, format!("The batch has {calls} calls")));
             }
             Ok(())
@@ -72,7 +72,7 @@ impl Limited {
         let caller = Caller::default().idempotency_key("k");
         let client = &self.client;
         let parts = client.batch_in_parts(calls, BatchMode::Sequential, &caller);
-        let of_part = |part: BatchPart| (part.calls, status_of(&part.answer));
+        let of_part = |part: BatchPart| (part.calls, status_of(&part.response));
         parts.unwrap().into_iter().map(of_part).collect()
     }
 
@@ -145,11 +145,11 @@ fn only_the_call_that_is_too_large_is_rejected() {
     let mut batch = calls(5);
     batch[3].arguments = json!({"text": "x".repeat(2000)});
     let parts = sidecar.run(&batch);
-    let refused: Vec<_> = parts
+    let rejected: Vec<_> = parts
         .iter()
         .filter(|(_, status)| status.is_some())
         .collect();
-    assert_eq!(refused, [&(3..4, Some(413))]);
+    assert_eq!(rejected, [&(3..4, Some(413))]);
     assert_eq!(parts.iter().map(|(calls, _)| calls.len()).sum::<usize>(), 5);
     // A call that is refused stays refused when it is the only call of a batch.
     assert_eq!(sidecar.run(&batch[3..4]), [(0..1, Some(413))]);
@@ -189,18 +189,18 @@ fn deeply_nested_arguments_are_sent_as_a_string() {
 
 #[test]
 fn only_size_errors_split_a_batch() {
-    let asked = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&asked);
+    let requests = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&requests);
     let sidecar = Limited::answering(move |_| {
         *count.lock().unwrap() += 1;
         Err((400, "The header x must be UTF-8".to_owned()))
     });
     let caller = Caller::default();
     let client = &sidecar.client;
-    let refused = client.batch_in_parts(&calls(64), BatchMode::Parallel, &caller);
-    let error = refused.unwrap_err();
+    let rejected = client.batch_in_parts(&calls(64), BatchMode::Parallel, &caller);
+    let error = rejected.unwrap_err();
     assert_eq!(error.to_string(), "The header x must be UTF-8");
-    assert_eq!(*asked.lock().unwrap(), 2);
+    assert_eq!(*requests.lock().unwrap(), 2);
 }
 
 #[test]
@@ -213,14 +213,14 @@ fn without_a_sidecar_the_whole_batch_fails() {
 
 #[test]
 fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
-    let asked = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&asked);
+    let requests = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&requests);
     // The second request takes longer than the client waits.
     let sidecar = Limited::answering(move |_| {
         let number = {
-            let mut asked = count.lock().unwrap();
-            *asked += 1;
-            *asked
+            let mut requests = count.lock().unwrap();
+            *requests += 1;
+            *requests
         };
         if number == 2 {
             thread::sleep(std::time::Duration::from_secs(3));
@@ -232,7 +232,7 @@ fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
         .build();
     let caller = Caller::default();
     let parts = client.batch_in_parts(&calls(450), BatchMode::Parallel, &caller);
-    let mut outcomes = parts.unwrap().into_iter().map(|part| part.answer);
+    let mut outcomes = parts.unwrap().into_iter().map(|part| part.response);
     assert!(outcomes.next().unwrap().is_ok());
     assert_eq!(outcomes.next().unwrap().unwrap_err().code(), "timeout");
     for outcome in outcomes {
@@ -243,5 +243,5 @@ fn after_a_request_without_an_answer_the_remaining_calls_are_not_sent() {
             "The call was not sent: Tool 't' returned no result within 1.0s"
         );
     }
-    assert_eq!(*asked.lock().unwrap(), 2);
+    assert_eq!(*requests.lock().unwrap(), 2);
 }

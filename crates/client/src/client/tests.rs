@@ -126,16 +126,16 @@ fn a_forked_child_opens_its_own_connection() {
 
 #[test]
 fn requests_carry_the_caller_and_an_encoded_name() {
-    let refused =
+    let not_found =
         r#"{"success":false,"tool":"a b","error":"Tool 'a b' not found","error_code":"not_found"}"#;
-    let peer = Peer::start(vec![Reply::Close(http(200, refused))]);
+    let peer = Peer::start(vec![Reply::Close(http(200, not_found))]);
     let caller = Caller::default()
         .user("Jürgen")
         .channel("c")
         .request_id("r-1");
-    let answer = peer.client().execute("a b", &json!({}), &caller).unwrap();
+    let response = peer.client().execute("a b", &json!({}), &caller).unwrap();
     assert!(
-        matches!(answer, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
+        matches!(response, ExecuteResponse::NotFound(failure) if failure.error_code == "not_found")
     );
     let head = peer.heads.recv().unwrap().to_lowercase();
     assert!(

@@ -10,7 +10,7 @@ use ureq::unversioned::transport::{Buffers, LazyBuffers, NextTimeout, Transport}
 
 use super::InterruptHook;
 
-/// The longest wait between two calls of the interrupt hook. A signal usually ends a wait at once;
+/// Maximum time between two calls of the interrupt hook. A signal usually ends a wait at once;
 /// this limit covers a signal that arrives just before the wait begins.
 pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(200);
 

@@ -27,7 +27,9 @@ impl<'a> Attempts<'a> {
     /// The error of the attempt, if the message must not be sent again.
     pub(super) async fn wait(&mut self, error: McpErrorKind) -> Result<(), McpErrorKind> {
         let failure = match &error {
-            McpErrorKind::Connect(error) if suggests_restart(error) => SendFailure::ConnectionRefused,
+            McpErrorKind::Connect(error) if suggests_restart(error) => {
+                SendFailure::ConnectionRefused
+            }
             McpErrorKind::Broken(_) => SendFailure::Broken,
             _ => SendFailure::Other,
         };

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState, ProviderMembers};
+use pillion_chat::{ChatEnd, ChatError, ChatEvent, ChatListener, ChatState};
 use pillion_core::store::{ChatRecord, Store, StoreError, Timestamp};
 use pillion_core::tool::ToolFailure;
 use pillion_deadline::timeout_at;
@@ -9,8 +9,8 @@ use pillion_wire::ChatToolCall;
 use tokio::time::Instant;
 
 use super::claim::Claim;
-use super::stored_chat::{ChatRetention, Failure, StoredChat};
-use super::{Ended, answer};
+use super::stored_chat::{ChatFailure, ChatRetention, StoredChat};
+use super::{ChatOutcome, response};
 
 /// Receives the events of a chat. Must not block.
 pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
@@ -18,10 +18,10 @@ pub(crate) type Listener = Box<dyn FnMut(ChatEvent) + Send>;
 /// Stores a chat after each step, and forwards its events.
 pub(super) struct ChatRecorder {
     store: Arc<dyn Store>,
-    record: ChatRecord,
-    stored_chat: StoredChat,
+    pub(super) record: ChatRecord,
+    pub(super) stored_chat: StoredChat,
     claim: Claim,
-    listener: Option<Listener>,
+    pub(super) listener: Option<Listener>,
     calls: Vec<ChatToolCall>,
 }
 
@@ -31,14 +31,13 @@ impl ChatRecorder {
         record: ChatRecord,
         stored_chat: StoredChat,
         claim: Claim,
-        listener: Option<Listener>,
     ) -> Self {
         Self {
             store,
             record,
             stored_chat,
             claim,
-            listener,
+            listener: None,
             calls: Vec::new(),
         }
     }
@@ -50,34 +49,29 @@ impl ChatRecorder {
         state: ChatState,
         outcome: Result<ChatEnd, ChatError>,
         respond_by: Instant,
-    ) -> Ended {
-        self.stored_chat.failure = outcome.err().as_ref().map(Failure::of);
+    ) -> ChatOutcome {
+        self.stored_chat.failure = outcome.err().as_ref().map(ChatFailure::from_chat_error);
         let written = timeout_at(respond_by, self.write(state)).await;
-        let written = written
-            .unwrap_or_else(|_| Err(StoreError::unavailable("the store did not respond in time")));
-        if let Err(error) = written {
+        let too_late = |_| Err(StoreError::unavailable("the store did not respond in time"));
+        if let Err(error) = written.unwrap_or_else(too_late) {
             tracing::warn!(chat = self.record.id, %error, "Cannot store a chat");
             self.stored_chat
                 .failure
-                .get_or_insert_with(|| Failure::of_store(&error));
+                .get_or_insert_with(|| ChatFailure::from_store(&error));
         }
         match self.record.revision {
             0 => self.claim.forget(),
             // After this time, dropping the claim releases the chat.
             _ => drop(timeout_at(respond_by, self.claim.release()).await),
         }
-        let ending = self
-            .stored_chat
-            .state
-            .final_response()
-            .map(|it| it.ending.clone());
-        Ended {
-            answer: answer::of(&self.record.id, &self.stored_chat, self.calls),
-            calls: Vec::new(),
-            provider_members: ProviderMembers::default(),
+        let response = self.stored_chat.state.final_response();
+        let ending = response.map(|response| response.ending.clone());
+        ChatOutcome {
+            response: response::from_stored(&self.record.id, &self.stored_chat, self.calls),
             is_stored: self.record.revision > 0,
             ending: ending.unwrap_or_default(),
             failure: self.stored_chat.failure,
+            ..ChatOutcome::default()
         }
     }
 
@@ -86,6 +80,11 @@ impl ChatRecorder {
         if self.stored_chat.stays == ChatRetention::UntilAnswered && !self.would_repeat_calls() {
             return self.forget().await;
         }
+        self.save().await
+    }
+
+    /// Stores the chat as it is now.
+    pub(super) async fn save(&mut self) -> Result<(), StoreError> {
         let next = ChatRecord {
             json: self.stored_chat.to_json(),
             summary: self.stored_chat.summary(&self.record.id),
@@ -112,14 +111,11 @@ impl ChatRecorder {
     /// Deletes the chat if it was stored.
     async fn forget(&mut self) -> Result<(), StoreError> {
         if self.record.revision > 0 {
-            let ChatRecord {
-                owner,
-                id,
-                revision,
-                ..
-            } = &self.record;
-            self.store.remove_revision(owner, id, *revision).await?;
-            self.record.revision = 0;
+            let record = &mut self.record;
+            self.store
+                .remove_revision(&record.owner, &record.id, record.revision)
+                .await?;
+            record.revision = 0;
         }
         Ok(())
     }
@@ -129,7 +125,7 @@ impl ChatRecorder {
 impl ChatListener for ChatRecorder {
     fn on_event(&mut self, event: ChatEvent) {
         if let ChatEvent::ToolFinished(ended) = &event {
-            self.calls.push(answer::call(ended));
+            self.calls.push(response::call(ended));
         }
         if let Some(listener) = &mut self.listener {
             listener(event);

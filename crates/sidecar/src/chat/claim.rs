@@ -82,7 +82,7 @@ impl Claim {
         claim_now(&self.by)
     }
 
-    /// Ends the claim of a chat that is not stored.
+    /// Drops the claim of a chat that was never stored, so that there is nothing to release.
     pub(super) fn forget(mut self) {
         self.is_released = true;
     }
@@ -92,10 +92,9 @@ impl Claim {
         let Self { owner, id, by, .. } = &self;
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
-        match self.store.release_chat(owner, id, by).await {
-            Ok(()) => {}
+        if let Err(error) = self.store.release_chat(owner, id, by).await {
             // The claim then expires.
-            Err(error) => tracing::warn!(chat = id, %error, "Cannot release the claim on a chat"),
+            tracing::warn!(chat = id, %error, "Cannot release the claim on a chat");
         }
         drop(has_ended);
         self.is_released = true;

@@ -1,12 +1,14 @@
 use std::sync::Arc;
 
-use pillion_chat::{ChatEvent, ChatLoop, ChatState, ProviderMembers, ResponseEnd};
+use pillion_chat::{ChatEvent, ChatLoop, ChatState};
 use pillion_core::tool::ToolDefinition;
-use pillion_wire::ChatAnswer;
+use pillion_wire::ChatResponse;
 use uuid::Uuid;
 
-use super::stored_chat::Failure;
-use super::{Beginning, ChatRefusal, Ended, Listener, answer, client_of, model_of, options_of};
+use super::stored_chat::ChatFailure;
+use super::{
+    ChatOutcome, ChatRejection, Listener, NewChat, client_of, model_of, options_of, response,
+};
 use crate::app::App;
 
 /// One turn of a model that uses only the client's own tools: calls are returned to the client, and
@@ -20,23 +22,20 @@ pub(crate) struct ClientToolTurn {
 
 impl ClientToolTurn {
     /// Reads the conversation, without calling the model.
-    ///
-    /// # Errors
-    /// [`ChatRefusal`].
     pub(crate) fn begin(
         app: &App,
-        beginning: Beginning,
+        new_chat: NewChat,
         tools: Vec<Arc<ToolDefinition>>,
-    ) -> Result<Self, ChatRefusal> {
-        let model = model_of(app, beginning.model.as_deref())?;
+    ) -> Result<Self, ChatRejection> {
+        let model = model_of(app, new_chat.model.as_deref())?;
         let chat_loop = ChatLoop::new(client_of(model)?, Arc::new(app.executor().clone()))
             .with_tools(tools)
-            .with_options(options_of(model, beginning.options))
+            .with_options(options_of(model, new_chat.options))
             .with_limits(app.models().limits(model));
         Ok(Self {
             id: Uuid::now_v7().to_string(),
             model: model.config.id.clone(),
-            state: beginning.input.begin(&chat_loop)?,
+            state: new_chat.input.begin(&chat_loop)?,
             chat_loop,
         })
     }
@@ -50,46 +49,39 @@ impl ClientToolTurn {
     }
 
     /// Calls the model. Sends parts of the answer to `listener`.
-    pub(crate) async fn run(mut self, listener: Option<Listener>) -> Ended {
+    pub(crate) async fn run(mut self, listener: Option<Listener>) -> ChatOutcome {
         let chat_loop = self.chat_loop.streamed(listener.is_some());
         let mut listener = listener.unwrap_or_else(|| Box::new(|_| {}));
-        let mut hear = |event: ChatEvent| listener(event);
-        let turn = chat_loop.turn(&mut self.state, &mut hear).await;
-        let mut answer = ChatAnswer {
-            success: turn.is_ok(),
-            id: self.id,
-            model: self.model,
-            status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
-            usage: answer::cost(&self.state),
-            ..ChatAnswer::default()
+        let mut forward = |event: ChatEvent| listener(event);
+        let turn = chat_loop.turn(&mut self.state, &mut forward).await;
+        let mut outcome = ChatOutcome {
+            response: ChatResponse {
+                success: turn.is_ok(),
+                id: self.id,
+                model: self.model,
+                status: if turn.is_ok() { "answered" } else { "failed" }.to_owned(),
+                usage: response::cost(&self.state),
+                ..ChatResponse::default()
+            },
+            ..ChatOutcome::default()
         };
-        let mut calls = Vec::new();
-        let mut provider_members = ProviderMembers::default();
-        let mut ending = ResponseEnd::default();
-        let mut failure = None;
+        let response = &mut outcome.response;
         match turn {
             Ok(turn) => {
-                answer.finish_reason = Some(turn.finish.reason().to_owned());
-                answer.content = Some(turn.text);
-                calls = turn.calls;
-                provider_members = turn.provider_members;
-                ending = turn.ending;
+                response.finish_reason = Some(turn.finish.reason().to_owned());
+                response.content = Some(turn.text);
+                outcome.calls = turn.calls;
+                outcome.provider_members = turn.provider_members;
+                outcome.ending = turn.ending;
             }
             Err(error) => {
-                let failed = Failure::of(&error);
-                answer.error = Some(failed.message.clone());
-                answer.error_code = Some(failed.code.clone());
-                answer.retry_after = failed.retry_after;
-                failure = Some(failed);
+                let failure = ChatFailure::from_chat_error(&error);
+                response.error = Some(failure.message.clone());
+                response.error_code = Some(failure.code.clone());
+                response.retry_after = failure.retry_after;
+                outcome.failure = Some(failure);
             }
         }
-        Ended {
-            answer,
-            calls,
-            provider_members,
-            is_stored: false,
-            ending,
-            failure,
-        }
+        outcome
     }
 }

@@ -7,7 +7,7 @@ use pillion_gateway::client_text::truncate_input;
 
 /// Why a chat cannot start or continue.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ChatRefusal {
+pub(crate) enum ChatRejection {
     #[error(
         "No model is configured: add [[providers]] and [[models]] (docs/how-to/providers-and-models.md)"
     )]
@@ -30,7 +30,7 @@ pub(crate) enum ChatRefusal {
     Model(#[from] ModelError),
 }
 
-impl ChatRefusal {
+impl ChatRejection {
     /// Returns the error code of OpenAI-compatible APIs, if there is one.
     pub(crate) fn called(&self) -> Option<&'static str> {
         match self {

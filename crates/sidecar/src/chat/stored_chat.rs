@@ -2,10 +2,10 @@ use pillion_chat::{ChatError, ChatState, ModelErrorKind, TurnOptions};
 use pillion_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use super::answer;
 use super::error::status_of;
+use super::response;
 
-/// A stored chat.
+/// The column `json` of a chat's record in the store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredChat {
     /// The model's name.
@@ -17,7 +17,7 @@ pub(super) struct StoredChat {
     pub(super) stays: ChatRetention,
     pub(super) state: ChatState,
     /// Why the last request failed, if it did.
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<ChatFailure>,
 }
 
 /// How long a chat is stored.
@@ -32,35 +32,35 @@ pub(super) enum ChatRetention {
 
 /// Why a chat failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Failure {
+pub(crate) struct ChatFailure {
     pub(super) code: String,
     pub(super) message: String,
     /// Time until a retry, in seconds.
     pub(super) retry_after: Option<f64>,
     /// An HTTP status that is more specific than the code's, if any.
-    #[serde(default)]
     pub(crate) status: Option<u16>,
     /// Whether the same request would fail again, or repeat actions that were already done.
     #[serde(default)]
     pub(crate) is_final: bool,
 }
 
-impl Failure {
-    pub(super) fn of(error: &ChatError) -> Self {
+impl ChatFailure {
+    pub(super) fn from_chat_error(error: &ChatError) -> Self {
+        let model_error = match error {
+            ChatError::Model(error) => Some(error),
+            _ => None,
+        };
+        let retry_after = model_error.and_then(|error| error.retry_after);
         Self {
             code: error.code().to_string(),
             message: error.to_string(),
-            retry_after: answer::retry_after(error),
-            status: match error {
-                ChatError::Model(error) => Some(status_of(error.kind).as_u16()),
-                _ => None,
-            },
+            retry_after: retry_after.map(|after| after.as_secs_f64()),
+            status: model_error.map(|error| status_of(error.kind).as_u16()),
             is_final: error.may_have_acted() || needs_operator(error),
         }
     }
 
-    /// Returns a failure of the store.
-    pub(super) fn of_store(error: &StoreError) -> Self {
+    pub(super) fn from_store(error: &StoreError) -> Self {
         Self {
             code: error.code().to_string(),
             message: format!("The chat could not be stored: {error}"),
@@ -91,11 +91,7 @@ impl StoredChat {
 
     /// Returns the JSON that a list shows of the chat.
     pub(super) fn summary(&self, id: &str) -> String {
-        let answer = answer::listed(answer::of(id, self, Vec::new()));
-        serde_json::to_string(&answer).unwrap_or_default()
-    }
-
-    pub(super) fn from_json(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json)
+        let listed = response::listed(response::from_stored(id, self, Vec::new()));
+        serde_json::to_string(&listed).unwrap_or_default()
     }
 }

@@ -23,18 +23,23 @@ impl Assembly {
     /// the limits.
     ///
     /// # Errors
-    /// [`DaemonError`], for the built-in tools, the servers of the store and their vault, and the
-    /// call log.
-    pub async fn of(config: &Config, state: &State, access: Access) -> Result<Self, DaemonError> {
+    /// The built-in tools cannot be registered, or the servers of the store, the vault or the call
+    /// log cannot be read.
+    pub async fn build(
+        config: &Config,
+        state: &State,
+        access: Access,
+    ) -> Result<Self, DaemonError> {
         let registry = tools::registry()?;
-        let servers = Servers::open(state.store(), config).await;
-        let servers = servers.map_err(|error| DaemonError::Servers(Box::new(error)))?;
+        let servers = Servers::open(state.store(), config)
+            .await
+            .map_err(|error| DaemonError::Servers(Box::new(error)))?;
         let merged = Box::pin(servers.merged(config)).await;
-        let app = App::build_complete(
+        let app = App::assemble(
             &merged,
             Arc::clone(&registry),
-            state.clone(),
-            Arc::clone(&servers),
+            Some(state.clone()),
+            Some(Arc::clone(&servers)),
             access,
         );
         tools::log_count(&registry);

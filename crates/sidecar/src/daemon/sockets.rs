@@ -8,7 +8,9 @@ use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 
 use super::RESTART_LAST_REQUEST_TIMEOUT;
-use crate::handover::{Confirmation, Control, Item, ReceivedSockets, control_path, listens_on};
+use crate::handover::{
+    Confirmation, ControlSocket, DescriptorKind, ReceivedSockets, control_path, listens_on,
+};
 use crate::server::{Listeners, Stop, TcpEndpoint};
 use crate::service_manager::Activated;
 use crate::socket::{Permissions, Socket, SocketError, SocketFileId, SocketGuard};
@@ -22,28 +24,22 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The files and descriptors of the sockets, for cleanup and for a successor.
 pub(super) struct Sockets {
     pub(super) path: PathBuf,
-    /// Tells the predecessor that this process is ready, so that the predecessor stops.
+    /// Confirms to the predecessor that this process is ready, so that the predecessor stops.
     pub(super) confirmation: Option<Confirmation>,
     /// Owns the path; `None` if the service manager owns it.
     guard: Option<SocketGuard>,
     /// The control socket for successors; `None` if it could not be bound.
-    control: Option<Control>,
+    control: Option<ControlSocket>,
     /// The predecessors that still finish calls.
     pub(super) predecessors: Predecessors,
     /// The descriptors that the successor gets.
-    items: Vec<(Item, OwnedFd)>,
+    descriptors: Vec<(DescriptorKind, OwnedFd)>,
     /// Receives a listener that replaces the current listener.
     replacements: mpsc::Sender<UnixListener>,
     /// The id of the file of the service manager's socket, if known.
     activated_file: Option<SocketFileId>,
     /// The problem with the sockets' files that was logged last.
     trouble: Option<String>,
-}
-
-/// The origin of the Unix socket.
-enum Origin {
-    Bound(SocketGuard),
-    Activated,
 }
 
 impl Sockets {
@@ -53,30 +49,30 @@ impl Sockets {
         config: &Config,
         take_over: bool,
     ) -> Result<(Self, Listeners), SocketError> {
-        let path = config.socket.path.clone();
-        let path = path.unwrap_or_else(pillion_client::default_socket_path);
+        let configured = config.socket.path.clone();
+        let path = configured.unwrap_or_else(pillion_client::default_socket_path);
         let activated = Activated::receive().map_err(SocketError::Activation)?;
         let mut inheritance = None;
         if take_over {
-            inheritance = ReceivedSockets::ask(&path).await?;
+            inheritance = ReceivedSockets::request(&path).await?;
             if inheritance.is_none() && activated.unix.is_none() && !control_path(&path).exists() {
                 // A running sidecar whose control socket was removed restores it in this time.
                 tokio::time::sleep(CHECK_INTERVAL.mul_f32(1.5)).await;
-                inheritance = ReceivedSockets::ask(&path).await?;
+                inheritance = ReceivedSockets::request(&path).await?;
             }
         }
         let (group, mode) = (config.socket.group.as_ref(), config.socket.mode);
-        let (unix, origin, control) = match (&mut inheritance, activated.unix) {
+        let (unix, guard, control) = match (&mut inheritance, activated.unix) {
             (Some(inheritance), _) => {
                 inherited(inheritance, &path, Permissions::resolve(group, mode)?)?
             }
             (None, Some(unix)) => {
                 let unix = UnixListener::from_std(unix.into()).map_err(SocketError::Activation)?;
-                (unix, Origin::Activated, None)
+                (unix, None, None)
             }
             (None, None) => {
-                let socket = Socket::bind_with_mode(&path, group, mode).await;
-                let socket = socket.map_err(|error| match error {
+                let bound = Socket::bind_with_mode(&path, group, mode).await;
+                let socket = bound.map_err(|error| match error {
                     SocketError::AlreadyServed(path) | SocketError::ServedWithoutFile(path)
                         if take_over =>
                     {
@@ -85,26 +81,29 @@ impl Sockets {
                     error => error,
                 })?;
                 let (unix, guard) = socket.into_parts();
-                (unix, Origin::Bound(guard), None)
+                (unix, Some(guard), None)
             }
         };
-        let handed_over = inheritance.as_mut().and_then(|all| all.take(Item::Tcp));
+        let handed_over = inheritance
+            .as_mut()
+            .and_then(|all| all.take(DescriptorKind::Tcp));
         let tcp = match config.tcp.listen {
             None => None,
             Some(address) => {
-                let tcp = listen(address, [handed_over, activated.tcp]).await;
-                let tcp = tcp.map_err(|source| SocketError::Tcp { address, source })?;
+                let listener = listen(address, [handed_over, activated.tcp])
+                    .await
+                    .map_err(|source| SocketError::Tcp { address, source })?;
                 Some(TcpEndpoint {
-                    listener: tcp,
+                    listener,
                     max_connections: config.tcp.max_connections.get(),
                     authentication_timeout: config.tcp.authentication_timeout,
                 })
             }
         };
         let control = control.or_else(|| bind_control_socket(&path));
-        let (guard, activated_file) = match origin {
-            Origin::Bound(guard) => (Some(guard), None),
-            Origin::Activated => (None, SocketFileId::at(&path).unwrap_or_default()),
+        let activated_file = match guard {
+            Some(_) => None,
+            None => SocketFileId::at(&path).unwrap_or_default(),
         };
         let (replacements, replaced) = mpsc::channel(1);
         let listeners = Listeners {
@@ -112,7 +111,7 @@ impl Sockets {
             replacements: Some(replaced),
             tcp,
         };
-        let items = items(&listeners, control.as_ref(), guard.as_ref());
+        let descriptors = descriptors(&listeners, control.as_ref(), guard.as_ref());
         let (confirmation, predecessors) = inheritance
             .map(|inheritance| (inheritance.confirmation, inheritance.predecessors))
             .unzip();
@@ -122,7 +121,7 @@ impl Sockets {
             predecessors: predecessors.unwrap_or_default(),
             guard,
             control,
-            items: items.map_err(SocketError::TakeOver)?,
+            descriptors: descriptors.map_err(SocketError::TakeOver)?,
             replacements,
             activated_file,
             trouble: None,
@@ -146,9 +145,9 @@ impl Sockets {
                 self.restore().await;
                 continue;
             };
-            let handed = successor.hand_over(&self.items, &self.predecessors, life);
+            let handed = successor.hand_over(&self.descriptors, &self.predecessors, life);
             match handed.await {
-                Ok(line) => return line,
+                Ok(connection) => return connection,
                 Err(error) => {
                     tracing::warn!(%error, "A new sidecar failed to take over");
                     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -159,13 +158,15 @@ impl Sockets {
 
     /// Binds the sockets again that clients and successors cannot reach by path any more.
     async fn restore(&mut self) {
-        let outcome = match &self.guard {
-            Some(guard) if !guard.is_in_place() => self.restore_socket().await,
+        let socket = match &self.guard {
+            Some(guard) if !guard.is_intact() => self.restore_socket().await,
             Some(_) => Ok(()),
             None => self.check_activated_file(),
         };
-        let outcome = outcome.and_then(|()| self.restore_control());
-        let trouble = outcome.err().map(|error| error.to_string());
+        let trouble = socket
+            .and_then(|()| self.restore_control())
+            .err()
+            .map(|error| error.to_string());
         if trouble != self.trouble
             && let Some(error) = &trouble
         {
@@ -184,10 +185,10 @@ impl Sockets {
         let listener = guard.restore().await?;
         let error = SocketError::TakeOver;
         let lock = guard.lock().try_clone_to_owned().map_err(error)?;
-        put(&mut self.items, Item::Lock, lock);
+        put(&mut self.descriptors, DescriptorKind::Lock, lock);
         if let Some(listener) = listener {
             let copy = listener.as_fd().try_clone_to_owned().map_err(error)?;
-            put(&mut self.items, Item::Unix, copy);
+            put(&mut self.descriptors, DescriptorKind::Unix, copy);
             // The receiver may be gone while the sidecar stops.
             drop(self.replacements.send(listener).await);
         }
@@ -200,17 +201,17 @@ impl Sockets {
     }
 
     fn restore_control(&mut self) -> Result<(), SocketError> {
-        if !self.control.as_ref().is_some_and(Control::is_gone) {
+        if !self.control.as_ref().is_some_and(ControlSocket::is_gone) {
             return Ok(());
         }
-        let control = Control::bind(&self.path).map_err(|source| SocketError::Bind {
+        let control = ControlSocket::bind(&self.path).map_err(|source| SocketError::Bind {
             path: self.path.clone(),
             source,
         })?;
         let copy = control.descriptor().try_clone_to_owned();
         put(
-            &mut self.items,
-            Item::Control,
+            &mut self.descriptors,
+            DescriptorKind::ControlSocket,
             copy.map_err(SocketError::TakeOver)?,
         );
         self.control = Some(control);
@@ -233,7 +234,7 @@ impl Sockets {
         if let Some(control) = self.control.take() {
             control.remove();
         }
-        self.items.clear();
+        self.descriptors.clear();
         match self.guard {
             Some(_) => Stop::Ending,
             // New connections wait in the queue of the service manager's socket.
@@ -247,7 +248,7 @@ impl Sockets {
     /// dies, another sidecar can start although this process still finishes calls. The returned
     /// lock tells that sidecar which process, with this `life`, finishes calls.
     pub(super) fn leave(&mut self, life: &str) -> Option<FinishingLock> {
-        self.items.clear();
+        self.descriptors.clear();
         self.control = None;
         let Some(guard) = self.guard.take() else {
             return None; // The service manager owns the path.
@@ -272,20 +273,24 @@ impl Sockets {
     }
 }
 
-/// Replaces the descriptor of this kind.
-fn put(items: &mut Vec<(Item, OwnedFd)>, item: Item, owned: OwnedFd) {
-    items.retain(|(known, _)| *known != item);
-    items.push((item, owned));
+/// Replaces the descriptor of one kind.
+fn put(descriptors: &mut Vec<(DescriptorKind, OwnedFd)>, item: DescriptorKind, owned: OwnedFd) {
+    descriptors.retain(|(known, _)| *known != item);
+    descriptors.push((item, owned));
 }
 
+/// Returns the Unix socket, its guard, unless the service manager owns the path, and the control
+/// socket.
 fn inherited(
     inheritance: &mut ReceivedSockets,
     path: &Path,
     permissions: Permissions,
-) -> Result<(UnixListener, Origin, Option<Control>), SocketError> {
+) -> Result<(UnixListener, Option<SocketGuard>, Option<ControlSocket>), SocketError> {
     let missing = || SocketError::TakeOver(io::ErrorKind::InvalidData.into());
-    let unix = inheritance.take(Item::Unix).ok_or_else(missing)?;
-    let control = inheritance.take(Item::Control).ok_or_else(missing)?;
+    let unix = inheritance.take(DescriptorKind::Unix).ok_or_else(missing)?;
+    let control = inheritance
+        .take(DescriptorKind::ControlSocket)
+        .ok_or_else(missing)?;
     for (owned, path) in [(&unix, path), (&control, &control_path(path))] {
         if !listens_on(owned, path).map_err(SocketError::TakeOver)? {
             let path = path.to_owned();
@@ -293,17 +298,15 @@ fn inherited(
         }
     }
     let unix = UnixListener::from_std(unix.into()).map_err(SocketError::TakeOver)?;
-    let origin = match inheritance.take(Item::Lock) {
-        Some(lock) => Origin::Bound(SocketGuard::handed_over(path, lock, permissions)?),
-        None => Origin::Activated,
-    };
-    let control = Control::handed_over(path, control).map_err(SocketError::TakeOver)?;
-    Ok((unix, origin, Some(control)))
+    let lock = inheritance.take(DescriptorKind::Lock);
+    let guard = lock.map(|lock| SocketGuard::handed_over(path, lock, permissions));
+    let control = ControlSocket::handed_over(path, control).map_err(SocketError::TakeOver)?;
+    Ok((unix, guard.transpose()?, Some(control)))
 }
 
-/// Returns the first given socket that listens on the address, or else a new socket.
-async fn listen(address: SocketAddr, given: [Option<OwnedFd>; 2]) -> io::Result<TcpListener> {
-    for owned in given.into_iter().flatten() {
+/// Returns the first of `received` that listens on `address`, or else a new socket.
+async fn listen(address: SocketAddr, received: [Option<OwnedFd>; 2]) -> io::Result<TcpListener> {
+    for owned in received.into_iter().flatten() {
         let listener = TcpListener::from_std(owned.into())?;
         if listener.local_addr()? == address {
             return Ok(listener);
@@ -313,8 +316,8 @@ async fn listen(address: SocketAddr, given: [Option<OwnedFd>; 2]) -> io::Result<
 }
 
 /// Binds the control socket. If this fails, no sidecar can take over, and everything else works.
-fn bind_control_socket(path: &Path) -> Option<Control> {
-    match Control::bind(path) {
+fn bind_control_socket(path: &Path) -> Option<ControlSocket> {
+    match ControlSocket::bind(path) {
         Ok(control) => Some(control),
         Err(error) => {
             tracing::warn!(
@@ -326,22 +329,23 @@ fn bind_control_socket(path: &Path) -> Option<Control> {
     }
 }
 
-fn items(
+fn descriptors(
     listeners: &Listeners,
-    control: Option<&Control>,
+    control: Option<&ControlSocket>,
     guard: Option<&SocketGuard>,
-) -> io::Result<Vec<(Item, OwnedFd)>> {
+) -> io::Result<Vec<(DescriptorKind, OwnedFd)>> {
     let tcp = listeners.tcp.as_ref().map(|tcp| tcp.listener.as_fd());
     let all = [
-        (Item::Unix, Some(listeners.unix.as_fd())),
-        (Item::Tcp, tcp),
-        (Item::Control, control.map(Control::descriptor)),
-        (Item::Lock, guard.map(SocketGuard::lock)),
+        (DescriptorKind::Unix, Some(listeners.unix.as_fd())),
+        (DescriptorKind::Tcp, tcp),
+        (
+            DescriptorKind::ControlSocket,
+            control.map(ControlSocket::descriptor),
+        ),
+        (DescriptorKind::Lock, guard.map(SocketGuard::lock)),
     ];
-    let there = all
-        .into_iter()
-        .filter_map(|(item, found)| Some((item, found?)));
-    there
+    all.into_iter()
+        .filter_map(|(item, found)| Some((item, found?)))
         .map(|(item, found)| Ok((item, found.try_clone_to_owned()?)))
         .collect()
 }
@@ -358,25 +362,28 @@ mod tests {
         for listens in [&elsewhere, &path] {
             drop(std::fs::remove_file(listens));
             let listener = UnixListener::bind(listens).unwrap();
-            let control = Control::bind(&path).unwrap();
+            let control = ControlSocket::bind(&path).unwrap();
             let copies = [
-                (Item::Unix, listener.as_fd().try_clone_to_owned().unwrap()),
                 (
-                    Item::Control,
+                    DescriptorKind::Unix,
+                    listener.as_fd().try_clone_to_owned().unwrap(),
+                ),
+                (
+                    DescriptorKind::ControlSocket,
                     control.descriptor().try_clone_to_owned().unwrap(),
                 ),
             ];
             let handing = tokio::spawn(async move {
                 let successor = control.accept().await;
-                let nobody = Predecessors::default();
-                drop(successor.hand_over(&copies, &nobody, "a").await);
+                let none = Predecessors::default();
+                drop(successor.hand_over(&copies, &none, "a").await);
             });
-            let mut inheritance = ReceivedSockets::ask(&path).await.unwrap().unwrap();
+            let mut inheritance = ReceivedSockets::request(&path).await.unwrap().unwrap();
             let taken = inherited(&mut inheritance, &path, permissions);
             match taken {
                 Ok(_) => assert_eq!(listens, &path),
-                Err(SocketError::ForeignSocket { path: refused }) => {
-                    assert_eq!((listens, &refused), (&elsewhere, &path));
+                Err(SocketError::ForeignSocket { path: rejected }) => {
+                    assert_eq!((listens, &rejected), (&elsewhere, &path));
                 }
                 Err(other) => panic!("{other}"),
             }

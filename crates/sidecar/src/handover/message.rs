@@ -12,48 +12,44 @@ use rustix::net::{
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 
-use super::Item;
+use super::DescriptorKind;
 
 const MAX_ITEMS: usize = 64;
 
 /// Maximum size of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-impl Item {
-    fn letter(self) -> u8 {
-        match self {
-            Self::Unix => b'u',
-            Self::Tcp => b't',
-            Self::Control => b'c',
-            Self::Lock => b'l',
-            Self::Line => b'p',
-        }
-    }
-
-    fn of(letter: u8) -> Option<Self> {
-        let all = [Self::Unix, Self::Tcp, Self::Control, Self::Lock, Self::Line];
-        all.into_iter().find(|item| item.letter() == letter)
+impl DescriptorKind {
+    fn from_letter(letter: u8) -> Option<Self> {
+        let all = [
+            Self::Unix,
+            Self::Tcp,
+            Self::ControlSocket,
+            Self::Lock,
+            Self::Predecessor,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == letter)
     }
 }
 
 pub(super) async fn send(
     stream: &UnixStream,
-    items: &[(Item, BorrowedFd<'_>)],
-    lives: &[String],
+    descriptors: &[(DescriptorKind, BorrowedFd<'_>)],
+    process_ids: &[String],
 ) -> io::Result<()> {
-    let mut letters: Vec<_> = items.iter().map(|(item, _)| item.letter()).collect();
-    for life in lives {
+    let mut letters: Vec<_> = descriptors.iter().map(|(kind, _)| *kind as u8).collect();
+    for id in process_ids {
         letters.push(b'\n');
-        letters.extend_from_slice(life.as_bytes());
+        letters.extend_from_slice(id.as_bytes());
     }
     if letters.len() > MAX_MESSAGE_BYTES {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let descriptors: Vec<_> = items.iter().map(|(_, descriptor)| *descriptor).collect();
+    let rights: Vec<_> = descriptors.iter().map(|(_, owned)| *owned).collect();
     let send = || {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+        if !control.push(SendAncillaryMessage::ScmRights(&rights)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let text = [IoSlice::new(&letters)];
@@ -69,9 +65,9 @@ pub(super) async fn send(
 }
 
 /// The content of a message: the descriptors with their kinds, and the process ids.
-type Received = (Vec<(Item, OwnedFd)>, Vec<String>);
+type ReceivedMessage = (Vec<(DescriptorKind, OwnedFd)>, Vec<String>);
 
-pub(super) async fn receive(stream: &UnixStream) -> io::Result<Received> {
+pub(super) async fn receive(stream: &UnixStream) -> io::Result<ReceivedMessage> {
     let receive = || {
         let mut letters = [0; MAX_MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_ITEMS))];
@@ -93,15 +89,14 @@ pub(super) async fn receive(stream: &UnixStream) -> io::Result<Received> {
     };
     let (letters, descriptors) = stream.async_io(Interest::READABLE, receive).await?;
     let mut lines = letters.split(|byte| *byte == b'\n');
-    let letters = lines.next().unwrap_or_default();
-    let lives = lines.map(|line| String::from_utf8_lossy(line).into_owned());
-    let lives = lives.collect();
-    if letters.is_empty() || letters.len() != descriptors.len() {
+    let kinds = lines.next().unwrap_or_default();
+    if kinds.is_empty() || kinds.len() != descriptors.len() {
         // The other process has closed the connection or rejected the request.
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let items = letters.iter().copied().zip(descriptors);
+    let process_ids = lines.map(|line| String::from_utf8_lossy(line).into_owned());
     // Unknown descriptors of a newer version are closed.
-    let items = items.filter_map(|(letter, owned)| Some((Item::of(letter)?, owned)));
-    Ok((items.collect(), lives))
+    let with_kind = |(letter, owned)| Some((DescriptorKind::from_letter(letter)?, owned));
+    let all = kinds.iter().copied().zip(descriptors);
+    Ok((all.filter_map(with_kind).collect(), process_ids.collect()))
 }

@@ -24,7 +24,7 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::MAX_VALUE_BYTES;
 
-/// Maximum capacity of the line buffer that is kept between lines, in bytes.
+/// Maximum capacity of the line buffer between two lines, in bytes.
 const MAX_BUFFER_BYTES: usize = 16 * 1024;
 
 thread_local! {
@@ -34,13 +34,7 @@ thread_local! {
 /// Writes each event as one line: `timestamp`, `level`, the event's fields, `target`, and `spans`,
 /// an array with the `name` and fields of each enclosing span, outermost first.
 pub(super) struct JsonLines<W> {
-    writer: W,
-}
-
-impl<W> JsonLines<W> {
-    pub(super) fn to(writer: W) -> Self {
-        Self { writer }
-    }
+    pub(super) writer: W,
 }
 
 impl<S, W> Layer<S> for JsonLines<W>
@@ -208,12 +202,14 @@ mod tests {
     fn lines(work: impl FnOnce()) -> Vec<Value> {
         let written = Written::default();
         let writer = written.clone();
-        let layer = JsonLines::to(move || writer.clone());
+        let layer = JsonLines {
+            writer: move || writer.clone(),
+        };
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
         let written = written.0.lock().unwrap();
         let lines = written.iter().map(|line| {
-            let line = std::str::from_utf8(line).unwrap();
-            let line = line.strip_suffix('\n').unwrap();
+            let text = std::str::from_utf8(line).unwrap();
+            let line = text.strip_suffix('\n').unwrap();
             assert!(
                 !line.contains(|c: char| c == '\n' || pillion_core::is_hidden(c)),
                 "{line}"
@@ -256,7 +252,7 @@ mod tests {
                 tracing::info_span!("call", tool.name = %"roll", user = None::<&str>).entered();
             let error = std::io::Error::other("no\u{1}way\u{9b}\u{7f}\u{202e}\u{2028}ü");
             tracing::warn!(
-                count = 3, less = -1, half = 0.5, sure = true, what = ?["x"],
+                count = 3, delta = -1, half = 0.5, sure = true, what = ?["x"],
                 error = &error as &(dyn Error + 'static),
                 "It says \"{}\"", "hello"
             );
@@ -275,7 +271,7 @@ mod tests {
         );
         let expected = json!({
             "timestamp": null, "level": "WARN", "message": "It says \"hello\"",
-            "count": 3, "less": -1, "half": 0.5, "sure": true, "what": "[\"x\"]",
+            "count": 3, "delta": -1, "half": 0.5, "sure": true, "what": "[\"x\"]",
             "error": "no\u{1}way\u{9b}\u{7f}\u{202e}\u{2028}ü", "target": module_path!(),
             "spans": [
                 {"name": "request", "id": "a\"b\n", "client": "uid:7"},

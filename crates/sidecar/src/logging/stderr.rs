@@ -1,6 +1,6 @@
-//! Standard error whose reader may stand still, such as a paused terminal or a supervisor that does
-//! not read. No thread waits for it: lines for which it has no room wait in memory, and those for
-//! which memory has no room are counted and dropped.
+//! Standard error whose reader may stop reading, such as a paused terminal. No thread that logs
+//! waits for the reader: lines for which the file has no room wait in memory, and above a limit, new
+//! lines are dropped and counted.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// Linux.
 const MAX_WRITE_BYTES: usize = 4096;
 
-/// Maximum time that [`flush`] waits, so that a process ends whatever its reader does.
+/// Maximum time that [`flush`] waits, so that a process ends even if nothing reads its log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 static STDERR: LazyLock<Output<io::Stderr>> = LazyLock::new(|| Output::new(io::stderr()));
@@ -37,19 +37,19 @@ pub fn flush() {
 }
 
 /// A file to which whole lines are written without waiting for its reader. Cheap to clone.
-pub(super) struct Output<F>(Arc<Shared<F>>);
+pub(super) struct Output<F>(Arc<OutputState<F>>);
 
-struct Shared<F> {
+struct OutputState<F> {
     file: F,
     /// Whether a write may wait for a reader: a regular file has none.
     has_reader: bool,
-    queue: Mutex<Queue>,
+    queue: Mutex<LineQueue>,
     /// Notified when no line waits any more.
     is_empty: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct LineQueue {
     /// The beginning of the first line may have been written.
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
@@ -63,7 +63,7 @@ impl<F: AsFd + Send + Sync + 'static> Output<F> {
     fn new(file: F) -> Self {
         let is_regular = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_file();
         let has_reader = !fstat(&file).is_ok_and(is_regular);
-        Self(Arc::new(Shared {
+        Self(Arc::new(OutputState {
             file,
             has_reader,
             queue: Mutex::default(),
@@ -138,7 +138,7 @@ impl<F> Clone for Output<F> {
     }
 }
 
-impl Queue {
+impl LineQueue {
     fn push(&mut self, line: Vec<u8>) {
         self.bytes += line.len();
         self.lines.push_back(line);
@@ -146,10 +146,11 @@ impl Queue {
 }
 
 fn note_of_dropped(count: u64) -> Vec<u8> {
-    format!("pillion: {count} log lines were dropped, because nobody read the log\n").into_bytes()
+    format!("pillion: {count} log lines were dropped, because no process read the log\n")
+        .into_bytes()
 }
 
-impl<F: AsFd> Shared<F> {
+impl<F: AsFd> OutputState<F> {
     /// Writes as much as the file takes without waiting. Returns the rest.
     fn write_now<'a>(&self, mut bytes: &'a [u8]) -> &'a [u8] {
         while !bytes.is_empty() && self.has_room() {
@@ -170,9 +171,9 @@ impl<F: AsFd> Shared<F> {
     }
 
     fn is_writable(&self, timeout: Option<&Timespec>) -> bool {
-        let mut asked = [PollFd::new(&self.file, PollFlags::OUT)];
+        let mut polled = [PollFd::new(&self.file, PollFlags::OUT)];
         // A closed reader is an error of the write, which then does not wait.
-        poll(&mut asked, timeout).is_ok_and(|ready| ready > 0)
+        poll(&mut polled, timeout).is_ok_and(|ready| ready > 0)
     }
 
     /// Writes all bytes, and waits for the reader if necessary.
@@ -187,9 +188,9 @@ impl<F: AsFd> Shared<F> {
 }
 
 /// One line of the log: what is written to it at once.
-pub(super) struct Line<F>(Output<F>);
+pub(super) struct LogLine<F>(Output<F>);
 
-impl<F: AsFd + Send + Sync + 'static> Write for Line<F> {
+impl<F: AsFd + Send + Sync + 'static> Write for LogLine<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_line(bytes);
         Ok(bytes.len())
@@ -201,10 +202,10 @@ impl<F: AsFd + Send + Sync + 'static> Write for Line<F> {
 }
 
 impl<'a, F: AsFd + Send + Sync + 'static> MakeWriter<'a> for &'static Output<F> {
-    type Writer = Line<F>;
+    type Writer = LogLine<F>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Line((*self).clone())
+        LogLine((*self).clone())
     }
 }
 
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_stands_still_stops_no_writer_and_misses_only_counted_lines() {
+    fn a_reader_that_stops_reading_stops_no_writer_and_misses_only_counted_lines() {
         let (mut reader, writer) = pipe().unwrap();
         let output = Output::new(writer);
         let line = |number: usize| format!("{number} {}\n", "x".repeat(number % 10_000));
@@ -235,7 +236,7 @@ mod tests {
             count += 1;
         }
         output.flush(Duration::from_millis(10));
-        let note = "pillion: 100 log lines were dropped, because nobody read the log\n";
+        let note = "pillion: 100 log lines were dropped, because no process read the log\n";
         let text = written_until(&mut reader, note);
         let expected: String = (0..count - 100).map(line).collect();
         assert_eq!(text, expected + note);

@@ -14,9 +14,9 @@ pub struct FileStamps {
 }
 
 impl FileStamps {
-    /// Returns the current states. Call this before reading the files, so that later changes are
+    /// Creates the stamps of the current states. Call this before reading the files, so that later changes are
     /// detected.
-    pub(super) fn of(files: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(super) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         Self::default().restrict_to(files)
     }
 
@@ -71,7 +71,7 @@ mod tests {
     fn a_file_counts_as_changed_once_it_is_stable() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("pillion.toml");
-        let mut stamps = FileStamps::of([file.clone()]);
+        let mut stamps = FileStamps::new([file.clone()]);
         assert!(!stamps.have_changed_and_settled());
         std::fs::write(&file, "a").unwrap();
         assert!(!stamps.have_changed_and_settled());
@@ -89,14 +89,14 @@ mod tests {
             file.with_file_name("new.yaml"),
         );
         std::fs::write(&file, "as it is read").unwrap();
-        let before = FileStamps::of([file.clone(), gone.clone()]);
-        std::fs::write(&file, "as nobody has read it").unwrap();
+        let before = FileStamps::new([file.clone(), gone.clone()]);
+        std::fs::write(&file, "changed after it was read").unwrap();
         std::fs::write(&new, "one of its documents").unwrap();
         let mut stamps = before.restrict_to([file.clone(), new.clone()]);
         assert!(!stamps.have_changed_and_settled());
         assert!(stamps.have_changed_and_settled());
         // Neither a new file nor a file that is no longer watched counts as a change.
-        let mut stamps = FileStamps::of([file.clone()]).restrict_to([file, new]);
+        let mut stamps = FileStamps::new([file.clone()]).restrict_to([file, new]);
         std::fs::write(&gone, "whatever").unwrap();
         assert!(!stamps.have_changed_and_settled());
         assert!(!stamps.have_changed_and_settled());

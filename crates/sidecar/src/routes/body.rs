@@ -50,8 +50,8 @@ impl FromRequest<App> for Body {
     async fn from_request(request: Request, app: &App) -> Result<Self, RequestError> {
         let limits = app.http();
         let limit_bytes = limits.max_body_bytes.get();
-        let announced = request.headers().get(CONTENT_LENGTH);
-        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let header = request.headers().get(CONTENT_LENGTH);
+        let announced = header.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit_bytes) {
             return Err(BodyError::TooLong { limit_bytes }.into());
         }
@@ -103,8 +103,8 @@ impl Body {
 
 /// Returns the account of a request whose body may be long.
 fn long_body_account(request: &Request) -> Option<String> {
-    let most = request.body().size_hint().upper();
-    if most.is_some_and(|most| most <= MAX_INLINE_BYTES as u64) {
+    let max = request.body().size_hint().upper();
+    if max.is_some_and(|max| max <= MAX_INLINE_BYTES as u64) {
         return None;
     }
     let grant = request.extensions().get::<AccessGrant>();

@@ -3,21 +3,21 @@
 mod stream;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use pillion_chat::TurnOptions;
-use pillion_wire::{ChatAnswer, ChatList, ChatRemoved, ChatRequest, ChatTranscript, route};
+use pillion_wire::{ChatList, ChatRemoved, ChatRequest, ChatResponse, ChatTranscript, route};
 use serde_json::{Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
 use super::error::{RequestError, RouteError, Status};
+use super::parameters::PathParameter;
 use crate::app::App;
-use crate::chat::{self, Beginning, Chat, ChatCaller, ChatInput, ChatRefusal};
+use crate::chat::{self, Chat, ChatCaller, ChatInput, ChatRejection, NewChat};
 use pillion_gateway::problem::Problem;
 
-impl RouteError for ChatRefusal {
+impl RouteError for ChatRejection {
     fn status(&self) -> Status {
         self.translate().into()
     }
@@ -31,14 +31,16 @@ impl RouteError for ChatRefusal {
     }
 }
 
-/// Starts a chat.
+/// Start a chat.
+///
+/// The model answers with the help of the tools that it may use. With `stream`, the response is a
+/// stream of server-sent events: `chat` with the ID and the model, `delta`, `thought`, `status`,
+/// `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and finally `done` with the response
+/// body of a request without `stream`. The status is 200 even if the model fails: `success` has the
+/// outcome.
 #[utoipa::path(
     post,
     path = route::BEGIN_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_begin",
-    summary = "Start a chat",
-    description = "The model answers with the help of the tools that it may use. With `stream`, the response is a stream of server-sent events: `chat` with the ID and the model, `delta`, `thought`, `status`, `tool_started`, `tool_finished`, `tool_waiting`, `usage`, and finally `done` with the response body of a request without `stream`. The status is 200 even if the model fails: `success` has the outcome.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
@@ -46,7 +48,7 @@ impl RouteError for ChatRefusal {
     ),
     request_body(content = ChatRequest, content_type = "application/json", example = json!({"message": "What is 6 * 7?"})),
     responses(
-        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
+        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatResponse = "application/json"), (Object = "text/event-stream"))),
         (status = 400, description = "The request body is invalid"),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "Model not found"),
@@ -58,7 +60,7 @@ pub(super) async fn begin(
     caller: Caller,
     Object(request): Object<ChatRequest>,
 ) -> Result<Response, RequestError> {
-    let chatter = chatter(caller, &request)?;
+    let chat_caller = chat_caller(caller, &request)?;
     let mut messages = new_messages(&request)?;
     if messages.is_empty() {
         return Err(RequestError::parameter(
@@ -69,7 +71,7 @@ pub(super) async fn begin(
     if let Some(system) = &request.system {
         messages.insert(0, json!({"role": "system", "content": system}));
     }
-    let beginning = Beginning {
+    let new_chat = NewChat {
         input: ChatInput::Messages(messages),
         tools: request.enable_tools.unwrap_or(true),
         options: TurnOptions {
@@ -79,18 +81,18 @@ pub(super) async fn begin(
         },
         model: request.model,
     };
-    let chat = Chat::begin(&app, &chatter, beginning).await?;
-    Ok(answer(&app, chat, request.stream).await)
+    let chat = Chat::begin(&app, &chat_caller, new_chat).await?;
+    Ok(respond(&app, chat, request.stream).await)
 }
 
-/// Continues a chat: with a new message, after decisions on pending calls, or after a failure.
+/// Continue a chat.
+///
+/// The request body has the user's next message. Omit the message after calls were approved or
+/// denied, and after a failure or a lost connection: no tool runs a second time. If the chat is
+/// already answered, the answer is returned again.
 #[utoipa::path(
     post,
     path = route::CONTINUE_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_go_on",
-    summary = "Continue a chat",
-    description = "The request body has the user's next message. Omit the message after calls were approved or denied, and after a failure or a lost connection: no tool runs a second time. If the chat is already answered, the answer is returned again.",
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat"),
@@ -98,7 +100,7 @@ pub(super) async fn begin(
     ),
     request_body(content = Option<ChatRequest>, content_type = "application/json", example = json!({"message": "And twice that?"})),
     responses(
-        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatAnswer = "application/json"), (Object = "text/event-stream"))),
+        (status = 200, description = "The model's answer, a failure, or the calls that wait for approval", content((ChatResponse = "application/json"), (Object = "text/event-stream"))),
         (status = 400, description = "The request body is invalid"),
         (status = 403, description = "The token is for another user"),
         (status = 404, description = "Chat not found, or the chat's model is no longer configured"),
@@ -108,12 +110,11 @@ pub(super) async fn begin(
 )]
 pub(super) async fn go_on(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
     Object(request): Object<ChatRequest>,
 ) -> Result<Response, RequestError> {
-    let id = id_of(path)?;
-    let chatter = chatter(caller, &request)?;
+    let chat_caller = chat_caller(caller, &request)?;
     for (name, is_there) in [
         ("model", request.model.is_some()),
         ("system", request.system.is_some()),
@@ -128,18 +129,17 @@ pub(super) async fn go_on(
             ));
         }
     }
-    let chat = Chat::resume(&app, &chatter, &id, &new_messages(&request)?).await?;
-    Ok(answer(&app, chat, request.stream).await)
+    let chat = Chat::resume(&app, &chat_caller, &id, &new_messages(&request)?).await?;
+    Ok(respond(&app, chat, request.stream).await)
 }
 
-/// Lists the caller's chats.
+/// List the caller's chats.
+///
+/// Returns at most 100 chats, most recently used first. `content` is cut to 4096 bytes; `arguments`
+/// longer than that, of calls that wait for approval, are null.
 #[utoipa::path(
     get,
     path = route::LIST_CHATS.path,
-    tag = "chat",
-    operation_id = "chat_list",
-    summary = "List the caller's chats",
-    description = "Returns at most 100 chats, most recently used first. `content` is cut to 4096 bytes; `arguments` longer than that, of calls that wait for approval, are null.",
     params(("x-pillion-user" = Option<String>, Header, description = "The user who owns the chats")),
     responses(
         (status = 200, description = "The chats", body = ChatList),
@@ -157,13 +157,10 @@ pub(super) async fn list(
     }))
 }
 
-/// Shows a chat with its messages.
+/// Show a chat with its messages.
 #[utoipa::path(
     get,
     path = route::SHOW_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_show",
-    summary = "Show a chat with its messages",
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat")
@@ -177,21 +174,16 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
 ) -> Result<Json<ChatTranscript>, RequestError> {
-    Ok(Json(
-        chat::show(&app, &caller.context, &id_of(path)?).await?,
-    ))
+    Ok(Json(chat::show(&app, &caller.context, &id).await?))
 }
 
-/// Deletes a chat.
+/// Delete a chat.
 #[utoipa::path(
     delete,
     path = route::REMOVE_CHAT.path,
-    tag = "chat",
-    operation_id = "chat_forget",
-    summary = "Delete a chat",
     params(
         ("id" = String, Path, description = "The chat's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who owns the chat")
@@ -206,10 +198,9 @@ pub(super) async fn show(
 )]
 pub(super) async fn forget(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
 ) -> Result<Json<ChatRemoved>, RequestError> {
-    let id = id_of(path)?;
     chat::forget(&app, &caller.context, &id).await?;
     Ok(Json(ChatRemoved {
         success: true,
@@ -217,17 +208,17 @@ pub(super) async fn forget(
     }))
 }
 
-async fn answer(app: &App, chat: Chat, stream: Option<bool>) -> Response {
+async fn respond(app: &App, chat: Chat, stream: Option<bool>) -> Response {
     if stream == Some(true) {
         return stream::response(chat, app.max_chat_duration());
     }
     // Boxed: the future of a chat is large.
-    let answer: ChatAnswer = Box::pin(chat.run(None)).await.answer;
-    Json(answer).into_response()
+    let ended = Box::pin(chat.run(None)).await;
+    Json(ended.response).into_response()
 }
 
 /// Returns the caller, with the user and channel of the headers and the body.
-fn chatter(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
+fn chat_caller(caller: Caller, request: &ChatRequest) -> Result<ChatCaller, RequestError> {
     let caller = caller.with_identity(request.user.as_deref(), request.channel.as_deref())?;
     Ok(ChatCaller {
         context: caller.context,
@@ -245,13 +236,5 @@ fn new_messages(request: &ChatRequest) -> Result<Vec<Value>, RequestError> {
         (Some(message), None) => Ok(vec![json!({"role": "user", "content": message})]),
         (None, Some(messages)) => Ok(messages.iter().cloned().map(Value::Object).collect()),
         (None, None) => Ok(Vec::new()),
-    }
-}
-
-fn id_of(path: Result<Path<String>, PathRejection>) -> Result<String, RequestError> {
-    match path {
-        Ok(Path(id)) => Ok(id),
-        // A path that is not UTF-8 matches no chat ID.
-        Err(_) => Err(ChatRefusal::Unknown.into()),
     }
 }

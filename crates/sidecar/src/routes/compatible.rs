@@ -1,10 +1,11 @@
 //! The shared part of the APIs that are compatible with language model providers. Each API parses a
 //! request into a [`CompatibleRequest`] and writes the response in its own [`Shape`].
 
+mod client_tools;
 mod error_format;
+mod error_responses;
 mod failed;
 mod forwarded;
-mod refusals;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,11 +26,12 @@ use super::caller::Caller;
 use super::error::RequestError;
 use super::event_stream::{self, EventSender};
 use crate::app::App;
-use crate::chat::{Beginning, Chat, ChatCaller, ChatInput, ClientToolTurn, Ended, Listener};
+use crate::chat::{Chat, ChatCaller, ChatInput, ChatOutcome, ClientToolTurn, Listener, NewChat};
+pub(super) use client_tools::{read_client_tools, tool_definition};
 pub(super) use error_format::{ErrorFormat, rewrite_errors};
+pub(super) use error_responses::ErrorResponses;
 pub(super) use failed::SHOULD_RETRY_HEADER;
 pub(super) use forwarded::{check_unforwarded, forwarded};
-pub(super) use refusals::Refusals;
 
 /// Names the chat of a request that failed or waits for an approval. The same request with this
 /// header continues the chat.
@@ -63,7 +65,7 @@ pub(super) trait Shape: Send + 'static {
     type Writer: Writer;
 
     /// Returns a complete response.
-    fn whole(&self, ended: &Ended) -> Value;
+    fn whole(&self, ended: &ChatOutcome) -> Value;
 
     /// Returns the writer for an answer of this ID and model. `has_own_tools`: the client runs the
     /// calls.
@@ -79,7 +81,7 @@ pub(super) trait Writer: Send + 'static {
     fn convert(&mut self, event: ChatEvent) -> Option<Bytes>;
 
     /// Returns the rest of the answer.
-    fn end(&mut self, ended: &Ended) -> Bytes;
+    fn end(&mut self, ended: &ChatOutcome) -> Bytes;
 
     /// Returns the event for a failed answer.
     fn fail(&mut self, error: &Value) -> Bytes;
@@ -101,11 +103,11 @@ pub(super) async fn serve<S: Shape>(
         Some(_) => caller,
         None => caller.with_identity(request.user.as_deref(), None)?,
     };
-    let chatter = ChatCaller {
+    let chat_caller = ChatCaller {
         context: caller.context,
         visibility: caller.visibility,
     };
-    let beginning = Beginning {
+    let new_chat = NewChat {
         model: request.model,
         input: request.input,
         tools: request.may_use_tools,
@@ -115,29 +117,32 @@ pub(super) async fn serve<S: Shape>(
         .get(CHAT_HEADER)
         .map(|id| id.to_str().unwrap_or_default());
     let run = match (request.own_tools, named) {
-        (Some(tools), _) => Run::Turn(Box::new(ClientToolTurn::begin(app, beginning, tools)?)),
-        (None, Some(id)) => Run::of(Chat::resume(app, &chatter, id, &[]).await?),
-        (None, None) => Run::of(Chat::begin_stateless(app, &chatter, beginning).await?),
+        (Some(tools), _) => ChatRun::Turn(Box::new(ClientToolTurn::begin(app, new_chat, tools)?)),
+        (None, Some(id)) => ChatRun::from_chat(Chat::resume(app, &chat_caller, id, &[]).await?),
+        (None, None) => {
+            ChatRun::from_chat(Chat::begin_stateless(app, &chat_caller, new_chat).await?)
+        }
     };
     if request.stream {
-        let writer = shape.writer(run.id(), run.model(), matches!(run, Run::Turn(_)));
+        let writer = shape.writer(run.id(), run.model(), matches!(run, ChatRun::Turn(_)));
         return Ok(streamed::<S>(app, run, writer).await);
     }
     let ended = run.run(None).await;
-    Ok(match ended.answer.success {
-        true => Json(shape.whole(&ended)).into_response(),
-        false => failed::response(S::ERROR_FORMAT, &ended),
+    Ok(if ended.response.success {
+        Json(shape.whole(&ended)).into_response()
+    } else {
+        failed::response(S::ERROR_FORMAT, &ended)
     })
 }
 
-/// What generates the answer: a chat with the sidecar's tools, or one turn with the client's tools.
-enum Run {
+/// The source of the answer: a chat with the sidecar's tools, or one turn with the client's tools.
+enum ChatRun {
     Chat(Box<Chat>),
     Turn(Box<ClientToolTurn>),
 }
 
-impl Run {
-    fn of(chat: Chat) -> Self {
+impl ChatRun {
+    fn from_chat(chat: Chat) -> Self {
         Self::Chat(Box::new(chat))
     }
 
@@ -155,7 +160,7 @@ impl Run {
         }
     }
 
-    async fn run(self, listener: Option<Listener>) -> Ended {
+    async fn run(self, listener: Option<Listener>) -> ChatOutcome {
         match self {
             // Boxed: the future of a chat is large.
             Self::Chat(chat) => Box::pin(chat.run(listener)).await,
@@ -166,35 +171,35 @@ impl Run {
 
 /// Streams the answer. The status is sent with the first event or after [`FIRST_EVENT_TIMEOUT`]; a
 /// failure before that is returned as a plain error response.
-async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response {
-    // Set before the outcome is known, so that a client that loses the stream can continue the
-    // chat.
+async fn streamed<S: Shape>(app: &App, run: ChatRun, writer: S::Writer) -> Response {
+    // The header has to be sent before the outcome is known: a client that loses the stream can
+    // continue the chat with it.
     let chat = match &run {
-        Run::Chat(chat) => HeaderValue::from_str(chat.id()).ok(),
-        Run::Turn(_) => None,
+        ChatRun::Chat(chat) => HeaderValue::from_str(chat.id()).ok(),
+        ChatRun::Turn(_) => None,
     };
     let (unopened, failure) = oneshot::channel();
     let max_duration = app.max_chat_duration();
     let mut response = event_stream::response(max_duration, |events| async move {
-        let answer = Arc::new(Mutex::new(StreamedAnswer {
+        let streaming = Arc::new(Mutex::new(ChatStream {
             writer,
             events,
             unopened: Some(unopened),
             comments: Vec::new(),
         }));
         let listener = {
-            let answer = Arc::clone(&answer);
-            move |event| answer.lock().send_event(event)
+            let streaming = Arc::clone(&streaming);
+            move |event| streaming.lock().send_event(event)
         };
         let mut run = pin!(run.run(Some(Box::new(listener))));
         let ended = match timeout(FIRST_EVENT_TIMEOUT, &mut run).await {
             Ok(ended) => ended,
             Err(_) => {
-                answer.lock().open();
+                streaming.lock().open();
                 run.await
             }
         };
-        answer.lock().end::<S>(ended);
+        streaming.lock().end::<S>(ended);
     });
     if let Ok(Some(ended)) = failure.await {
         return failed::response(S::ERROR_FORMAT, &ended);
@@ -206,16 +211,16 @@ async fn streamed<S: Shape>(app: &App, run: Run, writer: S::Writer) -> Response 
 }
 
 /// An answer that is being streamed.
-struct StreamedAnswer<W> {
+struct ChatStream<W> {
     writer: W,
     events: EventSender,
     /// Receives the failure, or `None` when the stream starts; taken then.
-    unopened: Option<oneshot::Sender<Option<Ended>>>,
+    unopened: Option<oneshot::Sender<Option<ChatOutcome>>>,
     /// SSE comments from before the first event; they do not start the stream.
     comments: Vec<Bytes>,
 }
 
-impl<W: Writer> StreamedAnswer<W> {
+impl<W: Writer> ChatStream<W> {
     /// Starts the stream, once. The status is 200 from then on.
     fn open(&mut self) {
         if let Some(unopened) = self.unopened.take() {
@@ -238,8 +243,8 @@ impl<W: Writer> StreamedAnswer<W> {
         }
     }
 
-    fn end<S: Shape>(&mut self, ended: Ended) {
-        if ended.answer.success {
+    fn end<S: Shape>(&mut self, ended: ChatOutcome) {
+        if ended.response.success {
             self.open();
             self.events.send(self.writer.end(&ended));
         } else if let Some(unopened) = self.unopened.take() {

@@ -1,14 +1,13 @@
 //! OpenAI-compatible chat completions with the sidecar's tools: an OpenAI client only has to change
 //! its base URL.
 
-mod answer;
 mod calls;
 mod request;
+mod response;
 mod stream;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -17,21 +16,25 @@ use super::body::Object;
 use super::caller::Caller;
 use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
+use super::parameters::PathParameter;
 use crate::app::App;
-use crate::chat::{self, ChatRefusal, Ended};
+use crate::chat::{self, ChatOutcome, ChatRejection};
 use pillion_gateway::models::Model;
 use pillion_wire::route;
 use request::Completion;
 use stream::CompletionChunks;
 
-/// Creates a chat completion.
+/// Create a chat completion (OpenAI-compatible).
+///
+/// The sidecar runs the tools that the model may use. If the request has `tools`, the model gets
+/// only those, and their calls are returned to the client. Errors have OpenAI's format. If calls
+/// wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the
+/// request with that header to continue the chat. A stream that has started keeps the status 200
+/// and sends the error as its last event.
 #[utoipa::path(
     post,
     path = route::CHAT_COMPLETIONS.path,
-    tag = "chat",
     operation_id = "chat_completions",
-    summary = "Create a chat completion (OpenAI-compatible)",
-    description = "The sidecar runs the tools that the model may use. If the request has `tools`, the model gets only those, and their calls are returned to the client. Errors have OpenAI's format. If calls wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the request with that header to continue the chat. A stream that has started keeps the status 200 and sends the error as its last event.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `user` in the request body"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
@@ -41,7 +44,7 @@ use stream::CompletionChunks;
     request_body(content = Completion, content_type = "application/json", example = json!({"messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
         (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
-        compatible::Refusals,
+        compatible::ErrorResponses,
     )
 )]
 pub(super) async fn complete(
@@ -70,8 +73,8 @@ impl Shape for Completions {
 
     type Writer = CompletionChunks;
 
-    fn whole(&self, ended: &Ended) -> Value {
-        answer::of(ended)
+    fn whole(&self, ended: &ChatOutcome) -> Value {
+        response::from_outcome(ended)
     }
 
     fn writer(&self, id: &str, model: &str, has_own_tools: bool) -> CompletionChunks {
@@ -79,13 +82,11 @@ impl Shape for Completions {
     }
 }
 
-/// Lists the language models in the formats of OpenAI and Anthropic.
+/// List the language models in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
     path = route::OPENAI_MODELS.path,
-    tag = "chat",
     operation_id = "chat_completions_models",
-    summary = "List the language models in the formats of OpenAI and Anthropic",
     responses((status = 200, description = "The models that can be used for chats", body = Object))
 )]
 pub(super) async fn models(State(app): State<App>) -> Json<Value> {
@@ -100,13 +101,11 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-/// Shows a language model in the formats of OpenAI and Anthropic.
+/// Show a language model in the formats of OpenAI and Anthropic.
 #[utoipa::path(
     get,
     path = route::OPENAI_MODEL.path,
-    tag = "chat",
     operation_id = "chat_completions_model",
-    summary = "Show a language model in the formats of OpenAI and Anthropic",
     params(("id" = String, Path, description = "The model's name; slashes need no percent-encoding")),
     responses(
         (status = 200, description = "The model", body = Object),
@@ -115,12 +114,11 @@ pub(super) async fn models(State(app): State<App>) -> Json<Value> {
 )]
 pub(super) async fn model(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(mut id): PathParameter,
 ) -> Result<Json<Value>, RequestError> {
-    let mut id = path.map(|Path(id)| id).unwrap_or_default();
     id.truncate(id.trim_end_matches('/').len());
     let found = app.models().get(&id).and_then(entry);
-    Ok(Json(found.ok_or(ChatRefusal::UnknownModel { id })?))
+    Ok(Json(found.ok_or(ChatRejection::UnknownModel { id })?))
 }
 
 /// Returns the entry of a model, or `None` if the model cannot be used for chats.

@@ -98,8 +98,9 @@ pub(super) async fn admit_pages(State(app): State<App>, request: Request, next: 
 /// latter cannot be listed: `Mcp-Param-*` have the names of a tool's parameters, and the clients of
 /// OpenAI and Anthropic send many of their own. A request needs a token whatever its headers are.
 fn allowed_headers(preflight: &HeaderMap) -> Vec<HeaderName> {
-    let requested = preflight.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter();
-    let requested = requested
+    let requested = preflight
+        .get_all(ACCESS_CONTROL_REQUEST_HEADERS)
+        .iter()
         .filter_map(|names| names.to_str().ok())
         .flat_map(|names| names.split(','))
         .filter_map(|name| name.trim().parse::<HeaderName>().ok())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use pillion_chat::Backlog;
@@ -16,6 +16,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::outbox::Outbox;
 use pillion_gateway::access::{Heartbeat, TokenValidity};
+
+/// Returns the ID of the last event that the client received, if the client resumes a stream.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    // The sidecar sends only UTF-8 ids, so any other id is unknown.
+    let id = headers.get("last-event-id")?;
+    Some(id.to_str().unwrap_or_default())
+}
 
 /// Maximum size of unread events, in bytes, before the job is paused.
 const MAX_UNREAD_BYTES: usize = 256 * 1024;
@@ -29,7 +36,7 @@ pub(super) trait Events: Send + 'static {
 
 /// Returns an event stream that takes the next event only when the connection has room for it. The
 /// stream ends when the token of the request is no longer valid.
-pub(super) fn of(events: impl Events, token: TokenValidity) -> Response {
+pub(super) fn respond(events: impl Events, token: TokenValidity) -> Response {
     let state = (events, Heartbeat::new(token));
     let stream = unfold(state, async |(mut events, mut heartbeat)| {
         let next = heartbeat.next_event_or_heartbeat(events.next()).await?;
@@ -54,15 +61,15 @@ where
         outbox: Outbox::new(MAX_UNREAD_BYTES),
         backlog: Backlog::new(MAX_UNREAD_BYTES),
     });
-    let job = job(EventSender(Arc::clone(&events)));
-    let job = paced(Box::pin(job), Arc::clone(&events), max_duration);
-    let events = JobEvents {
+    let job = Box::pin(job(EventSender(Arc::clone(&events))));
+    // A separate task, because the job continues while the client does not read.
+    let task = tokio::spawn(paced(job, Arc::clone(&events), max_duration));
+    let job_events = JobEvents {
         events,
-        // A separate task, because the job continues while the client does not read.
-        _job: AbortOnDropHandle::new(tokio::spawn(job)),
+        _job: AbortOnDropHandle::new(task),
     };
     // The token is not checked again: a running call is completed, like other calls.
-    of(events, TokenValidity::default())
+    respond(job_events, TokenValidity::default())
 }
 
 /// The events of a job that its client has not read. The backlog pauses the job.

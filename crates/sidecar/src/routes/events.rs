@@ -1,17 +1,25 @@
+//! Streams of the sidecar's events, and of the events of packs.
+
+use std::fmt::Write;
+use std::pin::Pin;
+
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use pillion_wire::route;
+use pillion_core::pack::{StreamListener, StreamMessage};
+use pillion_wire::{StreamEntry, StreamList, route};
 use serde::Deserialize;
 
-use super::error::RequestError;
-use super::event_stream;
-use super::parameters::Parameters;
+use super::error::{NOT_FOUND, RequestError, route_error};
+use super::event_stream::{self, last_event_id};
+use super::parameters::{Parameters, PathParameter};
+use super::tagged::EntityTags;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, TokenValidity};
 use pillion_gateway::events::{Event, EventKinds, Listener};
+use pillion_gateway::visibility::Visibility;
 
 /// The filter of the event stream.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -26,13 +34,15 @@ pub(super) struct EventQuery {
     types: Option<String>,
 }
 
-/// Streams events as they happen.
+/// Stream events.
+///
+/// Returns server-sent events. The first event is `ready`; its ID is a position to resume from.
+/// With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events
+/// in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only
+/// the calls and approvals in which that user is verified.
 #[utoipa::path(
     get,
     path = route::WATCH_EVENTS.path,
-    tag = "events",
-    summary = "Stream events",
-    description = "Returns server-sent events. The first event is `ready`; its ID is a position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event `reset` means that events in between are lost. An idle stream sends a comment every 15 s. A token for one user gets only the calls and approvals in which that user is verified.",
     params(
         EventQuery,
         ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),
@@ -45,22 +55,16 @@ pub(super) struct EventQuery {
 pub(super) async fn events(
     State(app): State<App>,
     Extension(grant): Extension<AccessGrant>,
-    token_validity: Option<Extension<TokenValidity>>,
+    token_validity: TokenValidity,
     headers: HeaderMap,
-    Parameters(wanted): Parameters<EventQuery>,
+    Parameters(query): Parameters<EventQuery>,
 ) -> Result<Response, RequestError> {
-    let types = EventKinds::parse(wanted.types.as_deref().unwrap_or_default());
-    let types = types.ok_or_else(unknown_type)?;
-    let last = headers.get("last-event-id");
-    // The sidecar sends only UTF-8 ids, so any other id is unknown.
-    let last = last.map(|last| last.to_str().unwrap_or_default());
-    let listener = app.process().events.listen(last, types);
-    let listener = listener.for_user(grant.only_user().map(str::to_owned));
-    let token_validity = token_validity.map(|Extension(token_validity)| token_validity);
-    Ok(event_stream::of(
-        listener,
-        token_validity.unwrap_or_default(),
-    ))
+    let kinds = EventKinds::parse(query.types.as_deref().unwrap_or_default());
+    let events = &app.process().events;
+    let listener = events
+        .listen(last_event_id(&headers), kinds.ok_or_else(unknown_type)?)
+        .for_user(grant.only_user().map(str::to_owned));
+    Ok(event_stream::respond(listener, token_validity))
 }
 
 impl event_stream::Events for Listener {
@@ -71,6 +75,127 @@ impl event_stream::Events for Listener {
 
 fn unknown_type() -> RequestError {
     let known = Event::KINDS.join(", ");
-    let wanted = format!("a comma-separated list of {known}, or of their parts before the dot");
-    RequestError::parameter("types", wanted)
+    let expected = format!("a comma-separated list of {known}, or of their parts before the dot");
+    RequestError::parameter("types", expected)
+}
+
+route_error! {
+    /// No visible stream has the name.
+    #[derive(Debug, thiserror::Error)]
+    #[error("There is no event stream with this name")]
+    struct UnknownStream => NOT_FOUND
+}
+
+/// List the event streams of packs.
+#[utoipa::path(
+    get,
+    path = route::LIST_STREAMS.path,
+    params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
+    responses(
+        (status = 200, description = "The streams", body = StreamList),
+        (status = 304, description = "The list has not changed"),
+    )
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
+    known: EntityTags,
+) -> Result<Response, RequestError> {
+    let packs = app.packs_for(&Visibility::new(grant.tools));
+    let streams = packs.streams().map(|stream| StreamEntry {
+        name: stream.name().to_owned(),
+        uri: stream.uri().to_owned(),
+        description: stream.description().to_owned(),
+    });
+    known.or(&StreamList {
+        success: true,
+        streams: streams.collect(),
+    })
+}
+
+/// Stream the events of a pack.
+///
+/// Returns server-sent events, like `/api/v1/events`. The first event is `ready`; its ID is a
+/// position to resume from. With `Last-Event-ID`, the stream resumes after that event; the event
+/// `reset` means that events in between are lost. A token for one user gets only that user's
+/// events.
+#[utoipa::path(
+    get,
+    path = route::WATCH_STREAM.path,
+    params(
+        ("name" = String, Path, description = "The stream's name"),
+        ("last-event-id" = Option<String>, Header, description = "The ID of the last event that the client received"),
+    ),
+    responses(
+        (status = 200, description = "The events", content_type = "text/event-stream", body = String),
+        (status = 404, description = "Stream not found, or the token may not use any tool of the stream's pack"),
+    )
+)]
+pub(super) async fn listen(
+    State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
+    token_validity: TokenValidity,
+    PathParameter(name): PathParameter,
+    headers: HeaderMap,
+) -> Result<Response, RequestError> {
+    let packs = app.packs_for(&Visibility::new(grant.tools.clone()));
+    let stream = packs.stream(&name).ok_or(UnknownStream)?;
+    let outgoing = Outgoing {
+        listener: stream.listen(last_event_id(&headers)),
+        only_of: grant.only_user().map(str::to_owned),
+        stopping: Box::pin(app.process().draining()),
+    };
+    Ok(event_stream::respond(outgoing, token_validity))
+}
+
+/// A pack stream that is sent to a client.
+struct Outgoing {
+    listener: StreamListener,
+    /// Only events of this user are sent, if set.
+    only_of: Option<String>,
+    /// Resolves when the sidecar stops.
+    stopping: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl event_stream::Events for Outgoing {
+    async fn next(&mut self) -> Option<Bytes> {
+        tokio::select! {
+            biased;
+            () = &mut self.stopping => None,
+            next = next_event(&mut self.listener, self.only_of.as_deref()) => Some(next),
+        }
+    }
+}
+
+/// Returns the next event that the client may see. Cancellation-safe: dropping the future loses no
+/// event.
+async fn next_event(listener: &mut StreamListener, only_of: Option<&str>) -> Bytes {
+    loop {
+        let message = listener.next().await;
+        if let StreamMessage::Event(event) = &message
+            && only_of.is_some()
+            && only_of != event.user.as_deref()
+        {
+            continue;
+        }
+        if let Some(text) = to_sse(&message) {
+            return text.into();
+        }
+    }
+}
+
+fn to_sse(message: &StreamMessage) -> Option<String> {
+    let mut text = String::new();
+    let (id, kind, data) = match message {
+        StreamMessage::Ready { id } => {
+            text.push_str("retry: 2000\n");
+            (id, "ready", "{}")
+        }
+        StreamMessage::Reset { id } => (id, "reset", "{}"),
+        StreamMessage::Event(event) => (&event.id, event.kind.as_str(), &*event.data),
+        _ => return None,
+    };
+    // Writing to a string cannot fail.
+    let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {data}\n\n");
+    Some(text)
 }

@@ -96,13 +96,14 @@ impl PhpExecutor {
     }
 }
 
-/// Upgrades the connection to the connection of a PHP executor.
+/// Open the executor of a PHP process.
+///
+/// Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade:
+/// pillion-executor`. After the response, the connection carries newline-delimited JSON-RPC: the
+/// calls of the PHP process, and the sidecar's requests to run PHP tools.
 #[utoipa::path(
     post,
     path = route::OPEN_EXECUTOR.path,
-    tag = "workers",
-    summary = "Open the executor of a PHP process",
-    description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-executor`. After the response, the connection carries newline-delimited JSON-RPC: the calls of the PHP process, and the sidecar's requests to run PHP tools.",
     request_body(content = ExecutorRequest, content_type = "application/json"),
     responses(
         (status = 101, description = "The connection carries the JSON-RPC messages of the executor"),

@@ -76,12 +76,10 @@ pub(super) struct FormattedTools {
     tools: Vec<Value>,
 }
 
-/// Converts definitions of tools to the format of a provider.
+/// Convert tool definitions.
 #[utoipa::path(
     post,
     path = route::FORMAT_TOOLS.path,
-    tag = "formats",
-    summary = "Convert tool definitions",
     params(ProviderQuery),
     request_body(content = Definitions, content_type = "application/json"),
     responses(
@@ -100,21 +98,23 @@ pub(super) async fn tools(
             tools: Vec::new(),
         }));
     };
-    let strict_flag = match definitions.always_strict {
-        true => StrictFlag::Always,
-        false => StrictFlag::WhenTrue,
+    let strict_flag = if definitions.always_strict {
+        StrictFlag::Always
+    } else {
+        StrictFlag::WhenTrue
     };
     let account = format!("formats of {:?}", caller.context.principal);
     // The size counts as large, because references multiply, and the list has any length.
     let tools = compute::run(&account, usize::MAX, move || {
-        let tools = definitions.tools.into_iter().map(|tool| {
+        let build = |tool: Definition| {
             ToolDefinition::builder(tool.name, tool.description)
                 .schema(Value::Object(tool.input_schema))
                 .strict(tool.strict)
                 .build()
-        });
-        let tools = tools.collect::<Result<Vec<_>, _>>()?;
-        Ok::<_, FormatError>(format_tools_with(provider, &tools, strict_flag))
+        };
+        let tools = definitions.tools.into_iter().map(build);
+        let built = tools.collect::<Result<Vec<_>, _>>()?;
+        Ok::<_, FormatError>(format_tools_with(provider, &built, strict_flag))
     });
     Ok(Json(FormattedTools {
         success: true,
@@ -132,12 +132,10 @@ pub(super) struct ParsedCalls {
     calls: Vec<ToolCall>,
 }
 
-/// Returns the tool calls in a complete response of a provider.
+/// Read the tool calls of a response.
 #[utoipa::path(
     post,
     path = route::PARSE_TOOL_CALLS.path,
-    tag = "formats",
-    summary = "Read the tool calls of a response",
     params(ProviderQuery),
     request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
     responses(
@@ -165,12 +163,10 @@ pub(super) struct ResponseText {
     text: String,
 }
 
-/// Returns the text in a complete response of a provider.
+/// Read the text of a response.
 #[utoipa::path(
     post,
     path = route::PARSE_TEXT.path,
-    tag = "formats",
-    summary = "Read the text of a response",
     params(ProviderQuery),
     request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
     responses(
@@ -199,13 +195,10 @@ pub(super) struct Messages {
     messages: Vec<Value>,
 }
 
-/// Returns the messages of a response, for the next request. The messages with the results of its
-/// calls follow them.
+/// Read the messages of a response.
 #[utoipa::path(
     post,
     path = route::PARSE_MESSAGES.path,
-    tag = "formats",
-    summary = "Read the messages of a response",
     params(ProviderQuery),
     request_body(content = Value, content_type = "application/json", description = "The body of the provider's response"),
     responses(
@@ -244,12 +237,10 @@ struct CallResult {
     error: Option<String>,
 }
 
-/// Converts results to the messages that a provider expects after those of its response.
+/// Convert results of tool calls.
 #[utoipa::path(
     post,
     path = route::FORMAT_RESULTS.path,
-    tag = "formats",
-    summary = "Convert results of tool calls",
     params(ProviderQuery),
     request_body(content = Results, content_type = "application/json"),
     responses(
@@ -262,12 +253,12 @@ pub(super) async fn results(
     Object(Results { results }): Object<Results>,
 ) -> Result<Json<Messages>, RequestError> {
     let provider = query.provider()?;
-    let results = results.into_iter().map(|result| ToolResult {
+    let to_result = |result: CallResult| ToolResult {
         success: result.success,
         error: result.error,
         ..ToolResult::success(result.tool_call_id, result.tool_name, result.result)
-    });
-    let results: Vec<_> = results.collect();
+    };
+    let results: Vec<_> = results.into_iter().map(to_result).collect();
     Ok(Json(Messages {
         success: true,
         messages: format_results(provider, &results),

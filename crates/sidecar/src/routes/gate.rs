@@ -1,7 +1,8 @@
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::HttpBody;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -11,7 +12,7 @@ use crate::app::App;
 use crate::current_app::CurrentApp;
 use pillion_gateway::access::{
     AccessGate, AccessGrant, AccessRejection, Admission, AllowedTools, GrantHolder, Peer, Scope,
-    Users,
+    TokenValidity, Users,
 };
 use pillion_gateway::waiting_bytes::ConnectionBytes;
 
@@ -39,6 +40,15 @@ pub(super) fn local_grant(peer: Option<&Peer>) -> AccessGrant {
     }
 }
 
+/// Extracts the validity of the request's token. Without a token, the validity is unlimited.
+impl FromRequestParts<App> for TokenValidity {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
+}
+
 /// Authenticates the request and stores its grant as an extension, or rejects the request. Every
 /// request over TCP needs a valid token. A request over the Unix socket needs none, because the
 /// socket's permissions and rules admitted its connection.
@@ -51,7 +61,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
             };
             let grant = match gate.enter(&parts, required_scope(&parts)).await {
                 Ok(grant) => grant,
-                Err(refusal) => return refusal.into_response(),
+                Err(rejection) => return rejection.into_response(),
             };
             if let Some(grant) = &grant {
                 let admission = parts.extensions.get::<Arc<Admission>>();
@@ -62,7 +72,7 @@ pub(super) async fn enter(State(app): State<App>, request: Request, next: Next) 
                 }
                 let current_app = parts.extensions.get().map(CurrentApp::downgrade);
                 let token_validity = AccessGate::token_validity(&parts, grant, move || {
-                    let current_app = current_app.as_ref()?.upgrade()?;
+                    let current_app = current_app.as_ref()?()?;
                     current_app.app().access().gate.clone()
                 });
                 parts.extensions.insert(token_validity);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use tokio::io::BufReader;
@@ -34,47 +34,42 @@ route_error! {
     struct UnknownModel(String) => INVALID_INPUT
 }
 
-/// Handles a message of a client.
-pub(super) async fn post(
+/// Handles a message of a client (`POST`), opens the stream of a session (`GET`), or ends a session
+/// (`DELETE`).
+pub(super) async fn http(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    token_validity: Option<Extension<TokenValidity>>,
+    token_validity: TokenValidity,
     Parameters(query): Parameters<McpQuery>,
-    Body(body): Body,
-) -> Response {
-    match exchange(&app, &headers, caller, token_validity, &query) {
-        Ok(exchange) => exchange.post(&body).await,
-        Err(refusal) => *refusal,
+    request: Request,
+) -> Result<Response, RequestError> {
+    let method = request.method().clone();
+    let mut message = None;
+    if method == Method::POST {
+        message = Some(Body::from_request(request, &app).await?);
     }
-}
-
-/// Opens the stream of a session.
-pub(super) async fn get(
-    State(app): State<App>,
-    headers: HeaderMap,
-    caller: Caller,
-    token_validity: Option<Extension<TokenValidity>>,
-    Parameters(query): Parameters<McpQuery>,
-) -> Response {
-    match exchange(&app, &headers, caller, token_validity, &query) {
-        Ok(exchange) => exchange.get(),
-        Err(refusal) => *refusal,
-    }
-}
-
-/// Ends a session.
-pub(super) async fn delete(
-    State(app): State<App>,
-    headers: HeaderMap,
-    caller: Caller,
-    token_validity: Option<Extension<TokenValidity>>,
-    Parameters(query): Parameters<McpQuery>,
-) -> Response {
-    match exchange(&app, &headers, caller, token_validity, &query) {
-        Ok(exchange) => exchange.delete(),
-        Err(refusal) => *refusal,
-    }
+    let is_origin_checked = caller.came_over_tcp();
+    let (context, visibility) = (caller.context, caller.visibility);
+    let model = query.model.as_deref();
+    let exchange = match pillion_mcp_server::Caller::new(&app, context, visibility, model) {
+        Ok(caller) => Exchange {
+            mcp: app.mcp(),
+            caller,
+            headers: &headers,
+            is_origin_checked,
+            token_validity,
+        },
+        Err(error) => {
+            let status = StatusCode::BAD_REQUEST;
+            return Ok(pillion_mcp_server::http::failed(status, None, error));
+        }
+    };
+    Ok(match message {
+        Some(Body(message)) => exchange.post(&message).await,
+        None if method == Method::DELETE => exchange.delete(),
+        None => exchange.get(),
+    })
 }
 
 /// Upgrades the connection to the stdio transport: one JSON-RPC message per line. The client is
@@ -82,11 +77,7 @@ pub(super) async fn delete(
 pub(super) async fn stdio(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
-    Caller {
-        context,
-        visibility,
-        ..
-    }: Caller,
+    caller: Caller,
     Parameters(McpQuery { model }): Parameters<McpQuery>,
     Extension(current_app): Extension<CurrentApp>,
     mut request: Request,
@@ -100,12 +91,12 @@ pub(super) async fn stdio(
     let context = CallContext {
         // Only responses over HTTP are counted, not those over an upgraded connection.
         result_memory: None,
-        ..context
+        ..caller.context
     };
     let client = stdio::Client::new(
         move || current_app.app().mcp().clone(),
         context,
-        visibility,
+        caller.visibility,
         model,
     )
     .map_err(|error| UnknownModel(error.message))?;
@@ -134,32 +125,4 @@ pub(super) async fn stdio(
         }
     });
     Ok(response)
-}
-
-fn exchange<'a>(
-    app: &App,
-    headers: &'a HeaderMap,
-    caller: Caller,
-    token_validity: Option<Extension<TokenValidity>>,
-    query: &McpQuery,
-) -> Result<Exchange<'a>, Box<Response>> {
-    let is_origin_checked = caller.came_over_tcp();
-    let Caller {
-        context,
-        visibility,
-        ..
-    } = caller;
-    let (mcp, model) = (app.mcp().clone(), query.model.as_deref());
-    let caller = pillion_mcp_server::Caller::new(mcp, context, visibility, model);
-    caller
-        .map(|caller| Exchange {
-            caller,
-            headers,
-            is_origin_checked,
-            token_validity: token_validity.map(|Extension(it)| it).unwrap_or_default(),
-        })
-        .map_err(|error| {
-            let status = StatusCode::BAD_REQUEST;
-            Box::new(pillion_mcp_server::http::failed(status, None, error))
-        })
 }

@@ -1,9 +1,9 @@
 //! Anthropic-compatible messages with the sidecar's tools: an Anthropic client only has to change
 //! its base URL, whichever provider the model has.
 
-mod answer;
 mod conversation;
 mod request;
+mod response;
 mod stream;
 
 use axum::extract::State;
@@ -16,60 +16,67 @@ use super::caller::Caller;
 use super::compatible::{self, ErrorFormat, Shape};
 use super::error::RequestError;
 use crate::app::App;
-use crate::chat::{self, Ended};
+use crate::chat::{self, ChatOutcome};
 use pillion_wire::route;
-use request::Request;
-use stream::Events;
+use request::MessagesRequest;
+use stream::MessageEvents;
 
-/// Creates a message.
+/// Create a message (Anthropic-compatible).
+///
+/// The sidecar runs the tools that the model may use. If the request has `tools`, the model gets
+/// only those, and their calls are returned to the client. Errors have Anthropic's format. If calls
+/// wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the
+/// request with that header to continue the chat. A stream that has started keeps the status 200
+/// and sends the error as its last event.
 #[utoipa::path(
     post,
     path = route::ANTHROPIC_MESSAGES.path,
-    tag = "chat",
     operation_id = "chat_messages",
-    summary = "Create a message (Anthropic-compatible)",
-    description = "The sidecar runs the tools that the model may use. If the request has `tools`, the model gets only those, and their calls are returned to the client. Errors have Anthropic's format. If calls wait for approval, the response has the status 403 and the header `x-pillion-chat`: repeat the request with that header to continue the chat. A stream that has started keeps the status 200 and sends the error as its last event.",
     params(
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf tools run; defaults to `metadata.user_id` in the request body"),
         ("x-pillion-channel" = Option<String>, Header, description = "The channel that the chat belongs to"),
         ("x-pillion-chat" = Option<String>, Header, description = "The ID of the chat to continue"),
         ("wait_ms" = Option<u64>, Query, description = "How long to wait for approvals, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
     ),
-    request_body(content = Request, content_type = "application/json", example = json!({"max_tokens": 100, "messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
+    request_body(content = MessagesRequest, content_type = "application/json", example = json!({"max_tokens": 100, "messages": [{"role": "user", "content": "What is 6 * 7?"}]})),
     responses(
         (status = 200, description = "The response; with `stream`, a stream of server-sent events", content((Object = "application/json"), (Object = "text/event-stream"))),
-        compatible::Refusals,
+        compatible::ErrorResponses,
     )
 )]
 pub(super) async fn create(
     State(app): State<App>,
     headers: HeaderMap,
     caller: Caller,
-    Object(request): Object<Request>,
+    Object(request): Object<MessagesRequest>,
 ) -> Result<Response, RequestError> {
     request.check()?;
     let model = chat::model_of(&app, request.model.as_deref())?;
     let converted = request.into_compatible(model)?;
     Box::pin(compatible::serve(
-        &app, &headers, caller, converted, Messages,
+        &app,
+        &headers,
+        caller,
+        converted,
+        MessagesFormat,
     ))
     .await
 }
 
 /// Writes responses as Anthropic messages.
-struct Messages;
+struct MessagesFormat;
 
-impl Shape for Messages {
+impl Shape for MessagesFormat {
     const ERROR_FORMAT: ErrorFormat = ErrorFormat::Anthropic;
 
-    type Writer = Events;
+    type Writer = MessageEvents;
 
-    fn whole(&self, ended: &Ended) -> Value {
-        answer::of(ended)
+    fn whole(&self, ended: &ChatOutcome) -> Value {
+        response::from_outcome(ended)
     }
 
     /// Tool calls are sent complete at the end, so the writer ignores whether the client runs them.
-    fn writer(&self, id: &str, model: &str, _has_own_tools: bool) -> Events {
-        Events::new(id, model)
+    fn writer(&self, id: &str, model: &str, _has_own_tools: bool) -> MessageEvents {
+        MessageEvents::new(id, model)
     }
 }

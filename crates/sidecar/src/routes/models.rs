@@ -1,8 +1,7 @@
 //! Routes under `/api/v1/models`: the language models and the tools that each model may use.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use pillion_core::capability::DropReason;
 use pillion_core::registry::RegisteredTool;
@@ -11,18 +10,16 @@ use pillion_wire::{ModelEntry, ModelList, ModelResponse, ModelTool, route};
 
 use super::caller::Caller;
 use super::error::RequestError;
+use super::parameters::PathParameter;
 use super::tagged::EntityTags;
 use crate::app::App;
-use crate::chat::ChatRefusal;
+use crate::chat::ChatRejection;
 use pillion_gateway::models::{Model, NativeTools};
 
-/// Lists the language models.
+/// List the language models.
 #[utoipa::path(
     get,
     path = route::LIST_MODELS.path,
-    tag = "models",
-    operation_id = "models_list",
-    summary = "List the language models",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The models", body = ModelList),
@@ -40,14 +37,13 @@ pub(super) async fn list(
     })
 }
 
-/// Shows which tools a model may use, and why it may not use the others.
+/// Show a language model, and which tools it may use.
+///
+/// Each tool of the caller has a flag that says whether the model may use it, and the reason if
+/// not. Like the list of tools, this request contacts MCP servers whose tools are unknown.
 #[utoipa::path(
     get,
     path = route::SHOW_MODEL.path,
-    tag = "models",
-    operation_id = "models_show",
-    summary = "Show a language model, and which tools it may use",
-    description = "Each tool of the caller has a flag that says whether the model may use it, and the reason if not. Like the list of tools, this request contacts MCP servers whose tools are unknown.",
     params(
         ("id" = String, Path, description = "The model's name, percent-encoded"),
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
@@ -60,16 +56,17 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     caller: Caller,
 ) -> Result<Json<ModelResponse>, RequestError> {
-    let id = path.map(|Path(id)| id).unwrap_or_default();
     let Some(model) = app.models().get(&id) else {
-        return Err(ChatRefusal::UnknownModel { id }.into());
+        return Err(ChatRejection::UnknownModel { id }.into());
     };
     let offered = app.tools_for(&caller.context, &caller.visibility).await;
     let tools = offered.tools.iter();
-    let seen = tools.clone().filter(|tool| refusal(model, tool).is_none());
+    let seen = tools
+        .clone()
+        .filter(|tool| drop_reason(model, tool).is_none());
     let native = NativeTools::for_model(model, app.executor(), &seen.cloned().collect::<Vec<_>>());
     Ok(Json(ModelResponse {
         success: true,
@@ -95,16 +92,13 @@ fn entry(app: &App, model: &Model) -> ModelEntry {
 }
 
 /// Returns why the model may not use a tool; `None` if it may.
-fn refusal(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
-    let admitted = model
-        .config
-        .tools
-        .admit(tool.name().as_str(), tool.origin());
-    admitted.err()
+fn drop_reason(model: &Model, tool: &RegisteredTool) -> Option<DropReason> {
+    let tools = &model.config.tools;
+    tools.admit(tool.name().as_str(), tool.origin()).err()
 }
 
 fn model_tool(model: &Model, native: &NativeTools, tool: &RegisteredTool) -> ModelTool {
-    let reason = refusal(model, tool);
+    let reason = drop_reason(model, tool);
     ModelTool {
         name: tool.name().to_string(),
         server: match tool.origin() {

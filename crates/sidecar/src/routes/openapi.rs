@@ -2,14 +2,16 @@ use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa::OpenApi;
+use utoipa::openapi::path::ParameterIn;
 use utoipa::openapi::schema::{SchemaType, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, Object, Ref, RefOr, ResponseBuilder, Schema};
-use utoipa::{Modify, OpenApi};
+use utoipa::openapi::{
+    Content, Object, OpenApi as OpenApiDocument, Ref, RefOr, ResponseBuilder, Schema,
+};
 
 use super::error::{InternalError, RequestError};
-use super::table::documented_routes;
+use super::table::{documented_routes, operations};
 use pillion_gateway::problem::Problem;
 
 /// The OpenAPI document of the API.
@@ -37,142 +39,97 @@ use pillion_gateway::problem::Problem;
 )]
 struct ApiDocument;
 
-/// Prefixes each operation ID with its tag: the IDs are function names, which are not unique.
-struct Names;
-
-impl Modify for Names {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        for operation in document.paths.paths.values_mut().flat_map(operations) {
-            let group = operation.tags.iter().flatten().next();
-            if let (Some(group), Some(id)) = (group, &operation.operation_id) {
-                operation.operation_id = Some(format!("{}_{id}", group.replace('-', "_")));
-            }
-        }
-    }
-}
-
-/// Returns the operations of a path.
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    let all = [
-        &mut item.get,
-        &mut item.put,
-        &mut item.post,
-        &mut item.delete,
-        &mut item.patch,
-    ];
-    all.into_iter().flatten()
-}
-
 /// Makes the type of headers a non-null string: a header is absent or has a value.
-struct Headers;
-
-impl Modify for Headers {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let items = document.paths.paths.values_mut();
-        let operations = items.flat_map(|item| [&mut item.get, &mut item.post]);
-        let parameters = operations
-            .flatten()
-            .flat_map(|operation| operation.parameters.iter_mut().flatten());
-        for parameter in parameters {
-            let RefOr::T(parameter) = parameter else {
-                continue;
-            };
-            if let (ParameterIn::Header, Some(RefOr::T(Schema::Object(object)))) =
-                (&parameter.parameter_in, &mut parameter.schema)
-            {
-                object.schema_type = SchemaType::Type(Type::String);
-            }
+fn require_header_values(document: &mut OpenApiDocument) {
+    let items = document.paths.paths.values_mut();
+    let parameters = items
+        .flat_map(|item| [&mut item.get, &mut item.post])
+        .flatten()
+        .flat_map(|operation| operation.parameters.iter_mut().flatten());
+    for parameter in parameters {
+        let RefOr::T(parameter) = parameter else {
+            continue;
+        };
+        if let (ParameterIn::Header, Some(RefOr::T(Schema::Object(object)))) =
+            (&parameter.parameter_in, &mut parameter.schema)
+        {
+            object.schema_type = SchemaType::Type(Type::String);
         }
     }
 }
-
-/// Adds the default error response to every operation, and the error body to each 4xx and 5xx
-/// response that has none.
-struct Refusals;
 
 /// Statuses of errors without a body, whose details are in a header.
 const STATUSES_WITHOUT_BODY: [&str; 1] = ["416"];
 
-const MEDIA_TYPE: &str = "application/problem+json";
-
 /// Prefix of the paths whose errors have the format of a compatible API.
 const COMPATIBLE_PREFIX: &str = "/v1/";
 
-impl Modify for Refusals {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
-        let is_bare_refusal = |status: &str, response: &utoipa::openapi::Response| {
-            status.starts_with(['4', '5'])
-                && !STATUSES_WITHOUT_BODY.contains(&status)
-                && response.content.is_empty()
+/// Adds the default error response to every operation, and the error body to each 4xx and 5xx
+/// response that has none.
+fn add_error_responses(document: &mut OpenApiDocument) {
+    let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+    let object = Content::new(Some(Schema::Object(Object::new())));
+    let has_no_body = |status: &str, response: &utoipa::openapi::Response| {
+        status.starts_with(['4', '5'])
+            && !STATUSES_WITHOUT_BODY.contains(&status)
+            && response.content.is_empty()
+    };
+    for (path, item) in &mut document.paths.paths {
+        let (media_type, body, description) = if path.starts_with(COMPATIBLE_PREFIX) {
+            let description = "An error in the format of the compatible API";
+            ("application/json", &object, description)
+        } else {
+            let description = "The request is not allowed, too large, too slow or invalid, or the sidecar cannot process it";
+            ("application/problem+json", &problem, description)
         };
-        let refusal = ResponseBuilder::new()
-            .description("The request is not allowed, too large, too slow or invalid, or the sidecar cannot process it")
-            .content(MEDIA_TYPE, problem.clone())
+        let default = ResponseBuilder::new()
+            .description(description)
+            .content(media_type, body.clone())
             .build();
-        let object = Content::new(Some(Schema::Object(Object::new())));
-        let said_otherwise = ResponseBuilder::new()
-            .description("An error in the format of the compatible API")
-            .content("application/json", object.clone())
-            .build();
-        let items = document.paths.paths.iter_mut();
-        let operations = items.flat_map(|(path, item)| {
-            let is_of_others = path.starts_with(COMPATIBLE_PREFIX);
-            operations(item).map(move |operation| (is_of_others, operation))
-        });
-        for (is_of_others, operation) in operations {
-            let (media_type, problem, refusal) = match is_of_others {
-                true => ("application/json", &object, &said_otherwise),
-                false => (MEDIA_TYPE, &problem, &refusal),
-            };
+        for operation in operations(item) {
             let responses = &mut operation.responses.responses;
             for (status, response) in responses.iter_mut() {
                 if let RefOr::T(response) = response
-                    && is_bare_refusal(status, response)
+                    && has_no_body(status, response)
                 {
-                    let content = (media_type.to_owned(), RefOr::T(problem.clone()));
+                    let content = (media_type.to_owned(), RefOr::T(body.clone()));
                     response.content.extend([content]);
                 }
             }
-            responses.insert("default".to_owned(), RefOr::T(refusal.clone()));
+            responses.insert("default".to_owned(), RefOr::T(default.clone()));
         }
     }
 }
 
 /// Adds the bearer token, which requests over TCP need and requests over the Unix socket do not.
-struct Tokens;
-
-impl Modify for Tokens {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let token = Http::builder()
-            .scheme(HttpAuthScheme::Bearer)
-            .description(Some("An access token, for requests over TCP"))
-            .build();
-        let components = document.components.get_or_insert_default();
-        components.add_security_scheme("token", SecurityScheme::Http(token));
-        let needs = [
-            SecurityRequirement::default(),
-            SecurityRequirement::new("token", [""; 0]),
-        ];
-        document.security = Some(needs.to_vec());
-    }
+fn add_token(document: &mut OpenApiDocument) {
+    let token = Http::builder()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("An access token, for requests over TCP"))
+        .build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(token));
+    let alternatives = [
+        SecurityRequirement::default(),
+        SecurityRequirement::new("token", [""; 0]),
+    ];
+    document.security = Some(alternatives.to_vec());
 }
 
 static DOCUMENT: LazyLock<Result<String, serde_json::Error>> =
     LazyLock::new(|| document().to_json());
 
 /// Returns the document with the documented routes.
-fn document() -> utoipa::openapi::OpenApi {
+fn document() -> OpenApiDocument {
     let mut document = ApiDocument::openapi();
     let components = document.components.get_or_insert_default();
     for (schemas, paths, _) in documented_routes() {
         components.schemas.extend(schemas);
         document.paths.merge(paths);
     }
-    let modifiers: [&dyn Modify; 4] = [&Names, &Headers, &Refusals, &Tokens];
-    for modifier in modifiers {
-        modifier.modify(&mut document);
-    }
+    require_header_values(&mut document);
+    add_error_responses(&mut document);
+    add_token(&mut document);
     document
 }
 

@@ -29,13 +29,12 @@ route_error! {
     }
 }
 
-/// Lists the packs and the amount of data that each pack stores.
+/// List the packs and the number of their stored entries.
+///
+/// A token sees the packs that have a tool the token may call.
 #[utoipa::path(
     get,
     path = route::LIST_PACKS.path,
-    tag = "packs",
-    summary = "List the packs and the number of their stored entries",
-    description = "A token sees the packs that have a tool the token may call.",
     responses(
         (status = 200, description = "The packs", body = PackList),
         (status = 503, description = "The store is not readable"),
@@ -56,14 +55,13 @@ pub(super) async fn list(
     }))
 }
 
-/// Lists the stored entries of one kind.
+/// List the stored entries of a pack, by kind.
+///
+/// Requests over TCP need a token with the scope `admin`.
 #[utoipa::path(
     get,
     path = route::LIST_PACK_ITEMS.path,
-    tag = "packs",
     operation_id = "kept",
-    summary = "List the stored entries of a pack, by kind",
-    description = "Requests over TCP need a token with the scope `admin`.",
     params(
         ("pack" = String, Path, description = "The pack's name"),
         ("kind" = String, Path, description = "The kind of stored entries, such as `scenes`"),
@@ -103,13 +101,13 @@ pub(super) async fn list_items(
     }))
 }
 
-/// Deletes a stored entry of a pack.
+/// Remove a stored entry of a pack.
+///
+/// Notifies subscribers of the resources that come from the entry. Requests over TCP need a token
+/// with the scope `admin`.
 #[utoipa::path(
     delete,
     path = route::REMOVE_PACK_ITEM.path,
-    tag = "packs",
-    summary = "Remove a stored entry of a pack",
-    description = "Notifies subscribers of the resources that come from the entry. Requests over TCP need a token with the scope `admin`.",
     params(
         ("pack" = String, Path, description = "The pack's name"),
         ("kind" = String, Path, description = "The kind of stored entries, such as `scenes`"),
@@ -149,8 +147,9 @@ pub(super) async fn remove(
 }
 
 async fn entry(pack: &PackContents, visibility: &Visibility) -> Result<PackEntry, RequestError> {
-    let tools = pack.tools().iter().map(|tool| tool.as_str());
-    let tools = tools.filter(|tool| visibility.is_name_visible(tool, tool, &ToolOrigin::Native));
+    let is_visible = |tool: &&str| visibility.is_name_visible(tool, tool, &ToolOrigin::Native);
+    let names = pack.tools().iter().map(|tool| tool.as_str());
+    let tools = names.filter(is_visible);
     let mut kinds = Vec::new();
     for items in pack.stored_items() {
         kinds.push(StoredItemKind {

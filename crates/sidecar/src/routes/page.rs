@@ -28,8 +28,8 @@ impl PageQuery {
     /// The limit is not a number in range.
     pub(super) fn request(self) -> Result<PageRequest, RequestError> {
         let expected = format!("a number from 1 to {}", PageRequest::MAX_LIMIT);
-        let limit = parsed("limit", self.limit.as_deref(), &expected)?;
-        let limit = limit.unwrap_or(PageRequest::default().limit);
+        let limit = parsed("limit", self.limit.as_deref(), &expected)?
+            .unwrap_or(PageRequest::default().limit);
         if !(1..=PageRequest::MAX_LIMIT).contains(&limit) {
             return Err(RequestError::parameter("limit", expected));
         }

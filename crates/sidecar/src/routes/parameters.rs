@@ -1,7 +1,8 @@
+use std::convert::Infallible;
 use std::error::Error as _;
 use std::str::FromStr;
 
-use axum::extract::{FromRequestParts, Query};
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::Uri;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
@@ -27,10 +28,10 @@ impl<T: DeserializeOwned> Parameters<T> {
     /// [`MalformedQuery`]: a parameter is repeated.
     pub(super) fn from_uri(uri: &Uri) -> Result<Self, MalformedQuery> {
         let query = Query::try_from_uri(uri);
-        let Query(parameters) = query.map_err(|refusal| {
+        let Query(parameters) = query.map_err(|rejection| {
             // Omits axum's prefix of the message.
-            let reason = refusal.source().map(ToString::to_string);
-            MalformedQuery(reason.unwrap_or_else(|| refusal.to_string()))
+            let reason = rejection.source().map(ToString::to_string);
+            MalformedQuery(reason.unwrap_or_else(|| rejection.to_string()))
         })?;
         Ok(Self(parameters))
     }
@@ -41,6 +42,18 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Parameters<T> {
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, RequestError> {
         Ok(Self::from_uri(&parts.uri)?)
+    }
+}
+
+/// The parameter of a path. In a path that is not UTF-8, the parameter is empty and names nothing.
+pub(super) struct PathParameter(pub(super) String);
+
+impl FromRequestParts<App> for PathParameter {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        let path = Path::from_request_parts(parts, app).await;
+        Ok(Self(path.map_or_else(|_| String::new(), |Path(it)| it)))
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Returns the owner of the pin, if the client may see it.
-    fn of<'a>(&'a self, server: &'a str, grant: &AccessGrant) -> Result<PinOwner<'a>, PinError> {
+    fn check<'a>(&'a self, server: &'a str, grant: &AccessGrant) -> Result<PinOwner<'a>, PinError> {
         let user = self.user.as_deref().filter(|user| !user.is_empty());
         may_see(grant, user)
             .then_some(PinOwner { server, user })
@@ -68,13 +68,12 @@ fn may_see(grant: &AccessGrant, user: Option<&str>) -> bool {
     user.is_none_or(|user| grant.may_act_for(user))
 }
 
-/// Lists the accepted tool definitions of the configured servers.
+/// List the pinned tool definitions of MCP servers.
+///
+/// Pins of a user's personal tools are visible only to clients that may act for that user.
 #[utoipa::path(
     get,
     path = route::LIST_PINS.path,
-    tag = "pins",
-    summary = "List the pinned tool definitions of MCP servers",
-    description = "Pins of a user's personal tools are visible only to clients that may act for that user.",
     params(
         PinQuery,
         ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
@@ -111,13 +110,12 @@ pub(super) async fn list(
                 store.pins(PinOwner { server, user }).await?
             }
         };
-        let pins = pins.into_iter().filter(|pin| {
-            let is_wanted = !only_changed || pin.pending.is_some();
-            is_wanted && may_see(&grant, pin.user.as_deref())
-        });
-        let pins: Vec<_> = pins.collect();
-        let bytes = pins.iter().map(pins::size).sum();
-        let work = move || pins.iter().map(entry).collect::<Vec<_>>();
+        let shown = |pin: &ToolPin| {
+            (!only_changed || pin.pending.is_some()) && may_see(&grant, pin.user.as_deref())
+        };
+        let visible: Vec<_> = pins.into_iter().filter(shown).collect();
+        let bytes = visible.iter().map(pins::size).sum();
+        let work = move || visible.iter().map(entry).collect::<Vec<_>>();
         listed.extend(compute::run(&label, bytes, work).await);
     }
     known.or(&PinList {
@@ -126,12 +124,10 @@ pub(super) async fn list(
     })
 }
 
-/// Shows one pin, and how the server's current definition differs from the accepted one.
+/// Show the accepted definition of a tool, and the changes since then.
 #[utoipa::path(
     get,
     path = route::SHOW_PIN.path,
-    tag = "pins",
-    summary = "Show the accepted definition of a tool, and the changes since then",
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name on the server"),
@@ -150,17 +146,16 @@ pub(super) async fn show(
     Parameters(owner): Parameters<Owner>,
 ) -> Result<Json<PinResponse>, RequestError> {
     let Path((server, tool)) = path.map_err(|_| PinError::Unknown)?;
-    let owner = owner.of(&server, &grant)?;
-    answer(&*store_of(&app)?, owner, &tool).await
+    let owner = owner.check(&server, &grant)?;
+    show_pin(&*store_of(&app)?, owner, &tool).await
 }
 
-/// Accepts the server's current definition, so that the tool can be called again.
+/// Accept the current definition of a tool.
+///
+/// Requests over TCP need a token with the scope `admin`.
 #[utoipa::path(
     post,
     path = route::ACCEPT_PIN.path,
-    tag = "pins",
-    summary = "Accept the current definition of a tool",
-    description = "Requests over TCP need a token with the scope `admin`.",
     params(
         ("server" = String, Path, description = "The server's label"),
         ("tool" = String, Path, description = "The tool's name on the server"),
@@ -183,14 +178,14 @@ pub(super) async fn accept(
     Body(body): Body,
 ) -> Result<Json<PinResponse>, RequestError> {
     let Path((server, tool)) = path.map_err(|_| PinError::Unknown)?;
-    let owner = owner.of(&server, &grant)?;
+    let owner = owner.check(&server, &grant)?;
     let AcceptPin { hash } = if body.trim_ascii().is_empty() {
         AcceptPin::default()
     } else {
         let body: Value = serde_json::from_slice(&body).map_err(BodyError::MalformedJson)?;
-        let request: Result<Option<AcceptPin>, _> = serde_json::from_value(body);
-        let request = request.map_err(|_| RequestError::parameter("hash", "a string"))?;
-        request.unwrap_or_default()
+        serde_json::from_value::<Option<AcceptPin>>(body)
+            .map_err(|_| RequestError::parameter("hash", "a string"))?
+            .unwrap_or_default()
     };
     let store = store_of(&app)?;
     match pins::accept(&*store, owner, &tool, hash.as_deref()).await {
@@ -209,16 +204,15 @@ pub(super) async fn accept(
         "Accepted the changed definition of a tool"
     );
     app.upstreams().expire(&server);
-    answer(&*store, owner, &tool).await
+    show_pin(&*store, owner, &tool).await
 }
 
-async fn answer(
+async fn show_pin(
     store: &dyn Store,
     owner: PinOwner<'_>,
     tool: &str,
 ) -> Result<Json<PinResponse>, RequestError> {
-    let pin = store.pin(owner, tool).await?;
-    let pin = pin.ok_or(PinError::Unknown)?;
+    let pin = store.pin(owner, tool).await?.ok_or(PinError::Unknown)?;
     let bytes = pins::size(&pin);
     let response = compute::run(owner.server, bytes, move || {
         let changes = match &pin.pending {

@@ -1,14 +1,14 @@
 //! Routes under `/api/v1/providers`: the language model providers and their API keys.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use pillion_core::store::SecretKind;
 use pillion_core::variable;
 use pillion_wire::{ProviderEntry, ProviderKeyInput, ProviderList, route};
 
 use super::body::Object;
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::parameters::PathParameter;
 use super::vault_keys::{self, list_keys, store_key};
 use crate::app::App;
 use pillion_config::ProviderSection;
@@ -35,14 +35,12 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// Lists the language model providers.
+/// List the language model providers.
+///
+/// Key values are never returned.
 #[utoipa::path(
     get,
     path = route::LIST_PROVIDERS.path,
-    tag = "models",
-    operation_id = "providers_list",
-    summary = "List the language model providers",
-    description = "Key values are never returned.",
     responses(
         (status = 200, description = "The providers", body = ProviderList),
         (status = 503, description = "The vault is not readable"),
@@ -52,14 +50,13 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
     Ok(Json(list_providers(&app).await?))
 }
 
-/// Stores a provider's API key in the vault.
+/// Store a provider's API key in the vault.
+///
+/// Replaces the stored key; new requests use the new key at once. Fails for a provider whose key
+/// comes from an environment variable (`key_env`).
 #[utoipa::path(
     put,
     path = route::SET_PROVIDER_KEY.path,
-    tag = "models",
-    operation_id = "providers_set_key",
-    summary = "Store a provider's API key in the vault",
-    description = "Replaces the stored key; new requests use the new key at once. Fails for a provider whose key comes from an environment variable (`key_env`).",
     params(("name" = String, Path, description = "The provider's name")),
     request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
     responses(
@@ -73,21 +70,18 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ProviderList>, R
 )]
 pub(super) async fn set_key(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(name): PathParameter,
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ProviderList>, RequestError> {
-    let name = provider(&app, path)?.name.clone();
+    provider(&app, &name)?;
     store_key(&app, SecretKind::ProviderKey, &name, &input).await?;
     Ok(Json(list_providers(&app).await?))
 }
 
-/// Removes a provider's API key from the vault.
+/// Remove a provider's API key from the vault.
 #[utoipa::path(
     delete,
     path = route::REMOVE_PROVIDER_KEY.path,
-    tag = "models",
-    operation_id = "providers_remove_key",
-    summary = "Remove a provider's API key from the vault",
     params(("name" = String, Path, description = "The provider's name")),
     responses(
         (status = 200, description = "The key is removed", body = ProviderList),
@@ -99,9 +93,9 @@ pub(super) async fn set_key(
 )]
 pub(super) async fn remove_key(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(name): PathParameter,
 ) -> Result<Json<ProviderList>, RequestError> {
-    let name = provider(&app, path)?.name.clone();
+    provider(&app, &name)?;
     vault_keys::remove_key(&app, SecretKind::ProviderKey, &name).await?;
     Ok(Json(list_providers(&app).await?))
 }
@@ -128,15 +122,11 @@ async fn list_providers(app: &App) -> Result<ProviderList, CredentialError> {
 }
 
 /// Returns the provider with this name, whose key may be in the vault.
-fn provider(
-    app: &App,
-    path: Result<Path<String>, PathRejection>,
-) -> Result<&ProviderSection, ProviderKeyError> {
-    let name = path.map(|Path(name)| name).unwrap_or_default();
+fn provider<'a>(app: &'a App, name: &str) -> Result<&'a ProviderSection, ProviderKeyError> {
     let providers = app.models().providers();
     let Some(provider) = providers.iter().find(|provider| provider.name == name) else {
         return Err(ProviderKeyError::Unknown {
-            name: truncate_input(&name),
+            name: truncate_input(name),
             known: providers.iter().map(|known| known.name.clone()).collect(),
         });
     };

@@ -34,9 +34,9 @@ pub(super) struct HttpRequestId(pub(super) Arc<str>);
 /// writes one log line when the request is finished. Arguments and results are never logged.
 pub(super) async fn log(State(app): State<App>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let route = parts.extensions.get::<MatchedPath>().cloned();
+    let matched = parts.extensions.get::<MatchedPath>().cloned();
     // Logs the route's pattern, because the path may contain arbitrary data.
-    let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
+    let route = matched.as_ref().map_or("unknown", MatchedPath::as_str);
     let logged = LoggedRequest::begin(&app, &mut parts, route);
     let header = HeaderValue::from_str(&logged.id).ok();
     let request = Request::from_parts(parts, body);
@@ -102,18 +102,13 @@ impl<'r> LoggedRequest<'r> {
 
     /// Ends the request with this status.
     pub(super) fn finish(self, app: &App, status: StatusCode) {
-        let Self {
-            method,
-            route,
-            trace_span,
-            ..
-        } = self;
+        let (method, route) = (self.method, self.route);
         let elapsed = self.started.elapsed();
         let duration_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let status = status.as_u16();
         let requests = &app.metrics().requests;
         requests.add(method.as_str(), route, status, elapsed);
-        if let Some(mut trace_span) = trace_span {
+        if let Some(mut trace_span) = self.trace_span {
             trace_span.http_status(status);
         }
         let _entered = self.span.enter();
@@ -149,9 +144,8 @@ fn trace_of(headers: &HeaderMap) -> Option<TraceContext> {
 
 /// Returns the client's request ID if it is short visible ASCII, else a new one.
 fn id_of(headers: &HeaderMap) -> Arc<str> {
-    let brought = headers.get(REQUEST_ID_HEADER);
-    let brought = brought.and_then(|value| value.to_str().ok());
-    match brought {
+    let header = headers.get(REQUEST_ID_HEADER);
+    match header.and_then(|value| value.to_str().ok()) {
         Some(id) if (1..=MAX_ID_LEN).contains(&id.len()) => id.into(),
         _ => Uuid::now_v7().to_string().into(),
     }

@@ -80,13 +80,9 @@ impl RequestMemory {
         }
         // More are never parsed at once, and a single request always has to fit.
         let bytes = values_memory(values.min(MAX_VALUES));
-        let Account {
-            accounts,
-            principal,
-            charge,
-        } = &*self.0;
-        let charged = accounts.charge(principal.as_deref(), Usage::one(bytes));
-        *charge.lock() = Some(charged.ok_or(TooManyRunningValues)?);
+        let principal = self.0.principal.as_deref();
+        let charged = self.0.accounts.charge(principal, Usage::one(bytes));
+        *self.0.charge.lock() = Some(charged.ok_or(TooManyRunningValues)?);
         Ok(())
     }
 

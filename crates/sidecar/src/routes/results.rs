@@ -5,8 +5,7 @@ use std::ops::Range;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE,
     X_CONTENT_TYPE_OPTIONS,
@@ -17,6 +16,7 @@ use pillion_wire::route;
 
 use super::caller::Caller;
 use super::error::{NOT_FOUND, RequestError, UNAVAILABLE, route_error};
+use super::parameters::PathParameter;
 use crate::app::App;
 use pillion_gateway::access::{AccessGrant, Scope};
 
@@ -34,14 +34,13 @@ route_error! {
     }
 }
 
-/// Returns a stored result, or a part of it, to the principal and user of the call, and to clients
-/// with the scope `admin`.
+/// Fetch a stored large result.
+///
+/// The ID is in `metadata.stored_result` of the call's result. The stored result is available to
+/// the caller of the tool, for the same user, and to tokens with the scope `admin`.
 #[utoipa::path(
     get,
     path = route::FETCH_RESULT.path,
-    tag = "tools",
-    summary = "Fetch a stored large result",
-    description = "The ID is in `metadata.stored_result` of the call's result. The stored result is available to the caller of the tool, for the same user, and to tokens with the scope `admin`.",
     params(
         ("id" = String, Path, description = "The result's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call ran"),
@@ -59,11 +58,10 @@ route_error! {
 pub(super) async fn fetch(
     State(app): State<App>,
     grant: Option<Extension<AccessGrant>>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(id): PathParameter,
     Caller { context, .. }: Caller,
     headers: HeaderMap,
 ) -> Result<Response, RequestError> {
-    let Path(id) = path.map_err(|_| ResultError::Unknown)?;
     let results = app.results().ok_or(ResultError::Unknown)?;
     let found = results.find(&id).await.map_err(unreadable)?;
     let may_have_all = grant.is_some_and(|Extension(grant)| grant.allows(Scope::Admin));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::body::Object;
 use super::caller::Caller;
-use super::error::{INVALID_INPUT, RequestError, RouteError, Status};
+use super::error::{INVALID_INPUT, RequestError, route_error};
 
 /// The tools whose schemas are checked.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -24,28 +24,17 @@ struct CheckedTool {
     input_schema: Map<String, Value>,
 }
 
-/// Why a schema is rejected.
-#[derive(Debug, thiserror::Error)]
-#[error("Tool '{tool}': {source}")]
-struct RejectedSchema {
-    tool: String,
-    #[source]
-    source: SchemaError,
+route_error! {
+    /// Why the schema of a tool is rejected.
+    #[derive(Debug, thiserror::Error)]
+    #[error("Tool '{0}': {1}")]
+    struct RejectedSchema(String, #[source] SchemaError) => INVALID_INPUT
 }
 
-impl RouteError for RejectedSchema {
-    fn status(&self) -> Status {
-        INVALID_INPUT
-    }
-}
-
-/// Checks the JSON Schemas of tools that are not registered in the sidecar, as the registration of
-/// a tool does.
+/// Check JSON Schemas of tools.
 #[utoipa::path(
     post,
     path = route::CHECK_SCHEMAS.path,
-    tag = "tools",
-    summary = "Check JSON Schemas of tools",
     request_body(content = SchemaCheck, content_type = "application/json"),
     responses(
         (status = 200, description = "All schemas are valid"),
@@ -62,8 +51,7 @@ pub(super) async fn check(
         for CheckedTool { name, input_schema } in request.tools {
             let mut schema = Value::Object(input_schema);
             repair(&mut schema);
-            CompiledSchema::check(&schema)
-                .map_err(|source| RejectedSchema { tool: name, source })?;
+            CompiledSchema::check(&schema).map_err(|error| RejectedSchema(name, error))?;
         }
         Ok::<_, RejectedSchema>(())
     });

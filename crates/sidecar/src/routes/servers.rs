@@ -1,31 +1,26 @@
 //! Routes under `/api/v1/servers`, and the key rotation of the vault.
 
-pub(super) mod add;
-pub(super) mod change;
 pub(super) mod connection;
 pub(super) mod credentials;
-pub(super) mod list;
+pub(super) mod definitions;
 pub(super) mod refresh;
-pub(super) mod remove;
 pub(super) mod resources;
-pub(super) mod show;
 pub(super) mod test;
 pub(super) mod tools;
 
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::request::Parts;
+use axum::extract::{FromRequest, Request};
 use pillion_wire::ServerResponse;
 use serde_json::{Map, Value};
 
 use super::body::AnyJson;
 use super::error::{RequestError, RouteError, Status};
+use super::parameters::PathParameter;
 use crate::app::App;
 use crate::servers::{ServerError, Servers};
-use pillion_gateway::upstream;
+use pillion_gateway::{Gateway, upstream};
 
 impl RouteError for ServerError {
     fn status(&self) -> Status {
@@ -52,21 +47,6 @@ impl FromRequest<App> for Keys {
     }
 }
 
-/// The ID or name of a server in the path.
-pub(super) struct ServerKey(String);
-
-impl FromRequestParts<App> for ServerKey {
-    type Rejection = RequestError;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, RequestError> {
-        let path: Result<Path<String>, PathRejection> = Path::from_request_parts(parts, app).await;
-        match path {
-            Ok(Path(key)) => Ok(Self(key)),
-            Err(_) => Err(ServerError::NotFound.into()),
-        }
-    }
-}
-
 fn servers_of(app: &App) -> Result<Arc<Servers>, ServerError> {
     app.servers().cloned().ok_or(ServerError::NoStore)
 }
@@ -76,15 +56,14 @@ fn servers_of(app: &App) -> Result<Arc<Servers>, ServerError> {
 /// # Errors
 /// [`ServerError::NotFound`], [`ServerError::NotInUse`].
 fn in_use(app: &App, servers: &Servers, key: &str) -> Result<Arc<upstream::Server>, ServerError> {
-    let (_, place) = servers.find(key)?;
-    let entry = servers.entries(app).into_iter().nth(place);
-    let entry = entry.ok_or(ServerError::NotFound)?;
+    let entry = servers.entry(key, app)?;
     let server = app.upstreams().server(&entry.name);
-    server.ok_or_else(|| {
-        let why = entry.error.filter(|_| entry.enabled);
-        let why = why.unwrap_or_else(|| "it is disabled".to_owned());
-        let name = entry.name;
-        ServerError::NotInUse { name, why }
+    server.ok_or_else(|| ServerError::NotInUse {
+        name: entry.name,
+        why: entry
+            .error
+            .filter(|_| entry.enabled)
+            .unwrap_or_else(|| "it is disabled".to_owned()),
     })
 }
 
@@ -96,19 +75,34 @@ async fn run_to_completion<T: Send + 'static>(
     change.unwrap_or(Err(ServerError::Panicked))
 }
 
-/// Returns the current state of the server, which may be newer than the application state of this
-/// request.
-fn answer_of(
+/// Returns the gateway with the current servers, which may be newer than that of this request.
+fn current_gateway(app: &App, servers: &Servers) -> Gateway {
+    let current = servers.gateway();
+    current.unwrap_or_else(|| app.gateway().clone())
+}
+
+/// Runs a change of the server whose ID or name `change` returns, and returns the server's state
+/// after the change.
+async fn change_server<F>(
+    app: &App,
+    change: impl FnOnce(Arc<Servers>) -> F,
+) -> Result<Json<ServerResponse>, RequestError>
+where
+    F: Future<Output = Result<String, ServerError>> + Send + 'static,
+{
+    let servers = servers_of(app)?;
+    let key = run_to_completion(change(Arc::clone(&servers))).await?;
+    show_server(app, &servers, &key)
+}
+
+/// Returns the current state of the server with this ID or name.
+fn show_server(
     app: &App,
     servers: &Servers,
     key: &str,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    let gateway = servers.gateway();
-    let gateway = gateway.as_ref().unwrap_or_else(|| app.gateway());
-    let (_, place) = servers.find(key)?;
-    let server = servers.entries(gateway).into_iter().nth(place);
     Ok(Json(ServerResponse {
         success: true,
-        server: server.ok_or(ServerError::NotFound)?,
+        server: servers.entry(key, &current_gateway(app, servers))?,
     }))
 }

@@ -1,85 +1,157 @@
 //! The table of the routes.
 
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
 
 use super::{
-    approvals, chat, completions, events, executors, formats, health, messages, metrics, models,
-    packs, pins, providers, ready, results, schema_check, servers, status, streams, tool_calls,
-    tool_keys, tools, workers,
+    approvals, chat, completions, events, executors, formats, messages, models, operations, packs,
+    pins, providers, results, schema_check, servers, tool_calls, tool_keys, tools, workers,
 };
 use crate::app::App;
 
 /// Returns the handlers of the routes that the OpenAPI document describes, one entry for each path.
-/// A handler's `utoipa::path` attribute has its method, its path and its description.
-pub(super) fn documented_routes() -> Vec<UtoipaMethodRouter<App>> {
-    vec![
-        routes!(tools::list::list),
-        routes!(tools::schemas::schemas),
-        routes!(tools::show::show),
-        routes!(tools::execute::execute),
-        routes!(tools::batch_execute::batch_execute),
-        routes!(tool_calls::list::list),
-        routes!(tool_calls::statistics::statistics),
-        routes!(tool_calls::show::show),
-        routes!(schema_check::check),
-        routes!(formats::tools),
-        routes!(formats::tool_calls),
-        routes!(formats::text),
-        routes!(formats::messages),
-        routes!(formats::results),
-        routes!(executors::open),
-        routes!(workers::connect, workers::list),
-        routes!(results::fetch),
-        routes!(approvals::list::list),
-        routes!(approvals::show::show),
-        routes!(approvals::decide::approve),
-        routes!(approvals::decide::deny),
-        routes!(chat::begin, chat::list),
-        routes!(chat::go_on, chat::show, chat::forget),
-        routes!(completions::complete),
-        routes!(completions::models),
-        routes!(completions::model),
-        routes!(messages::create),
-        routes!(models::list),
-        routes!(models::show),
-        routes!(providers::list),
-        routes!(providers::set_key, providers::remove_key),
-        routes!(tool_keys::list),
-        routes!(tool_keys::set, tool_keys::remove),
-        routes!(events::events),
-        routes!(streams::list),
-        routes!(streams::listen),
-        routes!(packs::list),
-        routes!(packs::list_items),
-        routes!(packs::remove),
-        routes!(pins::list),
-        routes!(pins::show),
-        routes!(pins::accept),
-        routes!(servers::list::list, servers::add::add),
-        routes!(servers::test::test_unsaved),
-        routes!(servers::refresh::refresh),
-        routes!(
-            servers::show::show,
-            servers::change::replace,
-            servers::change::patch,
-            servers::remove::remove
-        ),
-        routes!(servers::change::enable),
-        routes!(servers::change::disable),
-        routes!(servers::change::reconnect),
-        routes!(servers::connection::connect),
-        routes!(servers::connection::disconnect),
-        routes!(servers::credentials::list),
-        routes!(servers::credentials::set, servers::credentials::remove),
-        routes!(servers::tools::tools),
-        routes!(servers::resources::list),
-        routes!(servers::resources::read),
-        routes!(servers::test::test),
-        routes!(servers::refresh::rotate),
-        routes!(health::health),
-        routes!(ready::ready),
-        routes!(metrics::metrics),
-        routes!(status::status),
-    ]
+/// A handler's `utoipa::path` attribute has its method and its path; the comment before the attribute
+/// is the summary and the description in the document.
+pub(super) fn documented_routes() -> impl Iterator<Item = UtoipaMethodRouter<App>> {
+    let groups = [
+        Group("tools", "").routes(vec![
+            routes!(tools::list::list),
+            routes!(tools::list::schemas),
+            routes!(tools::list::show),
+            routes!(tools::execute::execute),
+            routes!(tools::execute::batch_execute),
+            routes!(schema_check::check),
+            routes!(results::fetch),
+        ]),
+        Group("tools", "tool_keys_").routes(vec![
+            routes!(tool_keys::list),
+            routes!(tool_keys::set, tool_keys::remove),
+        ]),
+        Group("tool-calls", "").routes(vec![
+            routes!(tool_calls::list),
+            routes!(tool_calls::statistics),
+            routes!(tool_calls::show),
+        ]),
+        Group("formats", "").routes(vec![
+            routes!(formats::tools),
+            routes!(formats::tool_calls),
+            routes!(formats::text),
+            routes!(formats::messages),
+            routes!(formats::results),
+        ]),
+        Group("workers", "").routes(vec![
+            routes!(executors::open),
+            routes!(workers::connect, workers::list),
+        ]),
+        Group("approvals", "").routes(vec![
+            routes!(approvals::list),
+            routes!(approvals::show),
+            routes!(approvals::decide::approve),
+            routes!(approvals::decide::deny),
+        ]),
+        Group("chat", "chat_").routes(vec![
+            routes!(chat::begin, chat::list),
+            routes!(chat::go_on, chat::show, chat::forget),
+        ]),
+        Group("chat", "").routes(vec![
+            routes!(completions::complete),
+            routes!(completions::models),
+            routes!(completions::model),
+            routes!(messages::create),
+        ]),
+        Group("models", "models_").routes(vec![routes!(models::list), routes!(models::show)]),
+        Group("models", "providers_").routes(vec![
+            routes!(providers::list),
+            routes!(providers::set_key, providers::remove_key),
+        ]),
+        Group("events", "").routes(vec![
+            routes!(events::events),
+            routes!(events::list),
+            routes!(events::listen),
+        ]),
+        Group("packs", "").routes(vec![
+            routes!(packs::list),
+            routes!(packs::list_items),
+            routes!(packs::remove),
+        ]),
+        Group("pins", "").routes(vec![
+            routes!(pins::list),
+            routes!(pins::show),
+            routes!(pins::accept),
+        ]),
+        Group("servers", "").routes(vec![
+            routes!(servers::definitions::list, servers::definitions::add),
+            routes!(servers::test::test_unsaved),
+            routes!(servers::refresh::refresh),
+            routes!(
+                servers::definitions::show,
+                servers::definitions::replace,
+                servers::definitions::patch,
+                servers::definitions::remove
+            ),
+            routes!(servers::definitions::enable),
+            routes!(servers::definitions::disable),
+            routes!(servers::connection::reconnect),
+            routes!(servers::connection::connect),
+            routes!(servers::connection::disconnect),
+            routes!(servers::tools::tools),
+            routes!(servers::test::test),
+            routes!(servers::refresh::rotate),
+        ]),
+        Group("servers", "credentials_").routes(vec![
+            routes!(servers::credentials::list),
+            routes!(servers::credentials::set, servers::credentials::remove),
+        ]),
+        Group("servers", "resources_").routes(vec![
+            routes!(servers::resources::list),
+            routes!(servers::resources::read),
+        ]),
+        Group("operations", "").routes(vec![
+            routes!(operations::health),
+            routes!(operations::ready),
+            routes!(operations::metrics),
+            routes!(operations::status),
+        ]),
+    ];
+    groups.into_iter().flatten()
+}
+
+/// A group of operations: its tag, and the prefix of the IDs of its operations. Without the tag and
+/// the prefix, the IDs are the names of the handlers, which are not unique.
+struct Group(&'static str, &'static str);
+
+impl Group {
+    /// Completes the operations of the group's routes.
+    fn routes(self, mut routes: Vec<UtoipaMethodRouter<App>>) -> Vec<UtoipaMethodRouter<App>> {
+        let Self(tag, prefix) = self;
+        let items = routes
+            .iter_mut()
+            .flat_map(|(_, paths, _)| paths.paths.values_mut());
+        for operation in items.flat_map(operations) {
+            let handler = operation.operation_id.take().unwrap_or_default();
+            operation.operation_id = Some(format!("{}_{prefix}{handler}", tag.replace('-', "_")));
+            operation.tags = Some(vec![tag.to_owned()]);
+            // The comments of the handlers are wrapped, and a summary ends with a full stop.
+            if let Some(summary) = &mut operation.summary {
+                *summary = summary.replace('\n', " ").trim_end_matches('.').to_owned();
+            }
+            if let Some(description) = &mut operation.description {
+                *description = description.replace('\n', " ");
+            }
+        }
+        routes
+    }
+}
+
+/// Returns the operations of a path.
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let all = [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ];
+    all.into_iter().flatten()
 }

@@ -7,8 +7,8 @@ use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use pillion_core::digest::sha256_hex;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use super::error::{InternalError, RequestError};
 use crate::app::App;
@@ -30,8 +30,8 @@ impl EntityTags {
     ///
     /// # Errors
     /// [`InternalError`] if the list cannot be serialized.
-    pub(super) fn or(&self, answer: &impl Serialize) -> Result<Response, RequestError> {
-        let body = serde_json::to_vec(answer).map_err(|error| {
+    pub(super) fn or(&self, list: &impl Serialize) -> Result<Response, RequestError> {
+        let body = serde_json::to_vec(list).map_err(|error| {
             tracing::error!(%error, "Cannot serialize a response");
             InternalError
         })?;
@@ -57,12 +57,7 @@ impl EntityTags {
 
 /// Returns the entity tag of a body: a hash of its bytes.
 fn tag_of(body: &[u8]) -> String {
-    let hash = Sha256::digest(body);
-    let hash: String = hash[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("\"{hash}\"")
+    format!("\"{}\"", &sha256_hex(body)[..32])
 }
 
 #[cfg(test)]

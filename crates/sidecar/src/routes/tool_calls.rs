@@ -1,19 +1,28 @@
-//! Everything under `/api/v1/tool-calls`: the call log (requirement F4).
+//! Routes under `/api/v1/tool-calls`: the call log.
 
 mod entry;
-pub(super) mod list;
-pub(super) mod show;
-pub(super) mod statistics;
 
-use pillion_core::store::{CallFilter, CallStatus, Timestamp};
+use axum::extract::State;
+use axum::{Extension, Json};
+use pillion_core::store::{CallFilter, CallId, CallStatus, Timestamp};
+use pillion_wire::{ToolCallList, ToolCallResponse, ToolCallStatistics, route};
 use serde::Deserialize;
 
 use super::caller::CallerError;
-use super::error::RequestError;
-use super::parameters::parsed;
+use super::error::{NOT_FOUND, RequestError, route_error};
+use super::page::{PageQuery, convert_records};
+use super::parameters::{Parameters, PathParameter, parsed};
+use super::store::store_of;
 use crate::app::App;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::credentials::file_id;
+
+route_error! {
+    /// No visible call has the ID.
+    #[derive(Debug, thiserror::Error)]
+    #[error("There is no recorded call with this ID")]
+    struct UnknownCall => NOT_FOUND
+}
 
 /// The filters of a list of calls.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -44,7 +53,7 @@ pub(super) struct CallQuery {
 pub(super) struct ServerIds(Vec<(String, String)>);
 
 impl ServerIds {
-    fn of(app: &App) -> Self {
+    fn new(app: &App) -> Self {
         let servers = app.servers();
         Self(servers.map(|servers| servers.names()).unwrap_or_default())
     }
@@ -97,6 +106,100 @@ impl CallQuery {
             until: parse_time("until", self.until.as_deref())?,
         })
     }
+}
+
+/// List recorded calls, newest first.
+///
+/// A token for one user sees only the calls in which that user is verified.
+#[utoipa::path(
+    get,
+    path = route::LIST_TOOL_CALLS.path,
+    params(CallQuery, PageQuery),
+    responses(
+        (status = 200, description = "A page of calls", body = ToolCallList),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "The token is for another user"),
+        (status = 503, description = "The store is not readable"),
+    )
+)]
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
+    Parameters(query): Parameters<CallQuery>,
+    Parameters(page): Parameters<PageQuery>,
+) -> Result<Json<ToolCallList>, RequestError> {
+    let servers = ServerIds::new(&app);
+    let (filter, page) = (query.filter(&grant, &servers)?, page.request()?);
+    let page = store_of(&app)?.calls(&filter, &page).await?;
+    let to_entry = move |call| entry::from_record(call, &servers);
+    let calls = convert_records(&grant, page.items, entry::bytes, to_entry);
+    Ok(Json(ToolCallList {
+        success: true,
+        calls: calls.await,
+        next: page.next.map(|cursor| cursor.to_string()),
+    }))
+}
+
+/// Return the number of calls, success rate and latency of each tool.
+///
+/// For a token for one user, the statistics cover only the calls in which that user is verified.
+#[utoipa::path(
+    get,
+    path = route::TOOL_CALL_STATISTICS.path,
+    params(CallQuery),
+    responses(
+        (status = 200, description = "The statistics of each tool", body = ToolCallStatistics),
+        (status = 400, description = "A parameter is invalid"),
+        (status = 403, description = "The token is for another user"),
+        (status = 503, description = "The store is not readable"),
+    )
+)]
+pub(super) async fn statistics(
+    State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
+    Parameters(query): Parameters<CallQuery>,
+) -> Result<Json<ToolCallStatistics>, RequestError> {
+    let servers = ServerIds::new(&app);
+    let filter = query.filter(&grant, &servers)?;
+    let tools = store_of(&app)?.call_statistics(&filter).await?.into_iter();
+    Ok(Json(ToolCallStatistics {
+        success: true,
+        tools: tools
+            .map(|tool| entry::from_statistics(tool, &servers))
+            .collect(),
+    }))
+}
+
+/// Show a recorded call.
+///
+/// A token for one user sees only the calls in which that user is verified.
+#[utoipa::path(
+    get,
+    path = route::SHOW_TOOL_CALL.path,
+    params(("id" = String, Path, description = "The call's ID, from a result's `metadata.record_id`")),
+    responses(
+        (status = 200, description = "The call", body = ToolCallResponse),
+        (status = 404, description = "Call not found"),
+        (status = 503, description = "The store is not readable"),
+    )
+)]
+pub(super) async fn show(
+    State(app): State<App>,
+    Extension(grant): Extension<AccessGrant>,
+    PathParameter(id): PathParameter,
+) -> Result<Json<ToolCallResponse>, RequestError> {
+    let store = store_of(&app)?;
+    let found = match id.parse::<CallId>() {
+        Ok(id) => store.call(id).await?,
+        Err(_) => None,
+    };
+    let call = found
+        .filter(|call| grant.may_see_records_of(call.verified_user()))
+        .ok_or(UnknownCall)?;
+    Ok(Json(ToolCallResponse {
+        success: true,
+        call: entry::from_record(call, &ServerIds::new(&app)),
+    }))
 }
 
 /// Returns the user whose records are requested. `own` is the only visible user, if set.

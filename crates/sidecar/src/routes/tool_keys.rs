@@ -1,13 +1,13 @@
 //! Routes under `/api/v1/tool-keys`: the API keys of the services that built-in tools use.
 
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use pillion_core::store::SecretKind;
 use pillion_wire::{ProviderKeyInput, ToolKeyEntry, ToolKeyList, route};
 
 use super::body::Object;
 use super::error::{CONFLICT, NOT_FOUND, RequestError, route_error};
+use super::parameters::PathParameter;
 use super::vault_keys::{list_keys, remove_key, store_key, vault};
 use crate::app::App;
 use pillion_config::ServiceKey;
@@ -39,14 +39,12 @@ route_error! {
     }
 }
 
-/// Lists the built-in tools whose service needs an API key.
+/// List the built-in tools whose service uses an API key.
+///
+/// Key values are never returned.
 #[utoipa::path(
     get,
     path = route::LIST_TOOL_KEYS.path,
-    tag = "tools",
-    operation_id = "tool_keys_list",
-    summary = "List the built-in tools whose service uses an API key",
-    description = "Key values are never returned.",
     responses(
         (status = 200, description = "The tools", body = ToolKeyList),
         (status = 503, description = "The vault is not readable"),
@@ -56,14 +54,13 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
     Ok(Json(list_tools(&app).await?))
 }
 
-/// Stores the API key of a tool's service in the vault.
+/// Store the API key of a tool in the vault.
+///
+/// Replaces the stored key; new calls use the new key at once. Fails for a tool whose key comes
+/// from an environment variable.
 #[utoipa::path(
     put,
     path = route::SET_TOOL_KEY.path,
-    tag = "tools",
-    operation_id = "tool_keys_set",
-    summary = "Store the API key of a tool in the vault",
-    description = "Replaces the stored key; new calls use the new key at once. Fails for a tool whose key comes from an environment variable.",
     params(("tool" = String, Path, description = "The tool's name")),
     request_body(content = ProviderKeyInput, content_type = "application/json", example = json!({"key": "..."})),
     responses(
@@ -77,21 +74,18 @@ pub(super) async fn list(State(app): State<App>) -> Result<Json<ToolKeyList>, Re
 )]
 pub(super) async fn set(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(name): PathParameter,
     Object(input): Object<ProviderKeyInput>,
 ) -> Result<Json<ToolKeyList>, RequestError> {
-    let id = vault_id(find_key(&app, path)?);
+    let id = vault_id(find_key(&app, &name)?);
     store_key(&app, SecretKind::ToolKey, &id, &input).await?;
     Ok(Json(list_tools(&app).await?))
 }
 
-/// Removes the API keys of a tool's services from the vault.
+/// Remove the API key of a tool from the vault.
 #[utoipa::path(
     delete,
     path = route::REMOVE_TOOL_KEY.path,
-    tag = "tools",
-    operation_id = "tool_keys_remove",
-    summary = "Remove the API key of a tool from the vault",
     params(("tool" = String, Path, description = "The tool's name")),
     responses(
         (status = 200, description = "The key is removed", body = ToolKeyList),
@@ -103,15 +97,14 @@ pub(super) async fn set(
 )]
 pub(super) async fn remove(
     State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
+    PathParameter(name): PathParameter,
 ) -> Result<Json<ToolKeyList>, RequestError> {
-    let name = path.map(|Path(name)| name).unwrap_or_default();
     vault(&app)?;
     // Includes keys of services that the tool used before.
     let mut ids = list_keys(&app, SecretKind::ToolKey).await?;
     ids.retain(|id| is_of(id, &name));
     if ids.is_empty() {
-        find_key(&app, Ok(Path(name)))?;
+        find_key(&app, &name)?;
     }
     for id in ids {
         remove_key(&app, SecretKind::ToolKey, &id).await?;
@@ -138,18 +131,12 @@ async fn list_tools(app: &App) -> Result<ToolKeyList, CredentialError> {
 }
 
 /// Returns the key that the tool's service needs, if the vault may have it.
-fn find_key(
-    app: &App,
-    path: Result<Path<String>, PathRejection>,
-) -> Result<&ServiceKey, ToolKeyError> {
-    let name = path.map(|Path(name)| name).unwrap_or_default();
-    match app.tool_keys().get(&name) {
-        None => Err(
-            match KEYED_SERVICES.iter().find(|(tool, _)| *tool == name) {
-                Some(&(tool, providers)) => ToolKeyError::NoKeyedProvider { tool, providers },
-                None => ToolKeyError::UnknownTool,
-            },
-        ),
+fn find_key<'a>(app: &'a App, name: &str) -> Result<&'a ServiceKey, ToolKeyError> {
+    match app.tool_keys().get(name) {
+        None => match KEYED_SERVICES.iter().find(|(tool, _)| *tool == name) {
+            Some(&(tool, providers)) => Err(ToolKeyError::NoKeyedProvider { tool, providers }),
+            None => Err(ToolKeyError::UnknownTool),
+        },
         Some(key) if key.is_in_vault => Ok(key),
         Some(_) => Err(ToolKeyError::KeyInVariable),
     }

@@ -1,15 +1,12 @@
 //! Routes under `/api/v1/tools`.
 
-mod answer;
-pub(super) mod batch_execute;
 pub(super) mod execute;
 pub(super) mod executor_call;
 pub(super) mod list;
 mod once;
 mod parameters;
+mod response;
 mod run;
-pub(super) mod schemas;
-pub(super) mod show;
 
 use pillion_core::tool::ErrorCode;
 use pillion_wire::Failure;

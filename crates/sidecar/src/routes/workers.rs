@@ -39,14 +39,14 @@ impl RouteError for WorkerRejection {
     }
 }
 
-/// Registers a worker and upgrades the connection: calls of the worker's tools and their results
-/// then use this connection.
+/// Register a worker and its tools.
+///
+/// Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-worker`.
+/// After the response, the connection carries newline-delimited JSON-RPC: tool calls from the
+/// sidecar, and the worker's responses.
 #[utoipa::path(
     post,
     path = route::CONNECT_WORKER.path,
-    tag = "workers",
-    summary = "Register a worker and its tools",
-    description = "Only over the Unix socket, with the headers `Connection: Upgrade` and `Upgrade: pillion-worker`. After the response, the connection carries newline-delimited JSON-RPC: tool calls from the sidecar, and the worker's responses.",
     request_body(content = Registration, content_type = "application/json"),
     responses(
         (status = 101, description = "The worker is registered, and the connection carries its JSON-RPC messages"),
@@ -88,12 +88,10 @@ pub(super) async fn connect(
     Ok(response)
 }
 
-/// Lists the connected workers.
+/// List the connected workers.
 #[utoipa::path(
     get,
     path = route::LIST_WORKERS.path,
-    tag = "workers",
-    summary = "List the connected workers",
     params(("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")),
     responses(
         (status = 200, description = "The workers, oldest first", body = WorkerList),

@@ -35,14 +35,14 @@ use pillion_gateway::waiting_bytes::ConnectionBytes;
 /// Maximum time for the last response to a client that may no longer be connected.
 const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum time in which a process that no rule admits may receive its refusal.
+/// Maximum time in which a process that no rule admits may receive its rejection.
 const REJECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of refusals that are sent concurrently. Further refused connections are closed
-/// without a response. Refused connections use no permits of admitted connections.
-const MAX_REFUSALS: usize = 16;
+/// Maximum number of rejections that are sent concurrently. Further rejected connections are closed
+/// without a response. Rejected connections use no permits of admitted connections.
+const MAX_REJECTIONS: usize = 16;
 
-static REJECTION_PERMITS: Semaphore = Semaphore::const_new(MAX_REFUSALS);
+static REJECTION_PERMITS: Semaphore = Semaphore::const_new(MAX_REJECTIONS);
 
 /// A connection with the server state that it needs.
 pub struct Connection {
@@ -54,26 +54,26 @@ pub struct Connection {
 
 /// The permit of a connection.
 pub(super) enum ConnectionPermit {
-    Of {
+    Granted {
         _permit: Option<OwnedSemaphorePermit>,
     },
     /// The connection gets its permit with its first valid token.
-    Asked(PendingConnection),
+    Pending(PendingConnection),
 }
 
 impl ConnectionPermit {
     fn admission(&self) -> Option<Arc<Admission>> {
         match self {
-            Self::Of { .. } => None,
-            Self::Asked(guest) => Some(Arc::clone(guest.admission())),
+            Self::Granted { .. } => None,
+            Self::Pending(pending) => Some(Arc::clone(pending.admission())),
         }
     }
 
     /// Resolves when the connection is to be closed because it has not authenticated.
-    async fn refused(&self) {
+    async fn dismissed(&self) {
         match self {
-            Self::Of { .. } => std::future::pending().await,
-            Self::Asked(guest) => guest.dismissed().await,
+            Self::Granted { .. } => std::future::pending().await,
+            Self::Pending(pending) => pending.dismissed().await,
         }
     }
 }
@@ -104,44 +104,39 @@ impl Connection {
                 "Rejected a connection: the socket rules do not allow its process"
             );
             drop((app, permit));
-            refuse(stream, self.peer).await;
+            reject(stream, self.peer).await;
             connections.count_closed();
             return;
         }
         // Each request uses the `App` that is current when the request arrives.
         drop(app);
         let peer = self.peer;
-        self.converse(stream, &permit).await;
+        self.serve_requests(stream, &permit).await;
         metrics.connections(peer.transport()).count_closed();
         drop(permit);
     }
 
     /// Serves requests until the connection ends.
-    async fn converse<S>(self, stream: S, permit: &ConnectionPermit)
+    async fn serve_requests<S>(self, stream: S, permit: &ConnectionPermit)
     where
         S: AsyncRead + AsyncWrite + UnreadBytes + Send + Unpin + 'static,
     {
-        let Self {
-            current_app,
-            peer,
-            ending,
-        } = self;
-        let app = current_app.app();
+        let peer = self.peer;
+        let app = self.current_app.app();
         let limits = app.http();
         let max_waiting_bytes = limits.max_waiting_bytes.get() as u64;
         let waiting_bytes = app.process().waiting_bytes.connection(max_waiting_bytes);
         let was_cut_off = Arc::new(AtomicBool::new(false));
         let receive_tracker = ReceiveTracker::default();
-        let flag = Arc::clone(&was_cut_off);
-        let stream = SlowClientStream::new(
+        let slow_client_stream = SlowClientStream::new(
             stream,
             limits.write_timeout,
-            flag,
+            Arc::clone(&was_cut_off),
             waiting_bytes.clone(),
             receive_tracker.clone(),
         );
         let requests = Requests {
-            current_app: current_app.clone(),
+            current_app: self.current_app.clone(),
             peer,
             admission: permit.admission(),
             receive_tracker,
@@ -154,9 +149,9 @@ impl Connection {
             .header_read_timeout(limits.idle_timeout)
             .max_headers(limits.max_headers.get())
             .max_buf_size(limits.max_header_bytes)
-            .serve_connection(TokioIo::new(stream), requests)
+            .serve_connection(TokioIo::new(slow_client_stream), requests)
             .with_upgrades();
-        let mut welcome = app.process().watch(Some(peer));
+        let mut peer_watch = app.process().watch(Some(peer));
         let metrics = Arc::clone(app.metrics());
         drop(app);
         let connections = metrics.connections(peer.transport());
@@ -166,16 +161,16 @@ impl Connection {
             // connection.
             biased;
             outcome = connection.as_mut() => outcome,
-            () = ending.cancelled() => {
+            () = self.ending.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-            () = welcome.ended() => {
+            () = peer_watch.ended() => {
                 connection.as_mut().graceful_shutdown();
                 // A stream never ends by itself, so it is cut off after a timeout.
                 timeout(LAST_RESPONSE_TIMEOUT, connection).await.unwrap_or(Ok(()))
             }
-            () = permit.refused() => {
+            () = permit.dismissed() => {
                 connections.count_rejected();
                 tracing::debug!(
                     ?peer,
@@ -199,14 +194,14 @@ impl Connection {
 }
 
 /// Answers the first request of a process that no rule admits, if the request arrives at once.
-async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
-    let Ok(_told) = REJECTION_PERMITS.try_acquire() else {
+async fn reject(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer) {
+    let Ok(_permit) = REJECTION_PERMITS.try_acquire() else {
         return;
     };
-    let refusal = service_fn(move |_: Request<Incoming>| ready(Ok::<_, Infallible>(refusal(peer))));
+    let service = service_fn(|_: Request<Incoming>| ready(Ok::<_, Infallible>(rejection(peer))));
     let connection = http1::Builder::new()
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), refusal);
+        .serve_connection(TokioIo::new(stream), service);
     match timeout(REJECTION_TIMEOUT, connection).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "A rejected connection ended with an error"),
@@ -253,9 +248,9 @@ impl Service<Request<Incoming>> for Requests {
         let current_app = self.current_app.clone();
         request.extensions_mut().insert(current_app.clone());
         let method = request.method().clone();
-        let answer = TowerToHyperService::new(current_app.router(routes::router)).call(request);
+        let responding = TowerToHyperService::new(current_app.router(routes::router)).call(request);
         Box::pin(async move {
-            let mut response = answer.await?;
+            let mut response = responding.await?;
             let mut is_last = current_app.app().process().is_draining();
             if let Some(admission) = &admission {
                 admission.set_checking(false);
@@ -276,8 +271,11 @@ impl Service<Request<Incoming>> for Requests {
 
 /// Returns the approximate size of a request's head, in bytes.
 fn head_bytes(request: &Request<Body>) -> usize {
-    let headers = request.headers().iter();
-    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    let header_bytes: usize = request
+        .headers()
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
+        .sum();
     let uri = request.uri();
     let target = uri
         .path_and_query()
@@ -286,7 +284,7 @@ fn head_bytes(request: &Request<Body>) -> usize {
         .authority()
         .map_or(0, |authority| authority.as_str().len());
     let line = request.method().as_str().len() + target + authority + "  HTTP/1.1\r\n\r\n".len();
-    line + headers.sum::<usize>()
+    line + header_bytes
 }
 
 fn head_too_large() -> Response {
@@ -297,7 +295,7 @@ fn head_too_large() -> Response {
 
 /// Returns the response to a process that no rule admits. The response may reveal that there is a
 /// sidecar: the process could open the socket.
-fn refusal(peer: Peer) -> Response {
+fn rejection(peer: Peer) -> Response {
     let who = match peer {
         Peer::Process { uid, gid, .. } => format!("user {uid} of group {gid}"),
         Peer::Network { .. } => "this user".to_owned(),

@@ -252,21 +252,21 @@ impl<S: AsyncRead + AsyncWrite + UnreadBytes + Unpin> AsyncWrite for SlowClientS
     }
 }
 
-/// Puts the first `most` bytes of `buffers` into `slices`. Returns the number of used slices.
+/// Puts the first `max` bytes of `buffers` into `slices`. Returns the number of used slices.
 fn first_bytes<'a>(
     buffers: &'a [io::IoSlice<'a>],
-    mut most: usize,
+    mut max: usize,
     slices: &mut [io::IoSlice<'a>; MAX_SLICES],
 ) -> usize {
     let mut count = 0;
     let filled = buffers.iter().filter(|buffer| !buffer.is_empty());
     for (slice, buffer) in slices.iter_mut().zip(filled) {
-        if most == 0 {
+        if max == 0 {
             break;
         }
-        let length = buffer.len().min(most);
+        let length = buffer.len().min(max);
         *slice = io::IoSlice::new(&buffer[..length]);
-        most -= length;
+        max -= length;
         count += 1;
     }
     count
@@ -353,14 +353,14 @@ mod tests {
     fn a_write_has_a_maximum_size() {
         let bytes = [1, 2, 3, 4, 5, 6];
         let buffers = [&bytes[..2], &[], &bytes[2..5], &bytes[5..]].map(io::IoSlice::new);
-        for (most, expected) in [(1, vec![1]), (4, vec![1, 2, 3, 4]), (9, bytes.to_vec())] {
+        for (max, expected) in [(1, vec![1]), (4, vec![1, 2, 3, 4]), (9, bytes.to_vec())] {
             let mut slices = [io::IoSlice::new(&[]); MAX_SLICES];
-            let count = first_bytes(&buffers, most, &mut slices);
+            let count = first_bytes(&buffers, max, &mut slices);
             let taken: Vec<u8> = slices[..count]
                 .iter()
                 .flat_map(|slice| slice.to_vec())
                 .collect();
-            assert_eq!(taken, expected, "{most}");
+            assert_eq!(taken, expected, "{max}");
         }
     }
 }

@@ -120,8 +120,8 @@ mod tests {
                 continue;
             };
             let port = listener.local_addr().unwrap().port();
-            let host = address.replace("[::]:0", "127.0.0.1:0");
-            let host = host.trim_end_matches(":0");
+            let reachable = address.replace("[::]:0", "127.0.0.1:0");
+            let host = reachable.trim_end_matches(":0");
             let client = tokio::net::TcpStream::connect(format!("{host}:{port}")).await;
             let (stream, _) = listener.accept().await.unwrap();
             stream.writable().await.unwrap();

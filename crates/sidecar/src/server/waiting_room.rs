@@ -21,13 +21,13 @@ pub(super) struct UnauthenticatedConnections(Arc<UnauthenticatedState>);
 struct UnauthenticatedState {
     max_connections: usize,
     timeout: Duration,
-    guests: Mutex<PendingConnections>,
+    pending: Mutex<PendingConnections>,
 }
 
 #[derive(Debug, Default)]
 struct PendingConnections {
     next: u64,
-    guests: BTreeMap<u64, (Arc<Admission>, CancellationToken)>,
+    connections: BTreeMap<u64, (Arc<Admission>, CancellationToken)>,
 }
 
 /// A connection that has not authenticated yet.
@@ -44,7 +44,7 @@ impl UnauthenticatedConnections {
         Self(Arc::new(UnauthenticatedState {
             max_connections,
             timeout,
-            guests: Mutex::default(),
+            pending: Mutex::default(),
         }))
     }
 
@@ -52,10 +52,10 @@ impl UnauthenticatedConnections {
     pub(super) fn enter(&self, admission: Admission) -> PendingConnection {
         let admission = Arc::new(admission);
         let dismissed = CancellationToken::new();
-        let mut guests = self.0.guests.lock();
-        let number = guests.next;
-        guests.next += 1;
-        let all = &mut guests.guests;
+        let mut pending = self.0.pending.lock();
+        let number = pending.next;
+        pending.next += 1;
+        let all = &mut pending.connections;
         all.insert(number, (Arc::clone(&admission), dismissed.clone()));
         if all.len() > self.0.max_connections {
             // Prefers a connection without a request in progress: such a request may be about to
@@ -70,7 +70,7 @@ impl UnauthenticatedConnections {
                 dismissed.cancel();
             }
         }
-        drop(guests);
+        drop(pending);
         PendingConnection {
             room: self.clone(),
             number,
@@ -80,7 +80,7 @@ impl UnauthenticatedConnections {
     }
 
     fn leave(&self, number: u64) {
-        self.0.guests.lock().guests.remove(&number);
+        self.0.pending.lock().connections.remove(&number);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pillion_core::store::{RecordOwner, SecretKind, ServerRecord, Store, Timestamp};
+use pillion_core::store::{
+    RecordOwner, SecretId, SecretKind, ServerRecord, Store, StoreError, Timestamp,
+};
 use pillion_egress::EgressPolicy;
 use pillion_mcp_client::ServerConfig;
 use secrecy::ExposeSecret;
@@ -47,7 +49,7 @@ pub struct Catalog {
     /// Who changes the servers.
     pub who: Who,
     /// The names of the servers in the configuration file, with their OAuth accounts.
-    pub of_the_file: Vec<(String, Option<Account>)>,
+    pub file_accounts: Vec<(String, Option<Account>)>,
 }
 
 /// A server of the store. Some parts may be unreadable.
@@ -90,9 +92,7 @@ impl Catalog {
     pub async fn load(&self, record: ServerRecord) -> CatalogServer {
         let stored = Stored::parse(&record.configuration).ok();
         let section = self.section(&record).await;
-        let note = stored
-            .as_ref()
-            .and_then(|stored| stored.credentials.as_ref());
+        let note = stored.as_ref().and_then(|it| it.credentials.as_ref());
         CatalogServer {
             authentication: note.map_or("none", |note| &note.authentication).to_owned(),
             headers: note.map_or_else(Vec::new, |note| note.headers.clone()),
@@ -133,8 +133,7 @@ impl Catalog {
     /// Adds a server to the store.
     pub async fn add(&self, mut keys: Map<String, Value>) -> Result<ServerRecord, ServerError> {
         self.check_who(&keys)?;
-        let name = take_name(&mut keys)?;
-        let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
+        let name = take_name(&mut keys)?.ok_or_else(missing_name)?;
         let enabled = take_enabled(&mut keys)?.unwrap_or(true);
         let credentials = Credentials(take_secrets(&mut keys)).simplified();
         let definition = Definition::try_from(keys)?;
@@ -142,7 +141,7 @@ impl Catalog {
         if self.store.server_named(&name).await?.is_some() {
             return Err(ServerError::NameTaken { name });
         }
-        let credentials = self.keep(&credentials).await?;
+        let credentials = self.store_credentials(&credentials).await?;
         let now = Timestamp::now();
         let record = ServerRecord {
             id: Uuid::new_v4().to_string(),
@@ -180,37 +179,35 @@ impl Catalog {
         if self.who == Who::Caller && before.definition.is_program() && !disables {
             return Err(ServerError::Program);
         }
-        let name = take_name(&mut keys)?;
-        let enabled = take_enabled(&mut keys)?;
+        let new_name = take_name(&mut keys)?;
+        let new_enabled = take_enabled(&mut keys)?;
         let secrets = take_secrets(&mut keys);
-        let (mut members, name, enabled) = match how {
-            How::Replace => {
-                let name = name.ok_or_else(|| ServerError::invalid("name", "is required"))?;
-                (Map::new(), name, enabled.unwrap_or(true))
-            }
+        let mut members = Map::new();
+        let (name, enabled) = match how {
+            How::Replace => (
+                new_name.ok_or_else(missing_name)?,
+                new_enabled.unwrap_or(true),
+            ),
             How::Patch => {
-                let name = name.unwrap_or_else(|| record.name.clone());
-                (
-                    before.definition.members.clone(),
-                    name,
-                    enabled.unwrap_or(record.enabled),
-                )
+                members.clone_from(&before.definition.members);
+                let name = new_name.unwrap_or_else(|| record.name.clone());
+                (name, new_enabled.unwrap_or(record.enabled))
             }
         };
         merge(&mut members, keys);
         let definition = Definition::try_from(members)?;
         let has_moved =
             before.definition.credential_destination() != definition.credential_destination();
-        let credentials = self.change_credentials(&before, has_moved, secrets, how);
-        let (credentials, is_changed) = match credentials.await? {
-            Some(changed) => (changed, true),
-            None => (Credentials::default(), false),
-        };
-        self.checked(&name, &definition, &credentials)?;
-        let credentials = if is_changed {
-            self.keep(&credentials).await?
-        } else {
-            before.credentials
+        let new_credentials = self
+            .change_credentials(&before, has_moved, secrets, how)
+            .await?;
+        let is_changed = new_credentials.is_some();
+        let unchanged = Credentials::default();
+        let checked = new_credentials.as_ref().unwrap_or(&unchanged);
+        self.checked(&name, &definition, checked)?;
+        let credentials = match &new_credentials {
+            Some(new_credentials) => self.store_credentials(new_credentials).await?,
+            None => before.credentials,
         };
         let changed = ServerRecord {
             name,
@@ -232,9 +229,9 @@ impl Catalog {
         }
         updated.map_err(|error| taken(error, &changed.name))?;
         if let Some(account) = account {
-            let now = self.account_of(&changed).await;
-            let is_anew = is_changed && !account.is_consented();
-            self.replace_account(&changed.id, &account, now.filter(|_| !is_anew))
+            let must_replace = is_changed && !account.is_consented();
+            let new_account = self.account_of(&changed).await;
+            self.replace_account(&changed.id, &account, new_account.filter(|_| !must_replace))
                 .await;
         }
         if has_moved {
@@ -246,7 +243,7 @@ impl Catalog {
     /// Returns whether the records under this name belong to the server of the store, or to a
     /// server of the configuration file with the same name.
     fn records_of(&self, name: &str) -> RecordOwner {
-        if self.of_the_file.iter().any(|(taken, _)| taken == name) {
+        if self.file_accounts.iter().any(|(taken, _)| taken == name) {
             RecordOwner::Anothers
         } else {
             RecordOwner::Own
@@ -271,11 +268,11 @@ impl Catalog {
         &self,
         before: &Stored,
         has_moved: bool,
-        given: Map<String, Value>,
+        secrets: Map<String, Value>,
         how: How,
     ) -> Result<Option<Credentials>, ServerError> {
         if how == How::Replace {
-            return Ok(Some(Credentials(given).simplified()));
+            return Ok(Some(Credentials(secrets).simplified()));
         }
         if let (true, Some(note)) = (has_moved, &before.credentials) {
             // Stored credentials must not be sent to a new address, which could disclose them to
@@ -284,17 +281,17 @@ impl Catalog {
                 ("authentication", note.authentication != "none"),
                 ("headers", !note.headers.is_empty()),
             ] {
-                if is_there && !given.contains_key(key) {
+                if is_there && !secrets.contains_key(key) {
                     return Err(ServerError::MovedAway { key });
                 }
             }
-            return Ok(Some(Credentials(given).simplified()));
+            return Ok(Some(Credentials(secrets).simplified()));
         }
-        if given.is_empty() {
+        if secrets.is_empty() {
             return Ok(None);
         }
         let mut credentials = self.credentials_of(before).await?;
-        merge(&mut credentials.0, given);
+        merge(&mut credentials.0, secrets);
         Ok(Some(credentials.simplified()))
     }
 
@@ -303,13 +300,16 @@ impl Catalog {
             return Ok(Credentials::default());
         };
         let vault = self.credentials.vault().ok_or(CredentialError::NoKey)?;
-        let secret = vault.get(SecretKind::Credential, &note.id).await?;
-        let secret = secret.ok_or(ServerError::Unreadable)?;
+        let stored_secret = vault.get(SecretKind::Credential, &note.id).await?;
+        let secret = stored_secret.ok_or(ServerError::Unreadable)?;
         Ok(Credentials::parse(secret.expose_secret())?)
     }
 
     /// Stores credentials in the vault, and returns their public information.
-    async fn keep(&self, credentials: &Credentials) -> Result<Option<CredentialNote>, ServerError> {
+    async fn store_credentials(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<Option<CredentialNote>, ServerError> {
         if credentials.is_empty() {
             return Ok(None);
         }
@@ -327,11 +327,11 @@ impl Catalog {
         let Some(note) = stored.and_then(|stored| stored.credentials) else {
             return;
         };
-        let place = pillion_core::store::SecretId {
+        let secret_id = SecretId {
             kind: SecretKind::Credential,
             id: note.id,
         };
-        if let Err(error) = self.store.remove_secret(&place).await {
+        if let Err(error) = self.store.remove_secret(&secret_id).await {
             tracing::warn!(%error, "Cannot remove unused credentials from the vault");
         }
     }
@@ -352,14 +352,15 @@ impl Catalog {
     /// Removes the OAuth tokens of a server whose account has changed: the server's own tokens,
     /// unless another server has the same account, and the authorizations of users. If the removal
     /// fails, the tokens remain encrypted.
-    pub(super) async fn replace_account(&self, id: &str, before: &Account, now: Option<Account>) {
-        if now.as_ref() == Some(before) {
+    pub(super) async fn replace_account(&self, id: &str, before: &Account, new: Option<Account>) {
+        if new.as_ref() == Some(before) {
             return;
         }
         let forgotten = async {
             if !self.is_shared_account(id, before).await? {
-                let forgotten = self.credentials.forget_tokens_of_server(&before.key);
-                forgotten.await?;
+                self.credentials
+                    .forget_tokens_of_server(&before.key)
+                    .await?;
             }
             Ok::<_, ServerError>(self.credentials.remove_authorizations(id).await?)
         };
@@ -371,8 +372,8 @@ impl Catalog {
     /// Returns whether another server uses the tokens of this account: servers with the same
     /// address and client share their tokens.
     async fn is_shared_account(&self, id: &str, account: &Account) -> Result<bool, ServerError> {
-        let of_the_file = self.of_the_file.iter();
-        let mut others = of_the_file.filter(|(name, _)| file_id(name) != id);
+        let file_accounts = self.file_accounts.iter();
+        let mut others = file_accounts.filter(|(name, _)| file_id(name) != id);
         if others.any(|(_, other)| other.as_ref().is_some_and(|it| it.key == account.key)) {
             return Ok(true);
         }
@@ -412,34 +413,38 @@ impl Catalog {
     }
 
     fn check_who(&self, keys: &Map<String, Value>) -> Result<(), ServerError> {
-        if self.who == Who::Caller && names_program(keys) {
+        if self.who == Who::Operator {
+            return Ok(());
+        }
+        if names_program(keys) {
             return Err(ServerError::Program);
         }
-        let authentication = keys.get("authentication").and_then(Value::as_object);
-        let names_file = authentication.is_some_and(|it| it.contains_key("assertion_file"));
-        if self.who == Who::Caller && names_file {
-            let key = "assertion_file";
-            return Err(ServerError::LocalFile { key });
+        let key = "assertion_file";
+        match keys.get("authentication").and_then(|it| it.get(key)) {
+            Some(_) => Err(ServerError::LocalFile { key }),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
 /// Returns the names of the servers in the configuration file, with their OAuth accounts.
-pub fn of_the_file(config: &Config) -> Vec<(String, Option<Account>)> {
-    let servers = config.mcp_servers.iter();
-    let servers = servers.map(|section| {
+pub fn file_accounts(config: &Config) -> Vec<(String, Option<Account>)> {
+    let account = |section: &McpServerSection| {
         let account = Account::from_server(&section.server);
         (section.label().to_owned(), account)
-    });
-    servers.collect()
+    };
+    config.mcp_servers.iter().map(account).collect()
+}
+
+fn missing_name() -> ServerError {
+    ServerError::invalid("name", "is required")
 }
 
 fn json(stored: &Stored) -> Result<String, ServerError> {
     serde_json::to_string(stored).map_err(|_| ServerError::Unreadable)
 }
 
-fn taken(error: pillion_core::store::StoreError, name: &str) -> ServerError {
+fn taken(error: StoreError, name: &str) -> ServerError {
     if error.is_conflict() {
         let name = name.to_owned();
         ServerError::NameTaken { name }

@@ -18,15 +18,10 @@ pub(super) const MAX_NAME_LEN: usize = 100;
 const DEFAULT_RETRY_ATTEMPTS: u8 = 3;
 
 /// The numbers that a server of the store may have: the member, the minimum, the maximum, and the
-/// message about any other number.
+/// unit in the message about any other number.
 pub(super) const RANGES: [(&str, u64, u64, &str); 2] = [
-    (
-        "timeout",
-        1_000,
-        300_000,
-        "must be between 1000 and 300000 milliseconds",
-    ),
-    ("retryAttempts", 0, 5, "must be between 0 and 5"),
+    ("timeout", 1_000, 300_000, " milliseconds"),
+    ("retryAttempts", 0, 5, ""),
 ];
 
 /// The members that define a program.
@@ -67,9 +62,10 @@ impl TryFrom<Map<String, Value>> for Definition {
         let settings_keys = field_names::<ServerSettings>();
         let keys = [field_names::<ServerDefinition>(), settings_keys].concat();
         let mut client = to_config_keys(&members, &keys, "")?;
-        for (member, min, max, message) in RANGES {
+        for (member, min, max, unit) in RANGES {
             let number = members.get(member).and_then(Value::as_u64);
             if number.is_some_and(|number| !(min..=max).contains(&number)) {
+                let message = format!("must be between {min} and {max}{unit}");
                 return Err(ServerError::invalid(member, message));
             }
         }
@@ -126,15 +122,15 @@ fn to_config_keys(
     keys: &[&'static str],
     path: &str,
 ) -> Result<Map<String, Value>, ServerError> {
-    let known = keys
+    let known: Vec<_> = keys
         .iter()
-        .filter_map(|key| Some((member_name(key)?, *key)));
-    let known: Vec<_> = known.collect();
+        .filter_map(|key| Some((member_name(key)?, *key)))
+        .collect();
     let to_config_key = |(member, value): (&String, &Value)| {
         let Some((_, key)) = known.iter().find(|(name, _)| name == member) else {
             let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
-            let names = names.join(", ");
-            let message = format!("unknown field `{member}`, expected one of {names}");
+            let expected = names.join(", ");
+            let message = format!("unknown field `{member}`, expected one of {expected}");
             return Err(ServerError::invalid(format!("{path}{member}"), message));
         };
         Ok(((*key).to_owned(), value.clone()))
@@ -219,8 +215,8 @@ pub(super) fn take_enabled(keys: &mut Map<String, Value>) -> Result<Option<bool>
 
 /// Returns whether the members configure a program instead of a URL.
 pub(super) fn names_program(keys: &Map<String, Value>) -> bool {
-    let given = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
-    PROGRAM_MEMBERS.into_iter().any(given)
+    let is_set = |key: &str| keys.get(key).is_some_and(|value| !value.is_null());
+    PROGRAM_MEMBERS.into_iter().any(is_set)
         || keys.get("transport").and_then(Value::as_str) == Some("stdio")
 }
 

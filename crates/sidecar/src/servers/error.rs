@@ -32,7 +32,7 @@ pub enum ServerError {
     },
     /// The server belongs to the configuration file.
     #[error("Server '{name}' is defined in the configuration file: change it there")]
-    OfTheFile {
+    DefinedInFile {
         /// The name of the server.
         name: String,
     },
@@ -120,7 +120,7 @@ impl ServerError {
             Self::NameTaken { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotOfUsers { .. } => (StatusCode::CONFLICT, InvalidInput),
             Self::NotInUse { .. } => (StatusCode::CONFLICT, Unavailable),
-            Self::OfTheFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
+            Self::DefinedInFile { .. } | Self::NextKey(_) | Self::NoKeyFile => {
                 (StatusCode::CONFLICT, Denied)
             }
             Self::Program | Self::LocalFile { .. } => (StatusCode::FORBIDDEN, Denied),

@@ -16,7 +16,7 @@ impl Server {
     pub(super) fn id(&self) -> String {
         match self {
             Self::OfFile(section) => file_id(section.label()),
-            Self::OfStore(known, _) => known.record.id.clone(),
+            Self::OfStore(stored, _) => stored.record.id.clone(),
         }
     }
 
@@ -24,14 +24,14 @@ impl Server {
     pub(super) fn account(&self) -> Option<Account> {
         match self {
             Self::OfFile(section) => Account::from_server(&section.server),
-            Self::OfStore(known, _) => Account::from_server(&known.section.as_ref().ok()?.server),
+            Self::OfStore(stored, _) => Account::from_server(&stored.section.as_ref().ok()?.server),
         }
     }
 
     pub(super) fn name(&self) -> &str {
         match self {
             Self::OfFile(section) => section.label(),
-            Self::OfStore(known, _) => &known.record.name,
+            Self::OfStore(stored, _) => &stored.record.name,
         }
     }
 }

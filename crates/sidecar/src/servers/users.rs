@@ -26,7 +26,7 @@ impl Servers {
     ) -> Result<UserCredentialEntry, ServerError> {
         // Holds the lock, so that the server is not removed in the meantime.
         let _base = self.base.lock().await;
-        let server = self.find(key)?.0;
+        let server = self.find(key)?;
         // In a URL path, these names would be resolved as relative segments.
         let is_path = user == "." || user == "..";
         if user.is_empty() || user.len() > MAX_USER_LEN || is_path {
@@ -58,10 +58,10 @@ impl Servers {
         &self,
         key: &str,
     ) -> Result<Vec<UserCredentialEntry>, ServerError> {
-        let server = self.find(key)?.0;
-        let all = self.user_credentials.list(&server.id()).await?;
-        let all = all.into_iter();
-        Ok(all.map(|(user, it)| entry(user, &it)).collect())
+        let server = self.find(key)?;
+        let credentials = self.user_credentials.list(&server.id()).await?;
+        let entries = credentials.into_iter().map(|(user, it)| entry(user, &it));
+        Ok(entries.collect())
     }
 
     /// Removes a user's credential.
@@ -70,7 +70,7 @@ impl Servers {
     /// [`ServerError::NotFound`], [`ServerError::Credential`].
     pub(crate) async fn remove_credential(&self, key: &str, user: &str) -> Result<(), ServerError> {
         let _base = self.base.lock().await;
-        let server = self.find(key)?.0;
+        let server = self.find(key)?;
         self.user_credentials.remove(&server.id(), user).await?;
         // Pins of tools that the server listed for this user alone are removed, too.
         let owner = PinOwner {
@@ -111,8 +111,8 @@ impl Server {
                 let address = section.server.url().map(origin_of);
                 (section.settings.credential, address)
             }
-            Self::OfStore(known, _) => {
-                let definition = known.definition.as_ref();
+            Self::OfStore(stored, _) => {
+                let definition = stored.definition.as_ref();
                 let policy =
                     definition.map_or(CredentialPolicy::Shared, |it| it.settings.credential);
                 (policy, definition.map(|it| it.credential_destination()))

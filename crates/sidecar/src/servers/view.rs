@@ -22,9 +22,9 @@ pub(super) fn entries(all: &[Server], gateway: &Gateway) -> Vec<ServerEntry> {
     let entry = |server: &Server| {
         let report = reports.get(server.name());
         let mut entry = match server {
-            Server::OfFile(section) => of_section(section, server.id()),
-            Server::OfStore(known, problem) => {
-                let mut entry = of_stored(known, server.id());
+            Server::OfFile(section) => entry_of_section(section, server.id()),
+            Server::OfStore(stored, problem) => {
+                let mut entry = entry_of_stored(stored, server.id());
                 entry.error.clone_from(problem);
                 entry
             }
@@ -63,7 +63,7 @@ fn calls(gateway: &Gateway) -> HashMap<String, ServerCalls> {
     calls
 }
 
-fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
+fn entry_of_section(section: &McpServerSection, id: String) -> ServerEntry {
     let (server, settings) = (&section.server, &section.settings);
     let (url, command) = address_of(server);
     ServerEntry {
@@ -95,13 +95,13 @@ fn of_section(section: &McpServerSection, id: String) -> ServerEntry {
     }
 }
 
-fn of_stored(known: &CatalogServer, id: String) -> ServerEntry {
-    let record = &known.record;
-    let mut entry = match &known.section {
-        Ok(section) => of_section(section, id),
+fn entry_of_stored(stored: &CatalogServer, id: String) -> ServerEntry {
+    let record = &stored.record;
+    let mut entry = match &stored.section {
+        Ok(section) => entry_of_section(section, id),
         // For example, the credentials cannot be read.
-        Err(_) => match known.disabled_section() {
-            Some(section) => of_section(&section, id),
+        Err(_) => match stored.disabled_section() {
+            Some(section) => entry_of_section(&section, id),
             None => ServerEntry {
                 id,
                 handshake: name_of(&Handshake::default()),
@@ -113,8 +113,8 @@ fn of_stored(known: &CatalogServer, id: String) -> ServerEntry {
     entry.origin = "store".to_owned();
     entry.name.clone_from(&record.name);
     entry.enabled = record.enabled;
-    entry.authentication.kind.clone_from(&known.authentication);
-    entry.headers.clone_from(&known.headers);
+    entry.authentication.kind.clone_from(&stored.authentication);
+    entry.headers.clone_from(&stored.headers);
     entry.status = ConnectionStatus::Disconnected.as_str().to_owned();
     entry.last_connected_at = record.last_connected_at.map(format_timestamp);
     entry.created_at = Some(format_timestamp(record.created_at));

@@ -23,10 +23,10 @@ pub(super) async fn sweep_users(application: Weak<dyn Application>) {
 
 /// Records in the store when servers last connected.
 pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connections) {
-    let mut answers = connections.subscribe();
+    let mut connected_servers = connections.subscribe();
     drop(connections);
     loop {
-        let connected = match answers.recv().await {
+        let connected = match connected_servers.recv().await {
             Ok(connected) => connected,
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return,
@@ -34,12 +34,11 @@ pub(super) async fn note_connections(servers: Weak<Servers>, connections: Connec
         let Some(servers) = servers.upgrade() else {
             return;
         };
-        let known = servers.known();
-        let known = known.iter().find(|it| it.record.name == connected.server);
-        if let Some(known) = known
-            && let Err(error) = servers
-                .store
-                .mark_server_connected(&known.record.id, connected.at)
+        let mut stored = servers.stored().into_iter();
+        let store = &servers.store;
+        if let Some(server) = stored.find(|it| it.record.name == connected.server)
+            && let Err(error) = store
+                .mark_server_connected(&server.record.id, connected.at)
                 .await
         {
             tracing::debug!(%error, "Cannot record when an MCP server connected");

@@ -26,7 +26,6 @@ pub enum SocketError {
         /// The group's name.
         name: String,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// The path has no file name, such as `/`.
@@ -42,7 +41,6 @@ pub enum SocketError {
         /// The directory.
         directory: PathBuf,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// The parent path of the socket is not a directory.
@@ -73,7 +71,6 @@ pub enum SocketError {
         /// The lock file.
         path: PathBuf,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// Another sidecar serves the path, or is starting or stopping.
@@ -110,7 +107,6 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// A stale socket cannot be removed.
@@ -119,7 +115,6 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// The socket cannot be bound.
@@ -128,7 +123,6 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// The socket's group or mode cannot be set.
@@ -137,7 +131,6 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// The address of `tcp.listen` cannot be bound.
@@ -146,7 +139,6 @@ pub enum SocketError {
         /// The address.
         address: SocketAddr,
         /// The system's error.
-        #[source]
         source: io::Error,
     },
     /// A descriptor of the service manager is not a usable socket.

@@ -17,13 +17,13 @@ impl SocketFileId {
     /// When the file cannot be examined.
     pub(crate) fn at(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::symlink_metadata(path) {
-            Ok(metadata) => Ok(Some(Self::of(&metadata))),
+            Ok(metadata) => Ok(Some(Self::from_metadata(&metadata))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    pub(super) fn of(metadata: &impl MetadataExt) -> Self {
+    pub(super) fn from_metadata(metadata: &impl MetadataExt) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),

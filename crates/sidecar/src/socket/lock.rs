@@ -57,13 +57,10 @@ impl Lock {
 
     /// Returns whether the locked file is still at its path. Otherwise, another process could lock
     /// a new file.
-    pub(super) fn is_in_place(&self) -> bool {
-        let locked = self
-            .file
-            .metadata()
-            .map(|metadata| SocketFileId::of(&metadata));
-        let found = SocketFileId::at(&self.path);
-        matches!((locked, found), (Ok(locked), Ok(Some(found))) if locked == found)
+    pub(super) fn is_intact(&self) -> bool {
+        let locked = self.file.metadata();
+        let found = SocketFileId::at(&self.path).ok().flatten();
+        locked.is_ok_and(|locked| found == Some(SocketFileId::from_metadata(&locked)))
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

@@ -25,22 +25,18 @@ pub(super) fn socket_exists(path: &Path) -> Result<bool, SocketError> {
 
 /// Removes a stale socket at `path`; rejects a live socket and any other file.
 pub(super) async fn clear(path: &Path) -> Result<(), SocketError> {
-    let probe = |source| SocketError::Probe {
-        path: path.to_owned(),
-        source,
-    };
     if !socket_exists(path)? {
         return Ok(());
     }
     let connected = tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await;
     match connected {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => remove(path),
+        Ok(Err(source)) if source.kind() != ErrorKind::WouldBlock => Err(SocketError::Probe {
+            path: path.to_owned(),
+            source,
+        }),
         // A process accepts connections, or listens with a full queue.
-        Ok(Ok(_)) | Err(_) => Err(SocketError::AlreadyServed(path.to_owned())),
-        Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
-            Err(SocketError::AlreadyServed(path.to_owned()))
-        }
-        Ok(Err(error)) => Err(probe(error)),
+        Ok(_) | Err(_) => Err(SocketError::AlreadyServed(path.to_owned())),
     }
 }
 

@@ -69,13 +69,9 @@ fn run(
     if !sent.is_empty() || results.is_empty() {
         let parts = send_request(call, |client| client.batch_in_parts(&sent, mode, &caller))?;
         let is_only = parts.len() == 1;
-        for BatchPart {
-            calls,
-            answer: outcome,
-        } in parts
-        {
+        for BatchPart { calls, response } in parts {
             let calls = sent.get(calls).unwrap_or_default();
-            answered.extend(match results_of(calls, outcome) {
+            answered.extend(match results_of(calls, response) {
                 // Other requests may have results.
                 Err(Failure::Thrown(thrown)) if !is_only => {
                     failed_results(calls, ErrorCode::Unavailable.as_str(), &thrown.message)?

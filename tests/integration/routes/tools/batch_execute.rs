@@ -29,7 +29,7 @@ fn run(sidecar: &Sidecar, calls: Vec<BatchCall>, mode: BatchMode) -> Vec<(String
     assert_eq!(response.total, response.results.len());
     let results = response.results.into_iter();
     results
-        .map(|result| (result.id, result.answer.is_success()))
+        .map(|result| (result.id, result.response.is_success()))
         .collect()
 }
 
@@ -165,7 +165,7 @@ fn the_caller_reaches_every_call() {
     };
     let caller = Caller::default().user("alice");
     let response = send(&sidecar, &request, &caller).unwrap();
-    let ExecuteResponse::Executed(execution) = &response.results[0].answer else {
+    let ExecuteResponse::Executed(execution) = &response.results[0].response else {
         panic!("{response:?}");
     };
     assert_eq!(

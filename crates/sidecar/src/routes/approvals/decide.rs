@@ -1,16 +1,16 @@
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use pillion_core::store::{ApprovalDecision, ApprovalRecord, StoreErrorKind, Timestamp, Verdict};
 use pillion_core::tool::{CallContext, JsonObject};
 use pillion_wire::{ApprovalResponse, DecisionRequest, DenialRequest, route};
 use serde_json::Value;
 
-use super::{ApprovalError, entry};
+use super::{ApprovalError, entry, find};
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use crate::routes::parameters::PathParameter;
 use crate::routes::store::store_of;
 use pillion_gateway::access::AccessGrant;
 use pillion_gateway::approvals::check_edit;
@@ -19,16 +19,25 @@ use pillion_gateway::timestamp::format_timestamp;
 /// Maximum length of a reason, in characters.
 const MAX_REASON_LEN: usize = 1_000;
 
-/// The grant of the client that decides.
-type Decider = Extension<AccessGrant>;
+/// The parts of a request that decides: the path has the approval's ID, and the grant is that of the
+/// client that decides.
+type DecisionParts = (
+    State<App>,
+    PathParameter,
+    Extension<AccessGrant>,
+    Caller,
+    Body,
+);
 
-/// Approves a call, which then runs once.
+/// Approve one run of a call.
+///
+/// A client that is waiting gets the result; any other client repeats the call. With `arguments`,
+/// the call runs with these arguments instead of its own. The first decision counts. Requests over
+/// TCP need a token with the scope `approve`; a token for one user decides only on approvals in
+/// which that user is verified.
 #[utoipa::path(
     post,
     path = route::APPROVE.path,
-    tag = "approvals",
-    summary = "Approve one run of a call",
-    description = "A client that is waiting gets the result; any other client repeats the call. With `arguments`, the call runs with these arguments instead of its own. The first decision counts. Requests over TCP need a token with the scope `approve`; a token for one user decides only on approvals in which that user is verified.",
     params(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
@@ -43,22 +52,17 @@ type Decider = Extension<AccessGrant>;
     )
 )]
 pub(in crate::routes) async fn approve(
-    State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
-    decider: Decider,
-    Caller { context, .. }: Caller,
-    Body(body): Body,
+    decision: DecisionParts,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    decide(&app, path, &decider, context.user, &body, Verdict::Approved).await
+    decide(decision, Verdict::Approved).await
 }
 
-/// Denies a call.
+/// Deny a call.
+///
+/// The call fails with `denied`. Until the approval expires, identical calls fail in the same way.
 #[utoipa::path(
     post,
     path = route::DENY.path,
-    tag = "approvals",
-    summary = "Deny a call",
-    description = "The call fails with `denied`. Until the approval expires, identical calls fail in the same way.",
     params(
         ("id" = String, Path, description = "The approval's ID"),
         ("x-pillion-user" = Option<String>, Header, description = "The user who decides, recorded in the approval"),
@@ -73,41 +77,30 @@ pub(in crate::routes) async fn approve(
     )
 )]
 pub(in crate::routes) async fn deny(
-    State(app): State<App>,
-    path: Result<Path<String>, PathRejection>,
-    decider: Decider,
-    Caller { context, .. }: Caller,
-    Body(body): Body,
+    decision: DecisionParts,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    decide(&app, path, &decider, context.user, &body, Verdict::Denied).await
+    decide(decision, Verdict::Denied).await
 }
 
 async fn decide(
-    app: &App,
-    path: Result<Path<String>, PathRejection>,
-    Extension(grant): &Decider,
-    user: Option<String>,
-    body: &[u8],
+    (State(app), PathParameter(id), Extension(grant), caller, Body(body)): DecisionParts,
     verdict: Verdict,
 ) -> Result<Json<ApprovalResponse>, RequestError> {
-    let Path(id) = path.map_err(|_| ApprovalError::Unknown)?;
-    let (reason, edited) = parse(body)?;
+    let (reason, edited) = parse(&body)?;
     if edited.is_some() && verdict == Verdict::Denied {
         return Err(RequestError::parameter("arguments", "absent in a denial"));
     }
-    let store = store_of(app)?;
-    let record = store.approval(&id).await?;
-    let record = record.filter(|record| grant.may_see_records_of(record.verified_user()));
-    let record = record.ok_or(ApprovalError::Unknown)?;
+    let store = store_of(&app)?;
+    let record = find(&*store, &id, &grant).await?;
     let arguments = match edited {
-        Some(edited) if record.decision.is_none() => checked_edit(app, &record, edited).await?,
+        Some(edited) if record.decision.is_none() => checked_edit(&app, &record, edited).await?,
         _ => None,
     };
     let holder = grant.principal();
     let decision = ApprovalDecision {
         verdict,
         // The principal is authenticated; the user is a claim of the client.
-        by: match user {
+        by: match caller.context.user {
             Some(user) => format!("{holder} for {user}"),
             None => holder,
         },
@@ -115,20 +108,16 @@ async fn decide(
         reason,
         arguments,
     };
-    let decided = app.approvals().decide(&*store, &id, &decision).await;
-    match decided {
+    match app.approvals().decide(&*store, &id, &decision).await {
         Ok(record) => Ok(Json(ApprovalResponse {
             success: true,
             approval: entry(record, usize::MAX),
         })),
         Err(error) if error.is_not_found() => Err(ApprovalError::Unknown.into()),
         Err(error) if error.kind() == StoreErrorKind::Conflict => {
-            let record = store.approval(&id).await?;
-            let record = record.ok_or(ApprovalError::Unknown)?;
-            Err(ApprovalError::Conflict {
-                reason: closed_reason(&record),
-            }
-            .into())
+            let decided = store.approval(&id).await?.ok_or(ApprovalError::Unknown)?;
+            let reason = closed_reason(&decided);
+            Err(ApprovalError::Conflict { reason }.into())
         }
         Err(error) => Err(error.into()),
     }
@@ -156,10 +145,11 @@ fn parse(body: &[u8]) -> Result<(Option<String>, Option<JsonObject>), RequestErr
     };
     let reason = match members.shift_remove("reason") {
         None | Some(Value::Null) => None,
-        Some(Value::String(reason)) if reason.chars().count() <= MAX_REASON_LEN => Some(reason),
+        Some(Value::String(reason)) if reason.chars().count() <= MAX_REASON_LEN => {
+            Some(reason).filter(|reason| !reason.trim().is_empty())
+        }
         Some(_) => return Err(wrong()),
     };
-    let reason = reason.filter(|reason| !reason.trim().is_empty());
     Ok((reason, arguments))
 }
 
@@ -178,9 +168,8 @@ async fn checked_edit(
     }
     let redaction = app.approvals().redaction();
     check_edit(redaction, &shown, &edited).map_err(|error| wrong(error.to_string()))?;
-    let text = Value::Object(edited.clone()).to_string();
-    let has_redacted =
-        redaction.shown(&Value::Object(edited.clone())) != Value::Object(edited.clone());
+    let arguments = Value::Object(edited.clone());
+    let has_redacted = redaction.shown(&arguments) != arguments;
     let tool = app.executor().find(&record.tool);
     if let (Some(tool), false) = (tool, has_redacted) {
         let context = CallContext {
@@ -189,12 +178,11 @@ async fn checked_edit(
             principal: record.principal.clone(),
             ..CallContext::default()
         };
-        let checked = app
-            .executor()
-            .check_approved_arguments(&tool, edited, &context);
+        let executor = app.executor();
+        let checked = executor.check_approved_arguments(&tool, edited, &context);
         checked.await.map_err(|failure| wrong(failure.message))?;
     }
-    Ok(Some(text))
+    Ok(Some(arguments.to_string()))
 }
 
 /// Returns why the approval can no longer be decided.

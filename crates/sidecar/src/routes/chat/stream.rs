@@ -12,9 +12,9 @@ use crate::routes::event_stream;
 
 /// Runs the chat and streams its events.
 pub(super) fn response(chat: Chat, max_duration: Duration) -> Response {
-    let beginning = json!({"id": chat.id(), "model": chat.model()});
+    let first_event = json!({"id": chat.id(), "model": chat.model()});
     event_stream::response(max_duration, |events| async move {
-        events.send(event("chat", &beginning));
+        events.send(event("chat", &first_event));
         let listener = {
             let events = events.clone();
             move |happened: ChatEvent| {
@@ -24,7 +24,7 @@ pub(super) fn response(chat: Chat, max_duration: Duration) -> Response {
             }
         };
         let ended = Box::pin(chat.run(Some(Box::new(listener)))).await;
-        events.send(event("done", &json!(ended.answer)));
+        events.send(event("done", &json!(ended.response)));
     })
 }
 

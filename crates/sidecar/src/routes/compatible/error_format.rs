@@ -18,7 +18,7 @@ pub(in crate::routes) enum ErrorFormat {
 
 impl ErrorFormat {
     /// Returns the error format for a path; `None` for Pillion's own API.
-    fn of(path: &str) -> Option<Self> {
+    fn for_path(path: &str) -> Option<Self> {
         match path {
             // Clients with an extra `/v1` in their base URL request `/v1/v1/messages`.
             path if path.starts_with("/v1/messages") || path.starts_with("/v1/v1/messages") => {
@@ -65,7 +65,7 @@ impl ErrorFormat {
 /// Rewrites error responses in the format of the API that the path belongs to, whichever layer
 /// rejected the request.
 pub(in crate::routes) async fn rewrite_errors(request: Request, next: Next) -> Response {
-    let error_format = ErrorFormat::of(request.uri().path());
+    let error_format = ErrorFormat::for_path(request.uri().path());
     let mut response = next.run(request).await;
     let reason = response.extensions_mut().remove::<Reason>();
     if let (Some(error_format), Some(Reason { code, message })) = (error_format, reason) {

@@ -8,27 +8,27 @@ use pillion_core::tool::ErrorCode;
 use serde_json::Value;
 
 use super::{CHAT_HEADER, ErrorFormat};
-use crate::chat::Ended;
+use crate::chat::ChatOutcome;
 
 /// The header that OpenAI's and Anthropic's clients check before they retry a request.
 pub(in crate::routes) const SHOULD_RETRY_HEADER: HeaderName =
     HeaderName::from_static("x-should-retry");
 
 /// Returns the error response.
-pub(super) fn response(error_format: ErrorFormat, ended: &Ended) -> Response {
+pub(super) fn response(error_format: ErrorFormat, ended: &ChatOutcome) -> Response {
     let (status, error) = body(error_format, ended);
     let mut response = (status, Json(error)).into_response();
     let headers = response.headers_mut();
-    let answer = &ended.answer;
-    if let (true, Ok(id)) = (ended.is_stored, HeaderValue::from_str(&answer.id)) {
+    let chat = &ended.response;
+    if let (true, Ok(id)) = (ended.is_stored, HeaderValue::from_str(&chat.id)) {
         headers.insert(CHAT_HEADER, id);
     }
     let is_final = ended.failure.as_ref().is_some_and(|it| it.is_final);
-    if ended.is_stored || !answer.tool_calls.is_empty() || is_final {
+    if ended.is_stored || !chat.tool_calls.is_empty() || is_final {
         // A retry by the client would start a new chat and run tools again, or would fail again.
         headers.insert(SHOULD_RETRY_HEADER, HeaderValue::from_static("false"));
     }
-    if let Some(after) = answer.retry_after {
+    if let Some(after) = chat.retry_after {
         let seconds = HeaderValue::from(after.ceil().max(0.0) as u64);
         headers.insert(RETRY_AFTER, seconds);
     }
@@ -36,26 +36,26 @@ pub(super) fn response(error_format: ErrorFormat, ended: &Ended) -> Response {
 }
 
 /// Returns status and body.
-pub(super) fn body(error_format: ErrorFormat, ended: &Ended) -> (StatusCode, Value) {
-    let answer = &ended.answer;
-    if answer.error.is_none() && !answer.approvals.is_empty() {
-        let ids = answer.approvals.iter().filter_map(|it| it.id.as_deref());
-        let ids: Vec<_> = ids.collect();
-        let tools: Vec<_> = answer.approvals.iter().map(|it| it.tool.as_str()).collect();
+pub(super) fn body(error_format: ErrorFormat, ended: &ChatOutcome) -> (StatusCode, Value) {
+    let chat = &ended.response;
+    if chat.error.is_none() && !chat.approvals.is_empty() {
+        let approvals = chat.approvals.iter();
+        let tools: Vec<_> = approvals.clone().map(|it| it.tool.as_str()).collect();
+        let ids: Vec<_> = approvals.filter_map(|it| it.id.as_deref()).collect();
         let message = format!(
             "Calls to {} are waiting for approval ({}). Approve or deny them, and send the request \
              again with the header {CHAT_HEADER}: {}",
             tools.join(", "),
             ids.join(", "),
-            answer.id
+            chat.id
         );
         let code = ErrorCode::ApprovalRequired.as_str();
         let status = StatusCode::FORBIDDEN;
         return (status, error_format.error(status, code, &message));
     }
-    let code = answer.error_code.as_deref().unwrap_or("internal_error");
-    let provider_status = ended.failure.as_ref().and_then(|it| it.status);
-    let provider_status = provider_status.and_then(|status| StatusCode::from_u16(status).ok());
+    let code = chat.error_code.as_deref().unwrap_or("internal_error");
+    let status_of_provider = ended.failure.as_ref().and_then(|it| it.status);
+    let provider_status = status_of_provider.and_then(|status| StatusCode::from_u16(status).ok());
     let status = provider_status.unwrap_or(match code {
         "invalid_input" => StatusCode::BAD_REQUEST,
         "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
@@ -63,7 +63,7 @@ pub(super) fn body(error_format: ErrorFormat, ended: &Ended) -> (StatusCode, Val
         "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_GATEWAY,
     });
-    let message = answer
+    let message = chat
         .error
         .as_deref()
         .unwrap_or("The model did not finish its answer");

@@ -8,12 +8,12 @@ const STREAMED_FIELDS: [&str; 3] = ["id", "type", "function"];
 /// providers interleave calls, omit fields or send no pieces. So only the first call is streamed as
 /// its pieces arrive; all others are sent at the end.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    first: Option<First>,
+pub(super) struct CallPieces {
+    first: Option<FirstCall>,
 }
 
 #[derive(Debug)]
-struct First {
+struct FirstCall {
     /// The provider's index of the call.
     index: usize,
     id: String,
@@ -23,7 +23,7 @@ struct First {
     unsent: Option<String>,
 }
 
-impl Calls {
+impl CallPieces {
     /// Returns the piece to send now, if any.
     pub(super) fn piece(
         &mut self,
@@ -37,7 +37,7 @@ impl Calls {
             Some(first) => first,
             first => {
                 let (id, name) = id.zip(name)?;
-                first.insert(First {
+                first.insert(FirstCall {
                     index,
                     id,
                     name,
@@ -66,7 +66,7 @@ impl Calls {
             // Some providers give two calls the same ID: the first of them is the one that was
             // streamed.
             if begun.take_if(|first| call["id"] == first.id).is_some() {
-                pieces.extend(beside(call));
+                pieces.extend(unstreamed_fields(call));
             } else {
                 call["index"] = json!(next + others.len());
                 others.push(call);
@@ -78,7 +78,7 @@ impl Calls {
 }
 
 /// Returns the fields of the first call that were not streamed, if any.
-fn beside(call: Value) -> Option<Value> {
+fn unstreamed_fields(call: Value) -> Option<Value> {
     let Value::Object(mut piece) = call else {
         return None;
     };
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn h6_interleaved_deltas_are_sent_one_call_after_the_other() {
-        let mut calls = Calls::default();
+        let mut calls = CallPieces::default();
         assert_eq!(calls.piece(3, text("a"), text("tool"), ""), None);
         assert_eq!(calls.piece(5, text("b"), text("tool"), "{\"x\""), None);
         assert_eq!(calls.piece(3, None, None, "{"), None);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn h6_two_calls_with_one_id_stay_separate() {
-        let mut calls = Calls::default();
+        let mut calls = CallPieces::default();
         let arguments = "{\"x\":1}";
         assert!(calls.piece(0, text("a"), text("tool"), arguments).is_some());
         assert_eq!(calls.piece(1, text("a"), text("tool"), arguments), None);
@@ -146,21 +146,21 @@ mod tests {
 
     #[test]
     fn h6_omitted_deltas_are_sent_at_the_end() {
-        let mut calls = Calls::default();
+        let mut calls = CallPieces::default();
         assert_eq!(calls.piece(0, None, text("tool"), "{}"), None);
         assert_eq!(calls.piece(1, text("b"), text("tool"), ""), None);
         assert_eq!(calls.piece(1, None, text("tool"), ""), None);
         let rest = calls.rest([whole("a", "{}"), whole("b", "{}")]);
         assert_eq!(rest, [sent(0, "a", "{}"), sent(1, "b", "{}")]);
         // This call was not streamed.
-        let rest = Calls::default().rest([whole("c", "{\"x\":1}")]);
+        let rest = CallPieces::default().rest([whole("c", "{\"x\":1}")]);
         assert_eq!(rest, [sent(0, "c", "{\"x\":1}")]);
     }
 
     #[test]
     fn h6_a_call_without_arguments_is_not_sent_if_the_stream_breaks_off() {
         for pieces in [&["", " ", "{"][..], &["{}"], &["{", "\n"]] {
-            let mut calls = Calls::default();
+            let mut calls = CallPieces::default();
             for piece in pieces {
                 assert_eq!(calls.piece(0, text("a"), text("tool"), piece), None);
             }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn h5_provider_data_is_sent_at_the_end() {
-        let mut calls = Calls::default();
+        let mut calls = CallPieces::default();
         let arguments = "{\"x\":1}";
         assert!(calls.piece(0, text("b"), text("tool"), arguments).is_some());
         let signed = |id: &str| {

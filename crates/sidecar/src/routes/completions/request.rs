@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat::ChatInput;
-use crate::routes::compatible::{CompatibleRequest, check_unforwarded, forwarded};
+use crate::routes::compatible::{
+    CompatibleRequest, check_unforwarded, forwarded, read_client_tools, tool_definition,
+};
 use crate::routes::error::RequestError;
 use pillion_gateway::models::Model;
 
@@ -33,7 +35,7 @@ pub(crate) struct Completion {
     max_completion_tokens: Option<u64>,
     /// One or more stop sequences.
     #[schema(value_type = Option<Vec<String>>)]
-    stop: Option<Stop>,
+    stop: Option<StopSequences>,
     /// Tools of the client. The model gets only these, and their calls are returned to the client.
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Value>>,
@@ -56,7 +58,7 @@ pub(crate) struct Completion {
 
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(untagged)]
-enum Stop {
+enum StopSequences {
     One(String),
     Several(Vec<String>),
 }
@@ -129,8 +131,8 @@ impl Completion {
             max_output_tokens: self.max_completion_tokens.or(self.max_tokens),
             stop: match &self.stop {
                 None => Vec::new(),
-                Some(Stop::One(text)) => vec![text.clone()],
-                Some(Stop::Several(texts)) => texts.clone(),
+                Some(StopSequences::One(text)) => vec![text.clone()],
+                Some(StopSequences::Several(texts)) => texts.clone(),
             },
             tool_choice,
             one_call_at_a_time: self.parallel_tool_calls == Some(false),
@@ -140,37 +142,11 @@ impl Completion {
 
     /// Returns the client's tools, if the request has any.
     fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
-        let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
-            return Ok(None);
-        };
-        let tools = tools.iter().enumerate().map(|(place, tool)| {
-            let wrong = |why: &str| {
-                RequestError::parameter(
-                    "tools",
-                    format!("an array of functions: tools[{place}] {why}"),
-                )
-            };
-            let function = tool
-                .get("function")
-                .ok_or_else(|| wrong("has no function"))?;
-            let text = |key| function.get(key).and_then(Value::as_str);
-            let name = text("name").ok_or_else(|| wrong("has no name"))?;
-            let description = text("description").filter(|words| !words.trim().is_empty());
-            let description = description.unwrap_or(name);
-            let nothing = || json!({"type": "object", "properties": {}});
-            let schema = function
-                .get("parameters")
-                .filter(|schema| !schema.is_null())
-                .cloned()
-                .unwrap_or_else(nothing);
-            let definition = ToolDefinition::builder(name, description)
-                .schema(schema)
-                .strict(function.get("strict") == Some(&Value::Bool(true)))
-                .build();
-            let definition = definition.map_err(|error| wrong(&format!("is invalid: {error}")))?;
-            Ok(Arc::new(definition))
-        });
-        tools.collect::<Result<_, _>>().map(Some)
+        read_client_tools(self.tools.as_ref(), "an array of functions", |tool| {
+            let function = tool.get("function").ok_or("has no function")?;
+            let default_schema = json!({"type": "object", "properties": {}});
+            tool_definition(function, "parameters", default_schema)
+        })
     }
 }
 

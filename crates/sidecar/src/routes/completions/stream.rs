@@ -4,9 +4,9 @@ use axum::body::Bytes;
 use pillion_chat::{ChatEvent, Delta};
 use serde_json::{Value, json};
 
-use super::answer;
-use super::calls::Calls;
-use crate::chat::Ended;
+use super::calls::CallPieces;
+use super::response;
+use crate::chat::ChatOutcome;
 use crate::routes::compatible::Writer;
 
 /// Converts chat events to chunks.
@@ -20,7 +20,7 @@ pub(super) struct CompletionChunks {
     has_thought: bool,
     is_next_paragraph: bool,
     /// The calls of the client's own tools; `None` if the request has no tools of its own.
-    calls: Option<Calls>,
+    calls: Option<CallPieces>,
 }
 
 impl CompletionChunks {
@@ -28,12 +28,12 @@ impl CompletionChunks {
         Self {
             id: format!("chatcmpl-{id}"),
             model: model.to_owned(),
-            created: answer::now(),
+            created: response::now(),
             includes_usage,
             has_text: false,
             has_thought: false,
             is_next_paragraph: false,
-            calls: has_own_tools.then(Calls::default),
+            calls: has_own_tools.then(CallPieces::default),
         }
     }
 
@@ -101,28 +101,28 @@ impl Writer for CompletionChunks {
 
     /// Returns the missing pieces, the finish reason, the usage if requested, and OpenAI's `[DONE]`
     /// line.
-    fn end(&mut self, ended: &Ended) -> Bytes {
+    fn end(&mut self, ended: &ChatOutcome) -> Bytes {
         let mut bytes = Vec::new();
         // The answer of an already answered chat is not streamed in pieces.
-        let text = ended.answer.content.as_deref().unwrap_or_default();
+        let text = ended.response.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             bytes.extend_from_slice(&self.delta(&json!({"content": text})));
         }
         // If the reasoning was streamed, it was already sent as `reasoning_content`.
-        let details = ended.provider_members.message.iter();
-        let details = details.filter(|(name, _)| !self.has_thought || *name != "reasoning_content");
-        for (name, value) in details {
+        for (name, value) in &ended.provider_members.message {
+            if self.has_thought && name == "reasoning_content" {
+                continue;
+            }
             bytes.extend_from_slice(&self.delta(&json!({ name: value })));
         }
-        let calls = self.calls.as_ref();
-        let calls = calls.map(|calls| calls.rest(answer::calls(ended)));
-        for piece in calls.into_iter().flatten() {
+        let missing = |calls: &CallPieces| calls.rest(response::calls(ended));
+        for piece in self.calls.iter().flat_map(missing) {
             bytes.extend_from_slice(&self.delta(&json!({"tool_calls": [piece]})));
         }
-        let end = json!([{"index": 0, "delta": {}, "finish_reason": answer::reason(ended)}]);
+        let end = json!([{"index": 0, "delta": {}, "finish_reason": response::reason(ended)}]);
         bytes.extend_from_slice(&self.chunk(&end, None));
         if self.includes_usage {
-            let cost = answer::cost(&ended.answer.usage);
+            let cost = response::cost(&ended.response.usage);
             bytes.extend_from_slice(&self.chunk(&json!([]), Some(&cost)));
         }
         bytes.extend_from_slice(b"data: [DONE]\n\n");

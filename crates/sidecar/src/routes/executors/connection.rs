@@ -65,7 +65,7 @@ impl PhpExecutor {
                 line = lines.next(), if reply.is_none() => match line {
                     Ok(line) => {
                         let handled = self.handle(&php, &mut executions, &line).await;
-                        handled.map(|answer| reply = answer)
+                        handled.map(|immediate| reply = immediate)
                     }
                     Err(end) => Err(end),
                 },
@@ -147,7 +147,7 @@ impl PhpExecutor {
         };
         executions
             .admit(id, size)
-            .map_err(|refusal| refusal.to_string())?;
+            .map_err(|rejection| rejection.to_string())?;
         if let Some(changes) = params.definitions.take() {
             let applied = self.apply(changes).await;
             applied.map_err(|error| error.to_string())?;

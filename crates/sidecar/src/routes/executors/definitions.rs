@@ -58,16 +58,18 @@ impl PhpExecutor {
         if changes.tools.len() > MAX_TOOLS {
             return Err(DefinitionsError::Count);
         }
-        let tools = changes.tools.into_iter().map(|entry| self.tool(entry));
-        let tools = tools.collect::<Result<Vec<_>, _>>()?;
+        let tools = changes
+            .tools
+            .into_iter()
+            .map(|entry| self.tool(entry))
+            .collect::<Result<Vec<_>, _>>()?;
         let account = format!("executor {:?}", self.peer);
         // Small schemas may take long, too.
         let bytes = if tools.is_empty() { 0 } else { usize::MAX };
         let checked = compute::run(&account, bytes, move || {
             let time = SchemaCheckTime::start();
-            let tools = tools.into_iter();
-            let tools = tools.map(|tool| RegisteredTool::for_list(Arc::new(tool), time));
-            tools.collect::<Result<Vec<_>, _>>()
+            let check = |tool| RegisteredTool::for_list(Arc::new(tool), time);
+            tools.into_iter().map(check).collect::<Result<Vec<_>, _>>()
         });
         for tool in checked.await? {
             registry.replace_checked(Arc::new(tool));
@@ -113,11 +115,12 @@ impl PhpExecutor {
         if entry.server.as_ref().is_some_and(is_too_long) {
             return Err(DefinitionsError::Server { tool: entry.name });
         }
-        let origin = entry.server.map(|server| ToolOrigin::Mcp {
-            server_label: server.label,
-            server_url: server.url,
-        });
-        let origin = origin.unwrap_or_default();
+        let origin = entry
+            .server
+            .map_or_else(ToolOrigin::default, |server| ToolOrigin::Mcp {
+                server_label: server.label,
+                server_url: server.url,
+            });
         let sidecar_name = entry
             .sidecar_name
             .as_deref()
@@ -130,9 +133,10 @@ impl PhpExecutor {
         let definition = match builtin {
             Some(builtin) => builtin.definition().clone(),
             None => {
-                let cooldown = Duration::try_from_secs_f64(entry.cooldown_seconds);
-                let cooldown = cooldown.map_err(|_| DefinitionsError::Cooldown {
-                    tool: entry.name.clone(),
+                let seconds = entry.cooldown_seconds;
+                let cooldown = Duration::try_from_secs_f64(seconds).map_err(|_| {
+                    let tool = entry.name.clone();
+                    DefinitionsError::Cooldown { tool }
                 })?;
                 ToolDefinition::builder(entry.name, entry.description)
                     .schema(entry.input_schema)

@@ -180,13 +180,11 @@ impl Execution {
     /// Runs the calls, sends each result when its call has ended, and then the response. PHP has
     /// one thread, so PHP tools run one after the other; the sidecar's own tools run concurrently
     /// to them.
-    pub(super) async fn run(self, executor: Executor, params: ExecuteParams) {
-        // A PHP tool that makes calls holds its permit until those calls have finished.
-        let executor = if params.nested {
-            executor.with_separate_permits()
-        } else {
-            executor
-        };
+    pub(super) async fn run(self, mut executor: Executor, params: ExecuteParams) {
+        if params.nested {
+            // A PHP tool that makes calls holds its permit until those calls have finished.
+            executor = executor.with_separate_permits();
+        }
         let context = CallContext {
             user: params.user,
             channel: params.channel,
@@ -195,11 +193,11 @@ impl Execution {
             denied: params.denied,
             ..CallContext::default()
         };
-        let calls = params.calls.into_iter();
-        let calls = calls.map(|PhpCall { call, in_php }| PeerCall {
+        let to_peer_call = |PhpCall { call, in_php }| PeerCall {
             call,
             is_by_peer: in_php || !params.parallel,
-        });
+        };
+        let calls = params.calls.into_iter().map(to_peer_call);
         let channel = JobChannel::new(self);
         let Self { id, php, .. } = channel.peer();
         let send_result = |index: usize, result: ToolResult| async move {
@@ -243,8 +241,8 @@ fn read_headers(
     }
     let mut map = HeaderMap::new();
     for (name, value) in headers {
-        let header = HeaderName::try_from(&name).ok();
-        let header = header.zip(HeaderValue::try_from(value).ok());
+        let parsed = HeaderName::try_from(&name).ok();
+        let header = parsed.zip(HeaderValue::try_from(value).ok());
         let (header, value) = header.ok_or_else(|| {
             ToolFailure::invalid_input(format!(
                 "The value of the header {name} has characters that are not allowed in a header"

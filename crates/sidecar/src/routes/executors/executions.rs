@@ -13,7 +13,7 @@ const MAX_MESSAGES: usize = 2;
 
 /// Why an execution is rejected. Nothing has run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ExecutionRefusal {
+pub(super) enum ExecutionRejection {
     #[error("The id {0} is used by an execution that has not ended")]
     UsedId(u64),
     #[error("{MAX_EXECUTIONS} executions run on this connection, the maximum")]
@@ -65,20 +65,20 @@ impl Executions {
     /// Checks whether an execution may start.
     ///
     /// # Errors
-    /// [`ExecutionRefusal`]: the id is in use, or the execution exceeds a limit.
-    pub(super) fn admit(&self, id: u64, size: ExecutionSize) -> Result<(), ExecutionRefusal> {
+    /// [`ExecutionRejection`]: the id is in use, or the execution exceeds a limit.
+    pub(super) fn admit(&self, id: u64, size: ExecutionSize) -> Result<(), ExecutionRejection> {
         if self.by_id.contains_key(&id) {
-            return Err(ExecutionRefusal::UsedId(id));
+            return Err(ExecutionRejection::UsedId(id));
         }
         if self.tasks.len() >= MAX_EXECUTIONS {
-            return Err(ExecutionRefusal::Count);
+            return Err(ExecutionRejection::Count);
         }
         if self.held.calls.saturating_add(size.calls) > MAX_CALLS {
-            return Err(ExecutionRefusal::Calls);
+            return Err(ExecutionRejection::Calls);
         }
         let max = self.max_bytes;
         if self.held.bytes.saturating_add(size.bytes) > max {
-            return Err(ExecutionRefusal::Bytes { max });
+            return Err(ExecutionRejection::Bytes { max });
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn an_id_is_used_once_until_its_execution_has_ended_however_it_ends() {
         let mut executions = Executions::new(1_000);
-        let used = |id| Err(ExecutionRefusal::UsedId(id));
+        let used = |id| Err(ExecutionRejection::UsedId(id));
         for (id, does_panic) in [(1, false), (2, true), (3, false)] {
             executions.admit(id, size(1, 10)).unwrap();
             executions.start(id, size(1, 10), async move {
@@ -169,8 +169,8 @@ mod tests {
     #[tokio::test]
     async fn executions_are_limited_in_number_calls_and_bytes() {
         let mut executions = Executions::new(1_000);
-        let calls = Err(ExecutionRefusal::Calls);
-        let bytes = Err(ExecutionRefusal::Bytes { max: 2_000 });
+        let calls = Err(ExecutionRejection::Calls);
+        let bytes = Err(ExecutionRejection::Bytes { max: 2_000 });
         assert_eq!(executions.admit(0, size(MAX_CALLS + 1, 1)), calls);
         assert_eq!(executions.admit(0, size(1, 2_001)), bytes);
         assert_eq!(executions.admit(0, size(1, usize::MAX)), bytes);
@@ -181,13 +181,13 @@ mod tests {
         let next = MAX_EXECUTIONS as u64;
         assert_eq!(
             executions.admit(next, size(1, 1)),
-            Err(ExecutionRefusal::Count)
+            Err(ExecutionRejection::Count)
         );
         // A cancelled execution counts until it has ended.
         executions.cancel(7);
         assert_eq!(
             executions.admit(next, size(1, 1)),
-            Err(ExecutionRefusal::Count)
+            Err(ExecutionRejection::Count)
         );
         executions.next_ended().await.unwrap().unwrap();
         assert_eq!(executions.admit(next, size(MAX_CALLS - 998, 1)), calls);

@@ -29,7 +29,6 @@ pub(super) enum PhpMessage {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExecuteParams {
     /// The changes of the registry since the previous request.
-    #[serde(default)]
     pub(super) definitions: Option<Definitions>,
     pub(super) calls: Vec<PhpCall>,
     #[serde(default)]
@@ -37,9 +36,7 @@ pub(super) struct ExecuteParams {
     /// Whether the request comes from PHP code that serves another execution.
     #[serde(default)]
     pub(super) nested: bool,
-    #[serde(default)]
     pub(super) user: Option<String>,
-    #[serde(default)]
     pub(super) channel: Option<String>,
     /// Ids of approvals.
     #[serde(default)]
@@ -54,7 +51,6 @@ pub(super) struct ExecuteParams {
     pub(super) headers: HashMap<String, String>,
     /// Why the context has no valid headers; calls of the sidecar's own tools fail with this
     /// result.
-    #[serde(default)]
     pub(super) header_failure: Option<ToolResult>,
     #[serde(default)]
     pub(super) callbacks: Callbacks,
@@ -118,12 +114,9 @@ pub(super) struct ToolEntry {
     pub(super) requires_confirmation: bool,
     #[serde(default)]
     pub(super) cooldown_seconds: f64,
-    #[serde(default)]
     pub(super) server: Option<ServerEntry>,
-    #[serde(default)]
     pub(super) approval_policy: Option<ApprovalPolicy>,
     /// The sidecar's name of a tool that the sidecar runs.
-    #[serde(default)]
     pub(super) sidecar_name: Option<String>,
 }
 
@@ -138,13 +131,10 @@ pub(super) struct ServerEntry {
 #[derive(Default, Deserialize)]
 pub(super) struct Response {
     /// The decision of the callable `approve`.
-    #[serde(default)]
     pub(super) decision: Option<bool>,
     /// The arguments that replace those of an approved call.
-    #[serde(default)]
     pub(super) arguments: Option<JsonObject>,
     /// The outcome of a tool or of the callable `before`; or the failure of a callable.
-    #[serde(default)]
     pub(super) outcome: Option<Box<ToolResult>>,
 }
 

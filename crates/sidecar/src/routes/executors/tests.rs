@@ -46,21 +46,18 @@ struct Expected {
 }
 
 impl Expected {
-    /// Returns whether the answers so far are too few to be all.
-    fn misses(&self, answers: &HashMap<String, usize>) -> bool {
+    /// Returns whether the responses so far are too few to be all.
+    fn misses(&self, responses: &HashMap<String, usize>) -> bool {
         self.requests.iter().any(|(id, requests)| {
             let cancelled = self.cancellations.get(id).copied().unwrap_or(0);
-            answers.get(id).copied().unwrap_or(0) + cancelled < *requests
+            responses.get(id).copied().unwrap_or(0) + cancelled < *requests
         })
     }
 
-    fn check(&self, answers: &HashMap<String, usize>, seed: u64) {
-        for (id, answered) in answers {
+    fn check(&self, responses: &HashMap<String, usize>, seed: u64) {
+        for (id, count) in responses {
             let requests = self.requests.get(id).copied().unwrap_or(0);
-            assert!(
-                *answered <= requests,
-                "seed {seed}: {id}: {answered} answers"
-            );
+            assert!(*count <= requests, "seed {seed}: {id}: {count} responses");
         }
     }
 }
@@ -172,11 +169,12 @@ async fn converse(stream: DuplexStream, seed: u64) {
         }
         writer
     });
-    let mut answers: HashMap<String, usize> = HashMap::new();
+    let mut responses: HashMap<String, usize> = HashMap::new();
     let mut results = 0;
-    while expected.misses(&answers) {
-        let line = timeout(Duration::from_secs(60), lines.next_line()).await;
-        let line = line.unwrap_or_else(|_| panic!("seed {seed}: a request is not answered"));
+    while expected.misses(&responses) {
+        let line = timeout(Duration::from_secs(60), lines.next_line())
+            .await
+            .unwrap_or_else(|_| panic!("seed {seed}: a request has no response"));
         let message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
         match message["method"].as_str() {
             Some("tools/call" | "before" | "approve") => {
@@ -188,13 +186,13 @@ async fn converse(stream: DuplexStream, seed: u64) {
             }
             Some("notifications/result") => results += 1,
             Some(_) => {}
-            None => *answers.entry(message["id"].to_string()).or_default() += 1,
+            None => *responses.entry(message["id"].to_string()).or_default() += 1,
         }
         if random.below(50) == 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
-    expected.check(&answers, seed);
+    expected.check(&responses, seed);
     assert!(results > 0, "seed {seed}: no call has a result");
     drop(replies);
     // Results of cancelled executions may still arrive.

@@ -5,8 +5,11 @@ use serde_json::{Value, json};
 /// accepts. Thinking blocks are dropped, because other models cannot read them.
 ///
 /// # Errors
-/// `Refused`, with the path of the invalid part.
-pub(super) fn of(system: Option<&Value>, messages: &[Value]) -> Result<Vec<Value>, ModelError> {
+/// A part of the conversation is invalid or has no equivalent; the error names its path.
+pub(super) fn to_openai(
+    system: Option<&Value>,
+    messages: &[Value],
+) -> Result<Vec<Value>, ModelError> {
     let mut written = Vec::new();
     if let Some(system) = system.filter(|system| !system.is_null()) {
         let text = text_of(system, "system")?;
@@ -15,35 +18,35 @@ pub(super) fn of(system: Option<&Value>, messages: &[Value]) -> Result<Vec<Value
         }
     }
     for (index, message) in messages.iter().enumerate() {
-        let place = format!("messages[{index}]");
+        let path = format!("messages[{index}]");
         match message["role"].as_str() {
-            Some("user") => user(message, &place, &mut written)?,
-            Some("assistant") => written.push(assistant(message, &place)?),
+            Some("user") => user(message, &path, &mut written)?,
+            Some("assistant") => written.push(assistant(message, &path)?),
             Some("system") => {
-                let text = text_of(&message["content"], &format!("{place}.content"))?;
+                let text = text_of(&message["content"], &format!("{path}.content"))?;
                 written.push(json!({"role": "system", "content": text}));
             }
-            _ => return Err(refused(&place, "must have the role user or assistant")),
+            _ => return Err(invalid(&path, "must have the role user or assistant")),
         }
     }
     Ok(written)
 }
 
 /// Converts a user message; tool results come first.
-fn user(message: &Value, place: &str, written: &mut Vec<Value>) -> Result<(), ModelError> {
+fn user(message: &Value, path: &str, written: &mut Vec<Value>) -> Result<(), ModelError> {
     let mut parts = Vec::new();
-    for (block, place) in blocks(&message["content"], &format!("{place}.content"))? {
+    for (block, path) in blocks(&message["content"], &format!("{path}.content"))? {
         if block["type"] != "tool_result" {
-            parts.push(part(&block, &place)?);
+            parts.push(part(&block, &path)?);
             continue;
         }
         let Some(id) = block["tool_use_id"].as_str() else {
-            return Err(refused(&place, "must have a tool_use_id"));
+            return Err(invalid(&path, "must have a tool_use_id"));
         };
         let mut text = String::new();
         if !block["content"].is_null() {
-            for (block, place) in blocks(&block["content"], &place)? {
-                let part = part(&block, &place)?;
+            for (block, path) in blocks(&block["content"], &path)? {
+                let part = part(&block, &path)?;
                 match part["text"].as_str() {
                     Some(more) => text.push_str(more),
                     // Most providers accept only text as tool results, so other content is sent as
@@ -63,22 +66,22 @@ fn user(message: &Value, place: &str, written: &mut Vec<Value>) -> Result<(), Mo
     Ok(())
 }
 
-fn assistant(message: &Value, place: &str) -> Result<Value, ModelError> {
+fn assistant(message: &Value, path: &str) -> Result<Value, ModelError> {
     let mut text = String::new();
     let mut calls = Vec::new();
-    for (block, place) in blocks(&message["content"], &format!("{place}.content"))? {
+    for (block, path) in blocks(&message["content"], &format!("{path}.content"))? {
         match block["type"].as_str() {
             Some("text") => text.push_str(block["text"].as_str().unwrap_or_default()),
             Some("thinking" | "redacted_thinking") => {}
             Some("tool_use") => {
                 let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) else {
-                    return Err(refused(&place, "must have an id and a name"));
+                    return Err(invalid(&path, "must have an id and a name"));
                 };
                 let arguments = block["input"].to_string();
                 let function = json!({"name": name, "arguments": arguments});
                 calls.push(json!({"id": id, "type": "function", "function": function}));
             }
-            _ => return Err(unreadable(&place)),
+            _ => return Err(unreadable(&path)),
         }
     }
     let mut written = json!({"role": "assistant", "content": text});
@@ -92,62 +95,62 @@ fn assistant(message: &Value, place: &str) -> Result<Value, ModelError> {
 }
 
 /// Converts a text or image block.
-fn part(block: &Value, place: &str) -> Result<Value, ModelError> {
+fn part(block: &Value, path: &str) -> Result<Value, ModelError> {
     let source = &block["source"];
     let text = |value: &Value, key: &str| value[key].as_str().map(str::to_owned);
     let url = match (block["type"].as_str(), source["type"].as_str()) {
         (Some("text"), _) => {
             let text =
-                text(block, "text").ok_or_else(|| refused(place, "must have the string 'text'"))?;
+                text(block, "text").ok_or_else(|| invalid(path, "must have the string 'text'"))?;
             return Ok(json!({"type": "text", "text": text}));
         }
         (Some("image"), Some("base64")) => text(source, "media_type")
             .zip(text(source, "data"))
             .map(|(media_type, data)| format!("data:{media_type};base64,{data}")),
         (Some("image"), Some("url")) => text(source, "url"),
-        _ => return Err(unreadable(place)),
+        _ => return Err(unreadable(path)),
     };
-    let url = url.ok_or_else(|| refused(place, "must have an image"))?;
+    let url = url.ok_or_else(|| invalid(path, "must have an image"))?;
     Ok(json!({"type": "image_url", "image_url": {"url": url}}))
 }
 
 /// Returns the text of a string or of text blocks.
-fn text_of(content: &Value, place: &str) -> Result<String, ModelError> {
+fn text_of(content: &Value, path: &str) -> Result<String, ModelError> {
     let mut texts = Vec::new();
-    for (block, place) in blocks(content, place)? {
+    for (block, path) in blocks(content, path)? {
         match block["text"].as_str() {
             Some(text) => texts.push(text.to_owned()),
-            None => return Err(refused(&place, "must be text")),
+            None => return Err(invalid(&path, "must be text")),
         }
     }
     Ok(texts.join("\n\n"))
 }
 
 /// Returns the blocks of a content, each with its path; a string is one text block.
-fn blocks(content: &Value, place: &str) -> Result<Vec<(Value, String)>, ModelError> {
+fn blocks(content: &Value, path: &str) -> Result<Vec<(Value, String)>, ModelError> {
     match content {
         Value::String(text) => {
             let block = json!({"type": "text", "text": text});
-            Ok(vec![(block, place.to_owned())])
+            Ok(vec![(block, path.to_owned())])
         }
         Value::Array(blocks) => {
-            let blocks = blocks.iter().enumerate();
-            let blocks = blocks.map(|(index, block)| (block.clone(), format!("{place}[{index}]")));
-            Ok(blocks.collect())
+            let with_path =
+                |(index, block): (usize, &Value)| (block.clone(), format!("{path}[{index}]"));
+            Ok(blocks.iter().enumerate().map(with_path).collect())
         }
-        _ => Err(refused(place, "must be a string or an array of blocks")),
+        _ => Err(invalid(path, "must be a string or an array of blocks")),
     }
 }
 
-fn unreadable(place: &str) -> ModelError {
-    refused(
-        place,
+fn unreadable(path: &str) -> ModelError {
+    invalid(
+        path,
         "has a type that this model's provider does not support",
     )
 }
 
-fn refused(place: &str, what: &str) -> ModelError {
-    ModelError::new(ModelErrorKind::Rejected, format!("{place} {what}"))
+fn invalid(path: &str, what: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Rejected, format!("{path} {what}"))
 }
 
 #[cfg(test)]
@@ -173,7 +176,7 @@ mod tests {
             json!({"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "a", "content": "A cat."},
                 {"type": "tool_result", "tool_use_id": "b", "is_error": true,
-                 "content": [{"type": "text", "text": "Nobody is there."}]},
+                 "content": [{"type": "text", "text": "The file is missing."}]},
                 {"type": "text", "text": "Well?"},
             ]}),
             json!({"role": "assistant", "content": "A cat."}),
@@ -193,11 +196,11 @@ mod tests {
             json!({"role": "assistant", "content": "Let me look.",
                 "tool_calls": [call("a", "look", r#"{"closely":true}"#), call("b", "ask", "{}")]}),
             json!({"role": "tool", "tool_call_id": "a", "content": "A cat."}),
-            json!({"role": "tool", "tool_call_id": "b", "content": r#"{"error":"Nobody is there."}"#}),
+            json!({"role": "tool", "tool_call_id": "b", "content": r#"{"error":"The file is missing."}"#}),
             json!({"role": "user", "content": [{"type": "text", "text": "Well?"}]}),
             json!({"role": "assistant", "content": "A cat."}),
         ];
-        assert_eq!(of(Some(&system), &messages).unwrap(), expected);
+        assert_eq!(to_openai(Some(&system), &messages).unwrap(), expected);
     }
 
     #[test]
@@ -224,7 +227,7 @@ mod tests {
                 "messages[0].content[0] must have an id and a name",
             ),
         ] {
-            let error = of(None, std::slice::from_ref(&message)).unwrap_err();
+            let error = to_openai(None, std::slice::from_ref(&message)).unwrap_err();
             assert!(error.message.starts_with(words), "{message}: {error}");
         }
     }

@@ -8,8 +8,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::conversation;
-use crate::chat::{ChatInput, ChatRefusal};
-use crate::routes::compatible::{CompatibleRequest, check_unforwarded, forwarded};
+use crate::chat::{ChatInput, ChatRejection};
+use crate::routes::compatible::{
+    CompatibleRequest, check_unforwarded, forwarded, read_client_tools, tool_definition,
+};
 use crate::routes::error::RequestError;
 use pillion_gateway::models::Model;
 
@@ -19,8 +21,7 @@ const FORMAT_FIELDS: [&str; 2] = ["output_config", "output_format"];
 /// The request body of Anthropic's messages.
 #[derive(Debug, Default, Deserialize, utoipa::ToSchema)]
 #[serde(default)]
-#[schema(as = MessagesRequest)]
-pub(crate) struct Request {
+pub(crate) struct MessagesRequest {
     /// The ID of the model in Pillion; the default model if absent.
     pub(super) model: Option<String>,
     /// The conversation so far.
@@ -54,7 +55,7 @@ pub(crate) struct Request {
     rest: Map<String, Value>,
 }
 
-impl Request {
+impl MessagesRequest {
     /// Rejects requests that no model supports.
     pub(super) fn check(&self) -> Result<(), RequestError> {
         if self.messages.is_empty() {
@@ -73,13 +74,13 @@ impl Request {
         let messages: Vec<_> = self.messages.into_iter().map(Value::Object).collect();
         let input = if is_anthropic {
             let system = self.system.filter(|system| !system.is_null());
-            ChatInput::AsItIs(ProviderConversation { system, messages })
+            ChatInput::Native(ProviderConversation { system, messages })
         } else {
-            let messages = conversation::of(self.system.as_ref(), &messages);
-            ChatInput::Messages(messages.map_err(ChatRefusal::Model)?)
+            let messages = conversation::to_openai(self.system.as_ref(), &messages);
+            ChatInput::Messages(messages.map_err(ChatRejection::Model)?)
         };
-        let user = self.metadata.as_ref();
-        let user = user.and_then(|metadata| metadata.get("user_id")?.as_str());
+        let metadata = self.metadata.as_ref();
+        let user = metadata.and_then(|metadata| metadata.get("user_id")?.as_str());
         Ok(CompatibleRequest {
             model: self.model,
             user: user.map(str::to_owned),
@@ -165,29 +166,12 @@ impl Request {
 
     /// Returns the client's tools, if the request has any.
     fn own_tools(&self) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
-        let Some(tools) = self.tools.as_ref().filter(|tools| !tools.is_empty()) else {
-            return Ok(None);
-        };
-        let tools = tools.iter().enumerate().map(|(place, tool)| {
-            let wrong = |why: &str| {
-                let expected =
-                    format!("an array of tools that the client runs: tools[{place}] {why}");
-                RequestError::parameter("tools", expected)
-            };
-            let text = |key| tool.get(key).and_then(Value::as_str);
-            if !matches!(text("type"), None | Some("custom")) {
-                return Err(wrong("is a tool that Anthropic runs"));
+        let expected = "an array of tools that the client runs";
+        read_client_tools(self.tools.as_ref(), expected, |tool| {
+            if !matches!(tool["type"].as_str(), None | Some("custom")) {
+                return Err("is a tool that Anthropic runs".to_owned());
             }
-            let name = text("name").ok_or_else(|| wrong("has no name"))?;
-            let description = text("description").filter(|words| !words.trim().is_empty());
-            let schema = tool.get("input_schema").filter(|schema| !schema.is_null());
-            let definition = ToolDefinition::builder(name, description.unwrap_or(name))
-                .schema(schema.cloned().unwrap_or_else(|| json!({"type": "object"})))
-                .strict(tool.get("strict") == Some(&Value::Bool(true)))
-                .build();
-            let definition = definition.map_err(|error| wrong(&format!("is invalid: {error}")))?;
-            Ok(Arc::new(definition))
-        });
-        tools.collect::<Result<_, _>>().map(Some)
+            tool_definition(tool, "input_schema", json!({"type": "object"}))
+        })
     }
 }

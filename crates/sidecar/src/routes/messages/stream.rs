@@ -4,12 +4,12 @@ use axum::body::Bytes;
 use pillion_chat::{ChatEvent, Delta};
 use serde_json::{Value, json};
 
-use super::answer;
-use crate::chat::Ended;
+use super::response;
+use crate::chat::ChatOutcome;
 use crate::routes::compatible::Writer;
 
 /// Converts chat events to message events.
-pub(super) struct Events {
+pub(super) struct MessageEvents {
     id: String,
     model: String,
     /// The number of blocks started so far.
@@ -19,7 +19,7 @@ pub(super) struct Events {
     is_next_paragraph: bool,
 }
 
-impl Events {
+impl MessageEvents {
     pub(super) fn new(id: &str, model: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -50,10 +50,10 @@ impl Events {
     }
 }
 
-impl Writer for Events {
+impl Writer for MessageEvents {
     fn begin(&mut self) -> Bytes {
         let mut bytes = Vec::new();
-        let message = answer::head(&self.id, &self.model);
+        let message = response::head(&self.id, &self.model);
         write(
             &mut bytes,
             &json!({"type": "message_start", "message": message}),
@@ -83,10 +83,10 @@ impl Writer for Events {
     }
 
     /// Returns the calls, the stop reason and the usage.
-    fn end(&mut self, ended: &Ended) -> Bytes {
+    fn end(&mut self, ended: &ChatOutcome) -> Bytes {
         let mut bytes = Vec::new();
         // The answer of an already answered chat is not streamed in pieces.
-        let text = ended.answer.content.as_deref().unwrap_or_default();
+        let text = ended.response.content.as_deref().unwrap_or_default();
         if !self.has_text && !text.is_empty() {
             self.write_text(text, &mut bytes);
         }
@@ -94,7 +94,7 @@ impl Writer for Events {
             write_stop(&mut bytes, self.blocks - 1);
         }
         for call in &ended.calls {
-            let mut block = answer::call(call);
+            let mut block = response::call(call);
             let input = block["input"].take().to_string();
             block["input"] = json!({});
             let index = self.begin_block(&block, &mut bytes);
@@ -105,10 +105,10 @@ impl Writer for Events {
         let end = json!({
             "type": "message_delta",
             "delta": {
-                "stop_reason": answer::stop_reason(ended),
-                "stop_sequence": answer::stop_sequence(ended),
+                "stop_reason": response::stop_reason(ended),
+                "stop_sequence": response::stop_sequence(ended),
             },
-            "usage": answer::cost(&ended.answer.usage),
+            "usage": response::cost(&ended.response.usage),
         });
         write(&mut bytes, &end);
         write(&mut bytes, &json!({"type": "message_stop"}));

@@ -1,19 +1,23 @@
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerResponse, route};
 
-use super::{ServerKey, answer_of, in_use, run_to_completion, servers_of};
+use super::{PathParameter, change_server, in_use};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
+use crate::servers::Servers;
 
-/// Connects to an MCP server now.
+/// Connect to an MCP server.
+///
+/// Connects at once, instead of on the next call, and lists the server's tools; also connects a
+/// disconnected server again. The status is 200 even if the server fails: the server's `status` has
+/// the outcome.
 #[utoipa::path(
     post,
     path = route::CONNECT_SERVER.path,
-    tag = "servers",
-    summary = "Connect to an MCP server",
-    description = "Connects at once, instead of on the next call, and lists the server's tools; also connects a disconnected server again. The status is 200 even if the server fails: the server's `status` has the outcome.",
     params(
         ("id" = String, Path, description = "The server's ID or name"),
         ("x-pillion-user" = Option<String>, Header, description = "The user whose tools are requested, for servers that list tools per user")
@@ -27,27 +31,26 @@ use crate::routes::error::RequestError;
 )]
 pub(in crate::routes) async fn connect(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     Caller { context, .. }: Caller,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    let servers = servers_of(&app)?;
-    let server = in_use(&app, &servers, &key)?;
     let with = app.clone();
-    let connect = async move {
+    let connect = |servers: Arc<Servers>| async move {
+        let server = in_use(&with, &servers, &key)?;
         with.upstreams().connect(&server, &context).await;
-        Ok(())
+        Ok(key)
     };
-    run_to_completion(connect).await?;
-    answer_of(&app, &servers, &key)
+    change_server(&app, connect).await
 }
 
-/// Disconnects from an MCP server.
+/// Disconnect from an MCP server.
+///
+/// Closes the server's sessions and fails the calls that wait for the server. The server's tools
+/// stay listed, but calls to them fail with `unavailable` until the server is connected,
+/// reconnected or changed, or the sidecar restarts.
 #[utoipa::path(
     post,
     path = route::DISCONNECT_SERVER.path,
-    tag = "servers",
-    summary = "Disconnect from an MCP server",
-    description = "Closes the server's sessions and fails the calls that wait for the server. The server's tools stay listed, but calls to them fail with `unavailable` until the server is connected, reconnected or changed, or the sidecar restarts.",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The server", body = ServerResponse),
@@ -58,15 +61,38 @@ pub(in crate::routes) async fn connect(
 )]
 pub(in crate::routes) async fn disconnect(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerResponse>, RequestError> {
-    let servers = servers_of(&app)?;
-    let server = in_use(&app, &servers, &key)?;
     let with = app.clone();
-    let disconnect = async move {
+    let disconnect = |servers: Arc<Servers>| async move {
+        let server = in_use(&with, &servers, &key)?;
         with.upstreams().disconnect_from(&server).await;
-        Ok(())
+        Ok(key)
     };
-    run_to_completion(disconnect).await?;
-    answer_of(&app, &servers, &key)
+    change_server(&app, disconnect).await
+}
+
+/// Reconnect to an MCP server.
+///
+/// The server's session closes when its running calls finish. The next call to the server opens a
+/// new session with the authorization that is stored at that time.
+#[utoipa::path(
+    post,
+    path = route::RECONNECT_SERVER.path,
+    params(("id" = String, Path, description = "The server's ID or name")),
+    responses(
+        (status = 200, description = "The server", body = ServerResponse),
+        (status = 404, description = "Server not found"),
+        (status = 503, description = "The sidecar has no store"),
+    )
+)]
+pub(in crate::routes) async fn reconnect(
+    State(app): State<App>,
+    PathParameter(key): PathParameter,
+) -> Result<Json<ServerResponse>, RequestError> {
+    let reconnect = |servers: Arc<Servers>| async move {
+        servers.reconnect(&key).await?;
+        Ok(key)
+    };
+    change_server(&app, reconnect).await
 }

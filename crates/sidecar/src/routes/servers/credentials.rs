@@ -6,7 +6,7 @@ use pillion_wire::{
     ServerRemoved, UserCredentialInput, UserCredentialList, UserCredentialResponse, route,
 };
 
-use super::{Keys, ServerKey, run_to_completion, servers_of};
+use super::{Keys, PathParameter, run_to_completion, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use pillion_gateway::credentials::CredentialError;
@@ -30,14 +30,12 @@ impl FromRequestParts<App> for OfUser {
     }
 }
 
-/// Lists the users who have a credential for an MCP server.
+/// List the users who have a credential for an MCP server.
+///
+/// Credential values are never returned.
 #[utoipa::path(
     get,
     path = route::LIST_SERVER_CREDENTIALS.path,
-    tag = "servers",
-    operation_id = "credentials_list",
-    summary = "List the users who have a credential for an MCP server",
-    description = "Credential values are never returned.",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The users", body = UserCredentialList),
@@ -47,7 +45,7 @@ impl FromRequestParts<App> for OfUser {
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<UserCredentialList>, RequestError> {
     let credentials = servers_of(&app)?.credentials(&key).await?;
     Ok(Json(UserCredentialList {
@@ -57,14 +55,14 @@ pub(in crate::routes) async fn list(
     }))
 }
 
-/// Sets a user's credential for an MCP server.
+/// Store a user's credential for an MCP server.
+///
+/// Replaces the user's stored credential; new calls for the user use the new credential at once.
+/// The credential is bound to the scheme, host and port of the server's current URL, and is never
+/// sent anywhere else.
 #[utoipa::path(
     put,
     path = route::SET_SERVER_CREDENTIAL.path,
-    tag = "servers",
-    operation_id = "credentials_set",
-    summary = "Store a user's credential for an MCP server",
-    description = "Replaces the user's stored credential; new calls for the user use the new credential at once. The credential is bound to the scheme, host and port of the server's current URL, and is never sent anywhere else.",
     params(
         ("id" = String, Path, description = "The server's ID or name"),
         ("user" = String, Path, description = "The user's name, as in the `x-pillion-user` header of calls", min_length = 1)
@@ -96,14 +94,12 @@ pub(in crate::routes) async fn set(
     }))
 }
 
-/// Removes a user's credential for an MCP server.
+/// Remove a user's credential for an MCP server.
+///
+/// Later calls for the user do not use the credential.
 #[utoipa::path(
     delete,
     path = route::REMOVE_SERVER_CREDENTIAL.path,
-    tag = "servers",
-    operation_id = "credentials_remove",
-    summary = "Remove a user's credential for an MCP server",
-    description = "Later calls for the user do not use the credential.",
     params(
         ("id" = String, Path, description = "The server's ID or name"),
         ("user" = String, Path, description = "The user's name, as in the `x-pillion-user` header of calls", min_length = 1)

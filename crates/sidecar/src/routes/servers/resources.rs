@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,11 +9,12 @@ use pillion_wire::{ResourceList, ResourceResponse, UnavailableServer, route};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ServerKey, in_use, servers_of};
+use super::{PathParameter, in_use, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{RequestError, RouteError, Status};
 use crate::routes::parameters::Parameters;
+use pillion_gateway::upstream::Server;
 use pillion_gateway::upstream::resources::{self, Reading};
 
 /// The MCP server failed to read the resource.
@@ -33,14 +36,14 @@ impl RouteError for ReadError {
     }
 }
 
-/// Lists the resources of one MCP server, which is queried now.
+/// List the resources of an MCP server.
+///
+/// Requests the list from the server and returns its entries unchanged. If the server fails,
+/// `unavailable_servers` has the reason. A token whose list of tools includes no tool of the server
+/// sees no resources.
 #[utoipa::path(
     get,
     path = route::LIST_SERVER_RESOURCES.path,
-    tag = "servers",
-    operation_id = "resources_list",
-    summary = "List the resources of an MCP server",
-    description = "Requests the list from the server and returns its entries unchanged. If the server fails, `unavailable_servers` has the reason. A token whose list of tools includes no tool of the server sees no resources.",
     params(
         ("id" = String, Path, description = "The server's ID or name"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the sidecar contacts the server")
@@ -54,33 +57,25 @@ impl RouteError for ReadError {
 )]
 pub(in crate::routes) async fn list(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
-    Caller {
-        context,
-        visibility,
-        ..
-    }: Caller,
+    PathParameter(key): PathParameter,
+    caller: Caller,
 ) -> Result<Json<ResourceList>, RequestError> {
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let seen = app.upstreams().visible_servers(&context, &visibility).await;
-    let listed = match seen.has(&server) {
-        true => resources::list(&server, &context).await,
-        false => Ok(Vec::new()),
-    };
-    let (resources, unavailable) = match listed {
-        Ok(listed) => (listed, None),
-        Err(failure) => (Vec::new(), Some(failure.message)),
-    };
-    let unavailable = unavailable.map(|error| UnavailableServer {
-        label: server.label.clone(),
-        error,
-    });
-    Ok(Json(ResourceList {
+    let mut list = ResourceList {
         success: true,
-        total: resources.len(),
-        resources,
-        unavailable_servers: unavailable.into_iter().collect(),
-    }))
+        ..ResourceList::default()
+    };
+    if is_visible(&app, &server, &caller).await {
+        match resources::list(&server, &caller.context).await {
+            Ok(resources) => list.resources = resources,
+            Err(failure) => list.unavailable_servers.push(UnavailableServer {
+                label: server.label.clone(),
+                error: failure.message,
+            }),
+        }
+    }
+    list.total = list.resources.len();
+    Ok(Json(list))
 }
 
 /// The resource to read.
@@ -92,14 +87,12 @@ pub(in crate::routes) struct ResourceQuery {
     uri: Option<String>,
 }
 
-/// Reads a resource of one MCP server.
+/// Read a resource of an MCP server.
+///
+/// Requests over TCP need a token with the scope `execute`, as for `/mcp`.
 #[utoipa::path(
     get,
     path = route::READ_SERVER_RESOURCE.path,
-    tag = "servers",
-    operation_id = "resources_read",
-    summary = "Read a resource of an MCP server",
-    description = "Requests over TCP need a token with the scope `execute`, as for `/mcp`.",
     params(
         ("id" = String, Path, description = "The server's ID or name"),
         ResourceQuery,
@@ -118,33 +111,33 @@ pub(in crate::routes) struct ResourceQuery {
 )]
 pub(in crate::routes) async fn read(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
     Parameters(query): Parameters<ResourceQuery>,
-    Caller {
-        context,
-        visibility,
-        ..
-    }: Caller,
+    caller: Caller,
 ) -> Result<Json<ResourceResponse>, RequestError> {
-    let uri = query.uri.filter(|uri| !uri.is_empty());
-    let uri = uri.filter(|uri| uri.len() <= MAX_IDENTIFIER_BYTES);
-    let uri = uri.ok_or_else(|| {
+    let is_valid = |uri: &String| (1..=MAX_IDENTIFIER_BYTES).contains(&uri.len());
+    let uri = query.uri.filter(is_valid).ok_or_else(|| {
         let expected = format!("the URI of a resource, at most {MAX_IDENTIFIER_BYTES} bytes");
         RequestError::parameter("uri", expected)
     })?;
     let server = in_use(&app, &*servers_of(&app)?, &key)?;
-    let seen = app.upstreams().visible_servers(&context, &visibility).await;
-    let reading = match seen.has(&server) {
-        true => resources::read(&server, &uri, &context).await,
-        false => Err(ToolFailure::new(
-            ErrorCode::NotFound,
-            format!("MCP server '{}': Resource not found", server.label),
-        )),
+    let reading = if is_visible(&app, &server, &caller).await {
+        resources::read(&server, &uri, &caller.context).await
+    } else {
+        let message = format!("MCP server '{}': Resource not found", server.label);
+        Err(ToolFailure::new(ErrorCode::NotFound, message))
     };
-    Ok(Json(answer(reading.map_err(ReadError)?)))
+    Ok(Json(to_response(reading.map_err(ReadError)?)))
 }
 
-fn answer(Reading { contents }: Reading) -> ResourceResponse {
+/// Returns whether the caller sees tools of the server.
+async fn is_visible(app: &App, server: &Arc<Server>, caller: &Caller) -> bool {
+    let upstreams = app.upstreams();
+    let visible = upstreams.visible_servers(&caller.context, &caller.visibility);
+    visible.await.has(server)
+}
+
+fn to_response(Reading { contents }: Reading) -> ResourceResponse {
     let mut contents = contents.into_iter();
     let first = contents.next().unwrap_or_default();
     let text = |key: &str| first.get(key).and_then(Value::as_str).map(str::to_owned);

@@ -2,18 +2,18 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ServerTrial, route};
 
-use super::{Keys, ServerKey, servers_of};
+use super::{Keys, PathParameter, servers_of};
 use crate::app::App;
 use crate::routes::error::RequestError;
 use crate::servers::ServerInput;
 
-/// Lists the tools of a server that is not saved, as a test.
+/// Test an MCP server before adding it.
+///
+/// Lists the server's tools. Stores nothing and starts no program. The name is optional. The status
+/// is 200 even if the server fails: `reachable` has the outcome.
 #[utoipa::path(
     post,
     path = route::TEST_NEW_SERVER.path,
-    tag = "servers",
-    summary = "Test an MCP server before adding it",
-    description = "Lists the server's tools. Stores nothing and starts no program. The name is optional. The status is 200 even if the server fails: `reachable` has the outcome.",
     request_body(
         content = ServerInput,
         content_type = "application/json",
@@ -33,13 +33,13 @@ pub(in crate::routes) async fn test_unsaved(
     Ok(Json(servers_of(&app)?.try_unsaved(keys).await?))
 }
 
-/// Lists the tools of a saved server over a new session, as a test.
+/// Test an MCP server.
+///
+/// Lists the server's tools over a separate session. Starts the program of a stdio server only if
+/// the server is in use. The status is 200 even if the server fails: `reachable` has the outcome.
 #[utoipa::path(
     post,
     path = route::TEST_SERVER.path,
-    tag = "servers",
-    summary = "Test an MCP server",
-    description = "Lists the server's tools over a separate session. Starts the program of a stdio server only if the server is in use. The status is 200 even if the server fails: `reachable` has the outcome.",
     params(("id" = String, Path, description = "The server's ID or name")),
     responses(
         (status = 200, description = "The outcome of the test", body = ServerTrial),
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn test_unsaved(
 )]
 pub(in crate::routes) async fn test(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
+    PathParameter(key): PathParameter,
 ) -> Result<Json<ServerTrial>, RequestError> {
     Ok(Json(servers_of(&app)?.test_known(&key).await?))
 }

@@ -2,20 +2,19 @@ use axum::Json;
 use axum::extract::State;
 use pillion_wire::{ToolList, UnavailableServer, route};
 
-use super::{ServerKey, servers_of};
+use super::{PathParameter, servers_of};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::tools::list::summary;
-use crate::servers::ServerError;
 
-/// Lists the tools of one MCP server, which is queried now if its tools are unknown.
+/// List the tools of an MCP server.
+///
+/// Lists the tools that callers can use. If the server's tools are unknown, this request contacts
+/// the server; if that fails, `unavailable_servers` has the reason.
 #[utoipa::path(
     get,
     path = route::LIST_SERVER_TOOLS.path,
-    tag = "servers",
-    summary = "List the tools of an MCP server",
-    description = "Lists the tools that callers can use. If the server's tools are unknown, this request contacts the server; if that fails, `unavailable_servers` has the reason.",
     params(
         ("id" = String, Path, description = "The server's ID or name"),
         ("x-pillion-user" = Option<String>, Header, description = "The user whose tools are listed, for servers that list tools per user")
@@ -28,20 +27,15 @@ use crate::servers::ServerError;
 )]
 pub(in crate::routes) async fn tools(
     State(app): State<App>,
-    ServerKey(key): ServerKey,
-    Caller {
-        context,
-        visibility,
-        ..
-    }: Caller,
+    PathParameter(key): PathParameter,
+    caller: Caller,
 ) -> Result<Json<ToolList>, RequestError> {
     let servers = servers_of(&app)?;
-    let (_, place) = servers.find(&key)?;
+    servers.find(&key)?;
     let limit = app.upstreams().list_timeout();
-    let (mut unavailable_servers, own) = app.list_servers(limit, &context).await;
+    let (mut unavailable_servers, own) = app.list_servers(limit, &caller.context).await;
     unavailable_servers.extend(own.unavailable);
-    let entry = servers.entries(&app).into_iter().nth(place);
-    let entry = entry.ok_or(ServerError::NotFound)?;
+    let entry = servers.entry(&key, &app)?;
     unavailable_servers.retain(|server| server.label == entry.name);
     let problem = match (&entry.error, entry.enabled) {
         _ if !unavailable_servers.is_empty() => None,
@@ -53,10 +47,8 @@ pub(in crate::routes) async fn tools(
         label: entry.name.clone(),
         error,
     }));
-    let tools: Vec<_> = app
-        .upstreams()
-        .tools()
-        .into_iter()
+    let shared = app.upstreams().tools().into_iter();
+    let tools: Vec<_> = shared
         .filter(|(_, tool)| tool.server().label == entry.name)
         .filter_map(|(name, _)| app.registry().get(name.as_str()))
         .chain(
@@ -65,7 +57,7 @@ pub(in crate::routes) async fn tools(
                 .filter(|(_, tool)| tool.server().label == entry.name)
                 .filter_map(|(name, _)| own.tools.get(name).cloned()),
         )
-        .filter(|tool| visibility.admits(tool, tool.name().as_str()))
+        .filter(|tool| caller.visibility.admits(tool, tool.name().as_str()))
         .map(|tool| summary(&app, &tool))
         .collect();
     Ok(Json(ToolList {

@@ -8,7 +8,7 @@ use crate::routes::page::stored_json;
 use pillion_gateway::timestamp::format_timestamp;
 
 /// Converts a recorded call to its form in the API.
-pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
+pub(super) fn from_record(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
     ToolCallEntry {
         id: call.id.to_string(),
         started_at: format_timestamp(call.started_at()),
@@ -39,7 +39,7 @@ pub(super) fn of(call: ToolCallRecord, servers: &ServerIds) -> ToolCallEntry {
 }
 
 /// Converts a tool's statistics to their form in the API.
-pub(super) fn of_tool(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
+pub(super) fn from_statistics(tool: ToolStatistics, servers: &ServerIds) -> ToolUsage {
     ToolUsage {
         success_rate: tool.success_rate(),
         server_id: tool.server.as_deref().map(|name| servers.id_of(name)),

@@ -1,32 +1,29 @@
-use std::iter::empty;
-use std::time::Duration;
-
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse, route};
+use pillion_core::compute;
+use pillion_wire::{
+    BatchCall, BatchMode, BatchRequest, BatchResponse, ExecuteResponse, MAX_ID_BYTES, route,
+};
 
+use super::ToolPathError;
 use super::once::{self, Key};
-use super::run::{Form, run};
-use super::{ToolPathError, answer};
+use super::run::Form;
 use crate::app::App;
-use crate::routes::body::Arguments;
+use crate::routes::body::{Arguments, Body, BodyError};
 use crate::routes::caller::Caller;
-use crate::routes::error::{InternalError, RequestError};
+use crate::routes::error::{INVALID_INPUT, RequestError, route_error};
 use crate::routes::request_log::HttpRequestId;
 use pillion_gateway::client_text::truncate_input;
 
-/// Runs one tool; the body is its arguments.
+/// Call a tool.
 ///
-/// The status is 200 even if the tool failed: `result.success` has the outcome. An unknown tool has
-/// `success` false.
+/// The request body has the arguments. The status is 200 even if the call fails: `result.success`
+/// has the outcome. For an unknown tool, `success` is false.
 #[utoipa::path(
     post,
     path = route::EXECUTE_TOOL.path,
-    tag = "tools",
-    summary = "Call a tool",
-    description = "The request body has the arguments. The status is 200 even if the call fails: `result.success` has the outcome. For an unknown tool, `success` is false.",
     params(
         ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
         ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the call runs"),
@@ -65,16 +62,81 @@ pub(in crate::routes) async fn execute(
         }],
         mode: BatchMode::Sequential,
     };
-    match key {
-        Some(key) => {
-            let response = once::run(app, key, batch, Form::SingleCall, caller).await?;
-            Ok(response.into_response(Form::SingleCall))
-        }
-        None => {
-            // Boxed: the future is as large as a call and its context.
-            let mut ran = Box::pin(run(&app, batch, caller, Duration::ZERO, empty())).await;
-            let result = ran.response.results.pop();
-            Ok(answer::respond(result.ok_or(InternalError)?.answer))
-        }
+    let response = once::run(&app, key, batch, Form::SingleCall, caller).await?;
+    Ok(response.into_response(Form::SingleCall))
+}
+
+route_error! {
+    /// Why a batch is rejected.
+    #[derive(Debug, thiserror::Error)]
+    enum BatchError {
+        #[error("The request body is not a valid batch: {0}")]
+        Invalid(#[source] serde_json::Error) => INVALID_INPUT,
+        #[error("The batch has {calls} calls; the limit is {limit}")]
+        TooManyCalls { calls: usize, limit: usize } => INVALID_INPUT,
     }
+}
+
+/// Call several tools.
+///
+/// The calls run in parallel or in sequence. The results have the order of the calls; each result
+/// is the same as for a single call.
+#[utoipa::path(
+    post,
+    path = route::EXECUTE_BATCH.path,
+    params(
+        ("x-pillion-user" = Option<String>, Header, description = "The user on whose behalf the calls run"),
+        ("x-pillion-channel" = Option<String>, Header, description = "The channel the calls come from"),
+        ("x-request-id" = Option<String>, Header, description = "The client's ID for the request"),
+        ("idempotency-key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = r#"^([!#-\[\]-~]+|"([!#-\[\]-~]|\\["\\])+")$"#, description = "Identifies the batch: a retry with the same key does not run the calls again, but returns the first response with the header `idempotency-replayed: true`"),
+        ("x-pillion-approval" = Option<String>, Header, description = "The ID of the approval to use"),
+        ("wait_ms" = Option<u64>, Query, description = "How long to wait for an approval, in milliseconds; the header `x-pillion-approval-wait-ms` sets the same"),
+    ),
+    request_body(content = BatchRequest, content_type = "application/json"),
+    responses(
+        (status = 200, description = "One result per call", body = BatchResponse),
+        (status = 400, description = "The request body is invalid, or has too many calls"),
+        (status = 409, description = "A batch with this Idempotency-Key is still running"),
+        (status = 413, description = "The request body is too large"),
+        (status = 422, description = "The Idempotency-Key was used for a different request"),
+        (status = 429, description = "Too many requests with an Idempotency-Key are still running after their clients disconnected"),
+        (status = 503, description = "The request has an Idempotency-Key, and the store is not available"),
+    )
+)]
+pub(in crate::routes) async fn batch_execute(
+    State(app): State<App>,
+    key: Option<Key>,
+    mut caller: Caller,
+    Body(body): Body,
+) -> Result<Response, RequestError> {
+    let (limit, bytes) = (app.http().max_batch_calls.get(), body.len());
+    let account = caller.context.principal.as_deref().unwrap_or_default();
+    let batch = compute::run(account, bytes, move || parse(&body, limit)).await?;
+    if batch.calls.len() > 1 {
+        let memory = caller.context.result_memory.take();
+        caller.context.result_memory = memory.map(|memory| memory.shared());
+    }
+    let response = once::run(&app, key, batch, Form::Batch, caller).await?;
+    Ok(response.into_response(Form::Batch))
+}
+
+/// Parses the body, with different errors for malformed JSON and for JSON of another form.
+fn parse(body: &[u8], limit: usize) -> Result<BatchRequest, RequestError> {
+    let request: BatchRequest = serde_json::from_slice(body).map_err(|error| {
+        if error.is_data() {
+            RequestError::from(BatchError::Invalid(error))
+        } else {
+            RequestError::from(BodyError::MalformedJson(error))
+        }
+    })?;
+    let calls = request.calls.len();
+    if calls > limit {
+        return Err(BatchError::TooManyCalls { calls, limit }.into());
+    }
+    let mut ids = request.calls.iter().map(|call| &call.id);
+    if ids.any(|id| id.len() > MAX_ID_BYTES) {
+        let expected = format!("at most {MAX_ID_BYTES} bytes");
+        return Err(RequestError::parameter("id", expected));
+    }
+    Ok(request)
 }

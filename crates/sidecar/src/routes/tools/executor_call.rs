@@ -1,9 +1,7 @@
 //! Calls of the sidecar's own tools by PHP executors.
 
-use std::iter::empty;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
@@ -14,15 +12,13 @@ use futures_util::FutureExt;
 use pillion_core::tool::{ErrorCode, JsonObject, ToolFailure, ToolName, ToolOutput, ToolResult};
 use pillion_gateway::access::Peer;
 use pillion_gateway::problem::Reason;
-use pillion_wire::{
-    BatchCall, BatchMode, BatchRequest, ExecuteResponse, Failure, ToolOutcome, route,
-};
+use pillion_wire::{BatchCall, BatchMode, BatchRequest, ExecuteResponse, Failure, route};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::Instrument;
 
 use super::once::{self, Key, KeyedResponse};
-use super::run::{Form, run};
+use super::run::Form;
 use crate::app::App;
 use crate::routes::body::{Body, BodyError};
 use crate::routes::caller::Caller;
@@ -100,13 +96,7 @@ async fn respond(
         calls: vec![call],
         mode: BatchMode::Sequential,
     };
-    match key {
-        Some(key) => once::run(app.clone(), key, batch, Form::SingleCall, caller).await,
-        None => {
-            let ran = run(app, batch, caller, Duration::ZERO, empty()).await;
-            Ok(KeyedResponse::Ran(Arc::new(ran.response)))
-        }
-    }
+    once::run(app, key, batch, Form::SingleCall, caller).await
 }
 
 /// Converts the response to a call to the outcome of a tool.
@@ -115,7 +105,7 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
         KeyedResponse::Ran(response) => Arc::unwrap_or_clone(response)
             .results
             .pop()
-            .map(|result| result.answer)
+            .map(|result| result.response)
             .ok_or_else(|| ToolFailure::internal("The sidecar failed unexpectedly"))?,
         KeyedResponse::Replayed(text) => {
             serde_json::from_str(&text).map_err(|error| ToolFailure::internal(error.to_string()))?
@@ -127,34 +117,26 @@ fn outcome_of(response: KeyedResponse) -> Result<ToolOutput, ToolFailure> {
             error, error_code, ..
         }) => return Err(ToolFailure::new(code_of(&error_code), error)),
     };
-    let ToolOutcome {
-        success,
-        data,
-        error,
-        error_code,
-        result,
-        mut metadata,
-        ..
-    } = execution.result;
-    let (result, data) = match result {
-        Some(result) => (result, Some(data)),
-        None => (data, None),
+    let mut outcome = execution.result;
+    let (result, data) = match outcome.result {
+        Some(result) => (result, Some(outcome.data)),
+        None => (outcome.data, None),
     };
-    if !success {
+    if !outcome.success {
         // The executor of the PHP process measures the time.
-        metadata.shift_remove("execution_time");
+        outcome.metadata.shift_remove("execution_time");
     }
-    let result = ToolResult {
+    let tool_result = ToolResult {
         tool_call_id: String::new(),
         tool_name: execution.tool,
-        success,
+        success: outcome.success,
         result,
         data,
-        error,
-        error_code: error_code.map(|code| code_of(&code)),
-        metadata,
+        error: outcome.error,
+        error_code: outcome.error_code.map(|code| code_of(&code)),
+        metadata: outcome.metadata,
     };
-    result.into_output()
+    tool_result.into_output()
 }
 
 fn code_of(code: &str) -> ErrorCode {

@@ -1,14 +1,17 @@
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::response::Response;
 use pillion_core::compute;
 use pillion_core::registry::RegisteredTool;
 use pillion_core::tool::ToolOrigin;
-use pillion_wire::{InvalidTool, ToolList, ToolSummary, route};
+use pillion_providers::{Provider, format_tools};
+use pillion_wire::{InvalidTool, SchemaList, ToolList, ToolResponse, ToolSummary, route};
 use serde::Serialize;
 
-use super::{Filter, parameters};
+use super::{Filter, ToolPathError, parameters, response};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
@@ -20,14 +23,13 @@ use pillion_gateway::upstream::UpstreamTool;
 /// Maximum number of tools whose list is written on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
 
-/// Lists every tool with its parameters. MCP servers whose tools are unknown are queried now; the
-/// response names servers that could not be queried.
+/// List the tools with their parameters.
+///
+/// This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers
+/// that fail.
 #[utoipa::path(
     get,
     path = route::LIST_TOOLS.path,
-    tag = "tools",
-    summary = "List the tools with their parameters",
-    description = "This request contacts MCP servers whose tools are unknown. `unavailable_servers` has the servers that fail.",
     params(
         Filter,
         ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),
@@ -47,9 +49,77 @@ pub(in crate::routes) async fn list(
     respond(app, &filter, caller, known, tool_list).await
 }
 
+/// List the tools' schemas in OpenAI's format.
+///
+/// Like the list of tools, this request contacts MCP servers whose tools are unknown.
+#[utoipa::path(
+    get,
+    path = route::LIST_SCHEMAS.path,
+    params(
+        Filter,
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included"),
+        ("if-none-match" = Option<String>, Header, description = "The `ETag` of the client's copy of the list")
+    ),
+    responses(
+        (status = 200, description = "The schemas", body = SchemaList),
+        (status = 304, description = "The list has not changed"),
+    )
+)]
+pub(in crate::routes) async fn schemas(
+    State(app): State<App>,
+    Parameters(filter): Parameters<Filter>,
+    caller: Caller,
+    known: EntityTags,
+) -> Result<Response, RequestError> {
+    respond(app, &filter, caller, known, schema_list).await
+}
+
+/// Show a tool with its parameters.
+///
+/// Returns the tool's entry in the list of tools. Like the list, this request contacts MCP servers
+/// whose tools are unknown.
+#[utoipa::path(
+    get,
+    path = route::SHOW_TOOL.path,
+    params(
+        ("tool_name" = String, Path, description = "The tool's name or an alias of it", example = "calculator"),
+        ("x-pillion-user" = Option<String>, Header, description = "The user whose personal tools are included")
+    ),
+    responses(
+        (status = 200, description = "The tool", body = ToolResponse),
+        (status = 404, description = "Tool not found, or not available to the caller"),
+        (status = 503, description = "The tool's MCP server is unavailable"),
+    )
+)]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    path: Result<Path<String>, PathRejection>,
+    caller: Caller,
+) -> Result<Json<ToolResponse>, RequestError> {
+    let Path(name) = path.map_err(|_| ToolPathError::InvalidName)?;
+    let listed = Filter::default().listed(&app, &caller).await;
+    let own = || listed.own.tools.get(name.as_str()).cloned();
+    let tool = app.registry().get(&name).or_else(own);
+    let visibility = &caller.visibility;
+    let is_listed =
+        |tool: &Arc<RegisteredTool>| tool.tool().is_offered() && visibility.admits(tool, &name);
+    let Some(tool) = tool.filter(is_listed) else {
+        let (own, unavailable) = (&listed.own, &listed.unavailable_servers);
+        let missing = app.missing_tool(visibility, own, &name, unavailable);
+        let own = Some(own);
+        let failure = response::unknown(&app, visibility, own, &name, missing, unavailable);
+        return Err(ToolPathError::Unknown(Box::new(failure)).into());
+    };
+    let server_tool = listed.server_tools(&app).swap_remove(tool.name());
+    Ok(Json(ToolResponse {
+        success: true,
+        tool: with_warnings(&app, &tool, server_tool.as_ref()),
+    }))
+}
+
 /// Responds with what `to_list` makes of the caller's tools. A long list is written on another
 /// thread.
-pub(super) async fn respond<L: Serialize + 'static>(
+async fn respond<L: Serialize + 'static>(
     app: App,
     filter: &Filter,
     caller: Caller,
@@ -69,8 +139,8 @@ pub(super) async fn respond<L: Serialize + 'static>(
 
 fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
     let server_tools = listed.server_tools(app);
-    let tools = listed.tools.iter();
-    let tools: Vec<_> = tools
+    let listed_tools = listed.tools.iter();
+    let tools: Vec<_> = listed_tools
         .map(|tool| with_warnings(app, tool, server_tools.get(tool.name())))
         .collect();
     let mut invalid_tools = app.wasm_tools().faults();
@@ -89,12 +159,24 @@ fn tool_list(app: &App, caller: &Caller, listed: Offered) -> ToolList {
     }
 }
 
-/// Returns why calls of the tool are refused, if its schema cannot be used.
+fn schema_list(_app: &App, _caller: &Caller, listed: Offered) -> SchemaList {
+    let definitions = listed.tools.iter().map(|tool| tool.definition());
+    let schemas = format_tools(Provider::OpenAiChat, definitions);
+    SchemaList {
+        success: true,
+        total: schemas.len(),
+        schemas,
+        unavailable_servers: listed.unavailable(),
+    }
+}
+
+/// Returns why calls of the tool are rejected, if its schema cannot be used.
 pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTool> {
     let error = tool.schema_fault()?;
-    let code = match error.exceeds_limit() {
-        true => "schema_too_large",
-        false => "invalid_schema",
+    let code = if error.exceeds_limit() {
+        "schema_too_large"
+    } else {
+        "invalid_schema"
     };
     Some(InvalidTool {
         tool: Some(tool.name().to_string()),
@@ -106,7 +188,7 @@ pub(in crate::routes) fn schema_fault(tool: &RegisteredTool) -> Option<InvalidTo
 
 /// Converts a tool to its form in the API, with warnings about hidden text in the definition of a
 /// server's tool.
-pub(super) fn with_warnings(
+fn with_warnings(
     app: &App,
     tool: &RegisteredTool,
     of_server: Option<&Arc<UpstreamTool>>,
@@ -135,7 +217,7 @@ pub(in crate::routes) fn summary(app: &App, tool: &RegisteredTool) -> ToolSummar
     });
     ToolSummary {
         description: definition.description().to_owned(),
-        parameters: parameters::of(definition.input_schema()),
+        parameters: parameters::from_schema(definition.input_schema()),
         category: definition.category().to_owned(),
         server_label: label.cloned(),
         server_url: url.cloned(),

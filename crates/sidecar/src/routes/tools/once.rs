@@ -1,8 +1,9 @@
 //! Requests with an `Idempotency-Key`.
 
+use std::iter::empty;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::OptionalFromRequestParts;
 use axum::http::header::CONTENT_TYPE;
@@ -21,8 +22,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use super::answer;
-use super::run::{Form, batch_response};
+use super::response;
+use super::run::{self, Form, batch_response};
 use crate::app::App;
 use crate::routes::caller::Caller;
 use crate::routes::error::{
@@ -109,7 +110,7 @@ fn unescaped(quoted: &str) -> Option<String> {
     Some(text)
 }
 
-/// The response to a request with a key.
+/// The response to a request that may have a key.
 pub(super) enum KeyedResponse {
     /// The request has run now.
     Ran(Arc<BatchResponse>),
@@ -121,7 +122,7 @@ impl KeyedResponse {
     /// Returns the HTTP response.
     pub(super) fn into_response(self, form: Form) -> Response {
         match self {
-            Self::Ran(response) => form.respond(&response),
+            Self::Ran(response) => form.respond(response),
             Self::Replayed(json) => {
                 let headers = [
                     (CONTENT_TYPE.as_str(), "application/json"),
@@ -133,10 +134,26 @@ impl KeyedResponse {
     }
 }
 
+/// Runs the request; if the request has a key, only if it has not run with this key before.
+pub(super) async fn run(
+    app: &App,
+    key: Option<Key>,
+    batch: BatchRequest,
+    form: Form,
+    caller: Caller,
+) -> Result<KeyedResponse, RequestError> {
+    if let Some(key) = key {
+        return run_with_key(app.clone(), key, batch, form, caller).await;
+    }
+    // Boxed: the future is as large as a call and its contexts.
+    let ran = Box::pin(run::run(app, batch, caller, Duration::ZERO, empty())).await;
+    Ok(KeyedResponse::Ran(Arc::new(ran.response)))
+}
+
 /// Runs the request, unless it already ran with this key. The request continues if its client
 /// disconnects, so that a repeated request gets the response. Storing the response continues if the
 /// response is due.
-pub(super) async fn run(
+async fn run_with_key(
     app: App,
     Key(key): Key,
     batch: BatchRequest,
@@ -144,8 +161,7 @@ pub(super) async fn run(
     caller: Caller,
 ) -> Result<KeyedResponse, RequestError> {
     let state = app.state().ok_or(NoStore)?;
-    let principal = caller.context.principal.clone();
-    let principal = principal.as_deref();
+    let principal = caller.context.principal.as_deref();
     let key = IdempotencyKey {
         scope: scope(principal, caller.context.user.as_deref()),
         key,
@@ -162,17 +178,17 @@ pub(super) async fn run(
     });
     let held = match claim? {
         Claim::Mine(held) => held,
-        Claim::Recorded(answer) => return Ok(KeyedResponse::Replayed(answer)),
+        Claim::Recorded(json) => return Ok(KeyedResponse::Replayed(json)),
         Claim::InProgress => return Err(IdempotencyKeyError::InProgress.into()),
         Claim::OtherRequest => return Err(IdempotencyKeyError::OtherRequest.into()),
         Claim::CutOff { begun, fingerprint } => {
-            let answer = form
+            let json = form
                 .to_json(&cut_off(batch, begun))
                 .map_err(|_| InternalError)?;
             // If this takes longer, a repeated request comes here again.
-            let recorded = keys.record(&key, &fingerprint, &answer);
+            let recorded = keys.record(&key, &fingerprint, &json);
             drop(timeout(RESPONSE_ALLOWANCE, recorded).await);
-            return Ok(KeyedResponse::Replayed(answer));
+            return Ok(KeyedResponse::Replayed(json));
         }
     };
     let process = Arc::clone(app.process());
@@ -183,31 +199,32 @@ pub(super) async fn run(
     }
     let (attachment, run) = process.detached.commit(principal, bytes);
     let waited = began.elapsed();
-    let (sender, response) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let task = async move {
         let _run = run;
         let principal = caller.context.principal.clone();
         let max_bytes = app.http().idempotency_max_bytes;
-        let ran = Box::pin(super::run::run(&app, batch, caller, waited, held.calls())).await;
-        let answer = Arc::new(ran.response);
+        let ran = Box::pin(run::run(&app, batch, caller, waited, held.calls())).await;
+        let response = Arc::new(ran.response);
         let mut stored = pin!(async {
-            match ran.is_final {
-                true => store(held, form, &answer, principal.as_deref(), max_bytes).await,
-                false => held.did_not_run().await,
+            if ran.is_final {
+                store(held, form, &response, principal.as_deref(), max_bytes).await;
+            } else {
+                held.did_not_run().await;
             }
         });
         let respond_by = ran.respond_by.min(Instant::now() + RESPONSE_ALLOWANCE);
         let is_stored = timeout_at(respond_by.into(), &mut stored).await.is_ok();
         // The client may have disconnected.
-        let _ = sender.send(Arc::clone(&answer));
+        let _ = sender.send(Arc::clone(&response));
         if !is_stored {
             stored.await;
         }
     };
     process.calls.spawn(task.in_current_span());
-    let answer = response.await.map_err(|_| InternalError)?;
+    let response = receiver.await.map_err(|_| InternalError)?;
     drop(attachment);
-    Ok(KeyedResponse::Ran(answer))
+    Ok(KeyedResponse::Ran(response))
 }
 
 /// Stores the response of a request that has run. If the responses of its principal exceed `max`,
@@ -215,11 +232,11 @@ pub(super) async fn run(
 async fn store(
     held: ClaimedKey,
     form: Form,
-    answer: &BatchResponse,
+    response: &BatchResponse,
     principal: Option<&str>,
     max: u64,
 ) {
-    let text = match form.to_json(answer) {
+    let text = match form.to_json(response) {
         Ok(text) if held.admits(principal, text.len(), max).await => Ok(text),
         Ok(text) => {
             tracing::warn!(
@@ -228,7 +245,7 @@ async fn store(
                 "The response of a request with an Idempotency-Key is not stored: \
                  http.idempotency_max_bytes is reached"
             );
-            form.to_json(&not_stored(answer, held.calls()))
+            form.to_json(&not_stored(response, held.calls()))
         }
         Err(error) => Err(error),
     };
@@ -272,29 +289,27 @@ fn cut_off_call(call: BatchCall, begun: Option<CallId>) -> ExecuteResponse {
     };
     let mut result = ToolResult::failure(call.id, call.name, ErrorCode::Unavailable, error);
     if let Some(id) = begun {
-        let id = json!(id.to_string());
-        let interrupted = ("interrupted".to_owned(), json!(true));
-        result
-            .metadata
-            .extend([interrupted, ("record_id".to_owned(), id)]);
+        let metadata = &mut result.metadata;
+        metadata.insert("interrupted".to_owned(), json!(true));
+        metadata.insert("record_id".to_owned(), json!(id.to_string()));
     }
-    answer::ran(result)
+    response::ran(result)
 }
 
 /// Returns the replacement for a response that is not stored: the outcome of its calls, with their
 /// IDs in the call log from `records`.
-fn not_stored(answer: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {
-    let results = answer.results.iter().zip(records);
+fn not_stored(response: &BatchResponse, records: impl Iterator<Item = CallId>) -> BatchResponse {
+    let results = response.results.iter().zip(records);
     batch_response(results.map(|(result, record)| {
-        let replacement = not_stored_call(&result.answer, record);
+        let replacement = not_stored_call(&result.response, record);
         (result.id.clone(), replacement)
     }))
 }
 
 /// Returns the replacement for a call's response that is not stored.
-fn not_stored_call(answer: &ExecuteResponse, record: CallId) -> ExecuteResponse {
-    let ExecuteResponse::Executed(execution) = answer else {
-        return answer.clone();
+fn not_stored_call(response: &ExecuteResponse, record: CallId) -> ExecuteResponse {
+    let ExecuteResponse::Executed(execution) = response else {
+        return response.clone();
     };
     let outcome = if execution.result.success {
         "succeeded"
@@ -307,12 +322,10 @@ fn not_stored_call(answer: &ExecuteResponse, record: CallId) -> ExecuteResponse 
          the tool again, send a new Idempotency-Key"
     );
     let mut result = ToolResult::failure("", &execution.tool, ErrorCode::Unavailable, error);
-    result
-        .metadata
-        .insert("response_stored".to_owned(), json!(false));
-    let id = json!(record.to_string());
-    result.metadata.insert("record_id".to_owned(), id);
-    answer::ran(result)
+    let metadata = &mut result.metadata;
+    metadata.insert("response_stored".to_owned(), json!(false));
+    metadata.insert("record_id".to_owned(), json!(record.to_string()));
+    response::ran(result)
 }
 
 #[cfg(test)]

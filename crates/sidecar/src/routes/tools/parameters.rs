@@ -2,7 +2,7 @@ use pillion_wire::Parameter;
 use serde_json::Value;
 
 /// Returns the parameters shown in tool lists, from the input schema.
-pub(super) fn of(schema: &Value) -> Vec<Parameter> {
+pub(super) fn from_schema(schema: &Value) -> Vec<Parameter> {
     let Some(properties) = schema["properties"].as_object() else {
         return Vec::new();
     };
@@ -26,11 +26,11 @@ pub(super) fn of(schema: &Value) -> Vec<Parameter> {
 
 /// Returns the type name in capitals; of several types, the first that is not `null`.
 fn kind_of(property: &Value) -> String {
-    let name = match &property["type"] {
-        Value::Array(names) => names.iter().find(|name| *name != "null"),
-        name => Some(name),
+    let kind = match &property["type"] {
+        Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null"),
+        kind => Some(kind),
     };
-    let name = name.and_then(Value::as_str).unwrap_or("any");
+    let name = kind.and_then(Value::as_str).unwrap_or("any");
     name.to_ascii_uppercase()
 }
 

@@ -1,5 +1,6 @@
 //! Runs the calls of a request. A request of a single call is a batch of one.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
@@ -10,10 +11,11 @@ use pillion_core::tool::{CallContext, ToolCall};
 use pillion_wire::{BatchMode, BatchRequest, BatchResponse, BatchResult, ExecuteResponse};
 use serde_json::{Value, json};
 
-use super::answer;
+use super::response;
 use crate::app::App;
 use crate::routes::caller::Caller;
-use pillion_gateway::{NameScope, Resolution};
+use crate::routes::error::{InternalError, RequestError};
+use pillion_gateway::NameScope;
 
 /// How a request and its response represent the calls.
 #[derive(Debug, Clone, Copy)]
@@ -40,16 +42,21 @@ impl Form {
     /// A value of the response is not valid JSON.
     pub(super) fn to_json(self, response: &BatchResponse) -> serde_json::Result<String> {
         match (self, &response.results[..]) {
-            (Self::SingleCall, [result]) => serde_json::to_string(&result.answer),
+            (Self::SingleCall, [result]) => serde_json::to_string(&result.response),
             _ => serde_json::to_string(response),
         }
     }
 
     /// Returns the HTTP response.
-    pub(super) fn respond(self, response: &BatchResponse) -> Response {
-        match (self, &response.results[..]) {
-            (Self::SingleCall, [result]) => Json(&result.answer).into_response(),
-            _ => Json(response).into_response(),
+    pub(super) fn respond(self, response: Arc<BatchResponse>) -> Response {
+        if let Self::Batch = self {
+            return Json(&*response).into_response();
+        }
+        match Arc::try_unwrap(response).map(|mut owned| owned.results.pop()) {
+            Ok(Some(result)) => response::respond(result.response),
+            Ok(None) => RequestError::from(InternalError).into_response(),
+            // The response is still being stored.
+            Err(shared) => Json(shared.results.first().map(|it| &it.response)).into_response(),
         }
     }
 }
@@ -72,32 +79,22 @@ pub(super) async fn run(
     waited: Duration,
     mut records: impl Iterator<Item = CallId> + Send,
 ) -> Executed {
-    let Caller {
-        context,
-        visibility,
-        ..
-    } = caller;
     let names: Vec<_> = batch.calls.iter().map(|call| call.name.as_str()).collect();
+    let (context, visibility) = (&caller.context, &caller.visibility);
     let resolution = app
-        .resolve(&context, &visibility, NameScope::Registered, &names)
+        .resolve(context, visibility, NameScope::Registered, &names)
         .await;
     let executor = resolution.executor(app);
-    let Resolution {
-        tools,
-        own,
-        unavailable_servers,
-        took,
-    } = resolution;
-    let waited = waited + took;
-    let contexts = std::iter::repeat_n(context, batch.calls.len());
+    let waited = waited + resolution.took;
+    let contexts = std::iter::repeat_n(caller.context, batch.calls.len());
 
-    // Calls of unknown tools are answered here and do not reach the executor.
+    // Calls of unknown tools get their responses here and do not reach the executor.
     let ids: Vec<_> = batch.calls.iter().map(|call| call.id.clone()).collect();
-    let mut answers = Vec::with_capacity(ids.len());
+    let mut responses = Vec::with_capacity(ids.len());
     let mut calls = Vec::with_capacity(ids.len());
-    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(tools) {
+    for ((call, context), tool) in batch.calls.into_iter().zip(contexts).zip(resolution.tools) {
         let record = records.next().or(context.record);
-        answers.push(match tool {
+        responses.push(match tool {
             Ok(tool) => {
                 let resolved = ResolvedCall {
                     call: ToolCall::new(call.id, call.name, call.arguments),
@@ -108,9 +105,10 @@ pub(super) async fn run(
                 None
             }
             Err(missing) => {
-                let (own, unavailable) = (own.as_ref(), &unavailable_servers);
+                let own = resolution.own.as_ref();
+                let unavailable = &resolution.unavailable_servers;
                 let failure =
-                    answer::unknown(app, &visibility, own, &call.name, missing, unavailable);
+                    response::unknown(app, visibility, own, &call.name, missing, unavailable);
                 Some(ExecuteResponse::NotFound(failure))
             }
         });
@@ -127,13 +125,12 @@ pub(super) async fn run(
     };
     let is_final = all.iter().any(CompletedCall::is_final);
     let respond_by = all.iter().map(|ended| ended.respond_by).max();
-    let open = answers.iter_mut().filter(|answer| answer.is_none());
-    for (answer, ended) in open.zip(all) {
-        *answer = Some(answer::ran(ended.result));
+    let open = responses.iter_mut().filter(|response| response.is_none());
+    for (response, ended) in open.zip(all) {
+        *response = Some(response::ran(ended.result));
     }
-    let answers = answers.into_iter().flatten();
     Executed {
-        response: batch_response(ids.into_iter().zip(answers)),
+        response: batch_response(ids.into_iter().zip(responses.into_iter().flatten())),
         is_final,
         respond_by: respond_by.unwrap_or_else(|| Instant::now() + RESPONSE_ALLOWANCE),
     }
@@ -141,10 +138,10 @@ pub(super) async fn run(
 
 /// Combines the results with the IDs of their calls.
 pub(super) fn batch_response(
-    answers: impl Iterator<Item = (String, ExecuteResponse)>,
+    responses: impl Iterator<Item = (String, ExecuteResponse)>,
 ) -> BatchResponse {
-    let results: Vec<_> = answers
-        .map(|(id, answer)| BatchResult { id, answer })
+    let results: Vec<_> = responses
+        .map(|(id, response)| BatchResult { id, response })
         .collect();
     BatchResponse {
         success: true,

@@ -1,21 +1,10 @@
 //! Queries of the kernel about other sockets of this host and network namespace: sock_diag(7).
 
-use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
+#[cfg(not(target_os = "linux"))]
+use std::{net::SocketAddr, os::fd::BorrowedFd};
 
-/// Returns the number of bytes that the TCP socket with the address `own`, connected to `peer`, has
-/// received and its process has not read; `None` if this host has no such socket.
 #[cfg(target_os = "linux")]
-pub(super) fn tcp_receive_queue(own: SocketAddr, peer: SocketAddr) -> Option<u64> {
-    linux::tcp_receive_queue(own, peer)
-}
-
-/// Returns the number of bytes that the peer of a Unix socket has received and its process has not
-/// read; `None` if the peer is in another network namespace.
-#[cfg(target_os = "linux")]
-pub(super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {
-    linux::unix_peer_receive_queue(socket)
-}
+pub(super) use linux::{tcp_receive_queue, unix_peer_receive_queue};
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn tcp_receive_queue(_own: SocketAddr, _peer: SocketAddr) -> Option<u64> {
@@ -63,7 +52,9 @@ mod linux {
     /// The lengths of the queues, that of received bytes first (`UNIX_DIAG_RQLEN`).
     const QUEUES: u16 = 4;
 
-    pub(super) fn tcp_receive_queue(own: SocketAddr, peer: SocketAddr) -> Option<u64> {
+    /// Returns the number of bytes that the TCP socket with the address `own`, connected to `peer`,
+    /// has received and its process has not read; `None` if this host has no such socket.
+    pub(in super::super) fn tcp_receive_queue(own: SocketAddr, peer: SocketAddr) -> Option<u64> {
         let (own_address, peer_address) = (own.ip().to_canonical(), peer.ip().to_canonical());
         let family = match own_address {
             IpAddr::V4(_) => libc::AF_INET,
@@ -91,7 +82,9 @@ mod linux {
         is_connection.then(|| number(response.get(INET_RECEIVE_QUEUE..)?))?
     }
 
-    pub(super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {
+    /// Returns the number of bytes that the peer of a Unix socket has received and its process has
+    /// not read; `None` if the peer is in another network namespace.
+    pub(in super::super) fn unix_peer_receive_queue(socket: BorrowedFd<'_>) -> Option<u64> {
         let own = u32::try_from(fstat(socket).ok()?.st_ino).ok()?;
         let peer = unix_attribute(own, SHOW_PEER, PEER)?;
         unix_attribute(u32::try_from(peer).ok()?, SHOW_QUEUES, QUEUES)

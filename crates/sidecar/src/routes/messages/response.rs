@@ -4,18 +4,18 @@ use pillion_core::tool::ToolCall;
 use pillion_wire::ChatUsage;
 use serde_json::{Value, json};
 
-use crate::chat::Ended;
+use crate::chat::ChatOutcome;
 
 /// Returns the whole response.
-pub(super) fn of(ended: &Ended) -> Value {
-    let answer = &ended.answer;
-    let words = answer.content.iter().filter(|text| !text.is_empty());
-    let words = words.map(|text| json!({"type": "text", "text": text}));
-    let mut message = head(&answer.id, &answer.model);
-    message["content"] = words.chain(ended.calls.iter().map(call)).collect();
+pub(super) fn from_outcome(ended: &ChatOutcome) -> Value {
+    let response = &ended.response;
+    let text = response.content.iter().filter(|text| !text.is_empty());
+    let blocks = text.map(|text| json!({"type": "text", "text": text}));
+    let mut message = head(&response.id, &response.model);
+    message["content"] = blocks.chain(ended.calls.iter().map(call)).collect();
     message["stop_reason"] = json!(stop_reason(ended));
     message["stop_sequence"] = json!(stop_sequence(ended));
-    message["usage"] = cost(&answer.usage);
+    message["usage"] = cost(&response.usage);
     message
 }
 
@@ -54,8 +54,8 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
 }
 
 /// Returns the stop reason.
-pub(super) fn stop_reason(ended: &Ended) -> &'static str {
-    match ended.answer.finish_reason.as_deref() {
+pub(super) fn stop_reason(ended: &ChatOutcome) -> &'static str {
+    match ended.response.finish_reason.as_deref() {
         Some("length") => "max_tokens",
         Some("content_filter") => "refusal",
         _ if stop_sequence(ended).is_some() => "stop_sequence",
@@ -65,7 +65,7 @@ pub(super) fn stop_reason(ended: &Ended) -> &'static str {
 }
 
 /// Returns the stop sequence that ended the answer, if the provider reports one.
-pub(super) fn stop_sequence(ended: &Ended) -> Option<&str> {
+pub(super) fn stop_sequence(ended: &ChatOutcome) -> Option<&str> {
     let text = ended.ending.stop_sequence.as_deref();
     text.filter(|_| ended.calls.is_empty())
 }

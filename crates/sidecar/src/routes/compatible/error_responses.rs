@@ -29,12 +29,12 @@ const ERROR_STATUSES: [(&str, &str); 10] = [
 ];
 
 /// The error responses of the compatible APIs, for the OpenAPI document.
-pub(in crate::routes) struct Refusals;
+pub(in crate::routes) struct ErrorResponses;
 
-impl utoipa::IntoResponses for Refusals {
+impl utoipa::IntoResponses for ErrorResponses {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        let refusals = ERROR_STATUSES.into_iter();
-        refusals
+        let statuses = ERROR_STATUSES.into_iter();
+        statuses
             .map(|(status, description)| {
                 let response = ResponseBuilder::new().description(description).build();
                 (status.to_owned(), RefOr::T(response))

@@ -71,8 +71,7 @@ pub(super) fn unknown(
         }
         MissingTool::Unavailable(absent) => {
             let reason = absent.reason(&name);
-            let failure = Failure::new(ErrorCode::Unavailable.as_str(), reason);
-            failure
+            Failure::new(ErrorCode::Unavailable.as_str(), reason)
                 .for_tool(name)
                 .detail("unavailable_servers", json!([absent.server]))
         }
@@ -89,13 +88,13 @@ pub(super) fn unknown(
                 Some(meant) => format!("Tool '{name}' not found: did you mean '{meant}'?"),
                 None => format!("Tool '{name}' not found"),
             };
-            let failure = Failure::new(ErrorCode::NotFound.as_str(), message);
-            let failure = failure
+            let failure = Failure::new(ErrorCode::NotFound.as_str(), message)
                 .for_tool(name)
                 .detail("available_tools", json!(available));
-            match unavailable.is_empty() {
-                true => failure,
-                false => failure.detail("unavailable_servers", json!(unavailable)),
+            if unavailable.is_empty() {
+                failure
+            } else {
+                failure.detail("unavailable_servers", json!(unavailable))
             }
         }
     }
@@ -103,18 +102,18 @@ pub(super) fn unknown(
 
 /// Serializes the response as JSON. `text` usually repeats a part of `data`: in a large response,
 /// both share memory while the client reads.
-pub(super) fn respond(answer: ExecuteResponse) -> Response {
-    match answer {
+pub(super) fn respond(response: ExecuteResponse) -> Response {
+    match response {
         ExecuteResponse::Executed(execution) if execution.result.text.len() >= LARGE => {
-            large(execution).unwrap_or_else(|answer| Json(answer).into_response())
+            large(execution).unwrap_or_else(|response| Json(response).into_response())
         }
-        answer => Json(answer).into_response(),
+        response => Json(response).into_response(),
     }
 }
 
 /// # Errors
 /// The response itself, if its JSON does not have the expected form.
-#[expect(clippy::result_large_err, reason = "the error is the answer itself")]
+#[expect(clippy::result_large_err, reason = "the error is the response itself")]
 fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
     let text = mem::take(&mut execution.result.text);
     let (Ok(written), Ok(whole), Ok(metadata)) = (
@@ -126,7 +125,7 @@ fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
     };
     // `text` precedes the metadata, which end the response.
     let tail = [br#"","metadata":"#, &metadata[..], b"}}"].concat();
-    let Some(place) = whole
+    let Some(text_index) = whole
         .strip_suffix(&tail[..])
         .filter(|head| head.ends_with(b"\"text\":\""))
         .map(|head| head.len() - 1)
@@ -135,24 +134,21 @@ fn large(mut execution: Execution) -> Result<Response, ExecuteResponse> {
     };
     drop((execution, text));
     let whole = Bytes::from(whole);
-    let head = whole.slice(..place);
+    let head = whole.slice(..text_index);
     let text = match memmem::find(&head, &written) {
         Some(start) => whole.slice(start..start + written.len()),
         None => written.into(),
     };
     // Skips the quotes of the empty text.
-    let tail = whole.slice(place + 2..);
-    Ok(of_parts([head, text, tail]))
+    let tail = whole.slice(text_index + 2..);
+    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    let parts = PartsBody([head, text, tail].into());
+    Ok((headers, Body::new(parts)).into_response())
 }
 
 fn with_text(mut execution: Execution, text: String) -> ExecuteResponse {
     execution.result.text = text;
     ExecuteResponse::Executed(execution)
-}
-
-fn of_parts(parts: [Bytes; 3]) -> Response {
-    let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    (headers, Body::new(PartsBody(parts.into()))).into_response()
 }
 
 /// A body of several buffers, with a known length.
@@ -187,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn answer(data: Value, text: String) -> ExecuteResponse {
+    fn executed(data: Value, text: String) -> ExecuteResponse {
         let metadata = json!({"text": "", "n": 1}).as_object().cloned().unwrap();
         ExecuteResponse::Executed(Execution {
             success: true,
@@ -215,16 +211,16 @@ mod tests {
             (json!("\"text\":\"\""), "short".to_owned(), false),
         ];
         for (data, text, is_shared) in cases {
-            let answer = answer(data, text);
-            let expected = serde_json::to_vec(&answer).unwrap();
-            let response = respond(answer);
+            let executed = executed(data, text);
+            let expected = serde_json::to_vec(&executed).unwrap();
+            let response = respond(executed);
             let length = response.headers().get(CONTENT_LENGTH).cloned();
             let mut body = response.into_body();
             let mut parts = Vec::new();
             while let Some(frame) = body.frame().await {
                 parts.push(frame.unwrap().into_data().unwrap());
             }
-            assert!(parts.concat() == expected, "another answer");
+            assert!(parts.concat() == expected, "another response");
             if let Some(length) = length {
                 assert_eq!(length, expected.len().to_string());
             }

@@ -1,7 +1,7 @@
 //! Converts the state of a chat to the REST API's format.
 
-use pillion_chat::{ChatError, ChatState, EndedCall, WaitingCall};
-use pillion_wire::{ChatAnswer, ChatApproval, ChatToolCall, ChatUsage};
+use pillion_chat::{ChatState, EndedCall, WaitingCall};
+use pillion_wire::{ChatApproval, ChatResponse, ChatToolCall, ChatUsage};
 use serde_json::Value;
 
 use super::stored_chat::StoredChat;
@@ -16,27 +16,34 @@ pub(super) const AWAITING_APPROVAL: &str = "awaiting_approval";
 const MAX_LISTED_LEN: usize = 4096;
 
 /// Returns the chat's state, with the calls of one request.
-pub(super) fn of(id: &str, stored: &StoredChat, tool_calls: Vec<ChatToolCall>) -> ChatAnswer {
+pub(super) fn from_stored(
+    id: &str,
+    stored: &StoredChat,
+    tool_calls: Vec<ChatToolCall>,
+) -> ChatResponse {
     let state = &stored.state;
     let waiting = state.waiting();
-    let answer = state.final_response().filter(|_| stored.failure.is_none());
-    let status = match () {
-        () if stored.failure.is_some() => "failed",
-        () if answer.is_some() => "answered",
-        () if !waiting.is_empty() => AWAITING_APPROVAL,
-        // The request was aborted; the next request continues the chat.
-        () => "interrupted",
-    };
     let failure = stored.failure.as_ref();
-    ChatAnswer {
-        success: answer.is_some(),
+    let last = state.final_response().filter(|_| failure.is_none());
+    let status = if failure.is_some() {
+        "failed"
+    } else if last.is_some() {
+        "answered"
+    } else if !waiting.is_empty() {
+        AWAITING_APPROVAL
+    } else {
+        // The request was aborted; the next request continues the chat.
+        "interrupted"
+    };
+    ChatResponse {
+        success: last.is_some(),
         id: id.to_owned(),
         model: stored.model.clone(),
         status: status.to_owned(),
-        content: answer.map(|answer| answer.text.clone()),
-        finish_reason: answer.map(|answer| answer.finish.reason().to_owned()),
-        limit_reached: answer
-            .and_then(|answer| answer.limit_reached)
+        content: last.map(|message| message.text.clone()),
+        finish_reason: last.map(|message| message.finish.reason().to_owned()),
+        limit_reached: last
+            .and_then(|message| message.limit_reached)
             .map(|limit| limit.name().to_owned()),
         tool_calls,
         approvals: waiting.iter().map(approval).collect(),
@@ -47,21 +54,21 @@ pub(super) fn of(id: &str, stored: &StoredChat, tool_calls: Vec<ChatToolCall>) -
     }
 }
 
-/// Shortens an answer for a list: truncates the text, and removes long arguments.
-pub(super) fn listed(mut answer: ChatAnswer) -> ChatAnswer {
-    if let Some(content) = &mut answer.content {
+/// Shortens a chat for a list: truncates the answer, and removes long arguments.
+pub(super) fn listed(mut response: ChatResponse) -> ChatResponse {
+    if let Some(content) = &mut response.content {
         let mut end = content.len().min(MAX_LISTED_LEN);
         while !content.is_char_boundary(end) {
             end -= 1;
         }
         content.truncate(end);
     }
-    for approval in &mut answer.approvals {
+    for approval in &mut response.approvals {
         if approval.arguments.to_string().len() > MAX_LISTED_LEN {
             approval.arguments = Value::Null;
         }
     }
-    answer
+    response
 }
 
 /// Returns the usage of a chat so far.
@@ -76,13 +83,13 @@ pub(super) fn cost(state: &ChatState) -> ChatUsage {
 }
 
 /// Changes the status to running, unless the chat waits for approvals.
-pub(super) fn while_running(mut answer: ChatAnswer) -> ChatAnswer {
-    if answer.status != AWAITING_APPROVAL {
-        RUNNING.clone_into(&mut answer.status);
-        answer.success = false;
-        (answer.error, answer.error_code, answer.retry_after) = (None, None, None);
+pub(super) fn while_running(mut response: ChatResponse) -> ChatResponse {
+    if response.status != AWAITING_APPROVAL {
+        RUNNING.clone_into(&mut response.status);
+        response.success = false;
+        (response.error, response.error_code, response.retry_after) = (None, None, None);
     }
-    answer
+    response
 }
 
 /// Returns a finished call.
@@ -108,40 +115,32 @@ fn approval(waiting: &WaitingCall) -> ChatApproval {
     }
 }
 
-/// Returns after how many seconds to retry, if known.
-pub(super) fn retry_after(error: &ChatError) -> Option<f64> {
-    match error {
-        ChatError::Model(error) => error.retry_after.map(|after| after.as_secs_f64()),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn answer(content: &str, arguments: Value) -> ChatAnswer {
+    fn response(content: &str, arguments: Value) -> ChatResponse {
         let approval = ChatApproval {
             id: None,
             call: "1".to_owned(),
             tool: "wipe".to_owned(),
             arguments,
         };
-        ChatAnswer {
+        ChatResponse {
             content: Some(content.to_owned()),
             approvals: vec![approval],
-            ..ChatAnswer::default()
+            ..ChatResponse::default()
         }
     }
 
     #[test]
     fn h7_a_list_contains_the_start_of_an_answer() {
-        let short = answer("It is 42.", json!({"a": 1}));
+        let short = response("It is 42.", json!({"a": 1}));
         assert_eq!(listed(short.clone()), short);
         // Characters are not split.
-        let long = listed(answer(
+        let long = listed(response(
             &"é".repeat(3000).replacen('é', "e", 1),
             json!(["x".repeat(5000)]),
         ));

@@ -6,17 +6,19 @@ use pillion_core::tool::ToolCall;
 use pillion_wire::ChatUsage;
 use serde_json::{Map, Value, json};
 
-use crate::chat::Ended;
+use crate::chat::ChatOutcome;
 
 /// Returns the whole response.
-pub(super) fn of(ended: &Ended) -> Value {
-    let answer = &ended.answer;
-    let content = answer.content.as_deref().unwrap_or_default();
-    let is_refusal = ended.ending.is_refusal;
-    let mut message = match is_refusal {
-        true => json!({"role": "assistant", "content": null, "refusal": content}),
-        false => json!({"role": "assistant", "content": content, "refusal": null}),
+pub(super) fn from_outcome(ended: &ChatOutcome) -> Value {
+    let response = &ended.response;
+    let content = response.content.as_deref().unwrap_or_default();
+    let is_declined = ended.ending.is_refusal;
+    let (text, declined) = if is_declined {
+        (None, Some(content))
+    } else {
+        (Some(content), None)
     };
+    let mut message = json!({"role": "assistant", "content": text, "refusal": declined});
     if !ended.calls.is_empty() {
         if content.is_empty() {
             message["content"] = Value::Null;
@@ -25,23 +27,23 @@ pub(super) fn of(ended: &Ended) -> Value {
     }
     add(&mut message, &ended.provider_members.message);
     json!({
-        "id": format!("chatcmpl-{}", answer.id),
+        "id": format!("chatcmpl-{}", response.id),
         "object": "chat.completion",
         "created": now(),
-        "model": answer.model,
+        "model": response.model,
         "choices": [{
             "index": 0,
             "message": message,
             "logprobs": null,
-            "finish_reason": if is_refusal { "stop" } else { reason(ended) },
+            "finish_reason": if is_declined { "stop" } else { reason(ended) },
         }],
-        "usage": cost(&answer.usage),
+        "usage": cost(&response.usage),
     })
 }
 
 /// Returns the calls that the client must run, with the provider-specific fields that the client
 /// must send back with each call.
-pub(super) fn calls(ended: &Ended) -> impl Iterator<Item = Value> {
+pub(super) fn calls(ended: &ChatOutcome) -> impl Iterator<Item = Value> {
     let mut provider_members = ended.provider_members.calls.iter();
     ended.calls.iter().map(move |it| {
         let mut call = call(it);
@@ -86,8 +88,8 @@ pub(super) fn cost(usage: &ChatUsage) -> Value {
 }
 
 /// Returns the finish reason, limited to the values that typed clients accept.
-pub(super) fn reason(ended: &Ended) -> &str {
-    match ended.answer.finish_reason.as_deref() {
+pub(super) fn reason(ended: &ChatOutcome) -> &str {
+    match ended.response.finish_reason.as_deref() {
         Some(reason @ ("length" | "content_filter")) => reason,
         _ if ended.calls.is_empty() => "stop",
         _ => "tool_calls",

@@ -1,0 +1,41 @@
+use std::sync::Arc;
+
+use pillion_core::tool::ToolDefinition;
+use serde_json::Value;
+
+use crate::routes::error::RequestError;
+
+/// Reads the client's tools with `read`; `None` if the request has none. `expected` describes the
+/// tools for the error, which has the index of the invalid tool and the reason of `read`.
+pub(in crate::routes) fn read_client_tools(
+    tools: Option<&Vec<Value>>,
+    expected: &str,
+    read: impl Fn(&Value) -> Result<ToolDefinition, String>,
+) -> Result<Option<Vec<Arc<ToolDefinition>>>, RequestError> {
+    let Some(tools) = tools.filter(|tools| !tools.is_empty()) else {
+        return Ok(None);
+    };
+    let definitions = tools.iter().enumerate().map(|(index, tool)| {
+        let invalid =
+            |why| RequestError::parameter("tools", format!("{expected}: tools[{index}] {why}"));
+        read(tool).map(Arc::new).map_err(invalid)
+    });
+    definitions.collect::<Result<_, _>>().map(Some)
+}
+
+/// Returns the definition of a client's tool, whose JSON Schema is in the member `schema_key`.
+pub(in crate::routes) fn tool_definition(
+    tool: &Value,
+    schema_key: &str,
+    default_schema: Value,
+) -> Result<ToolDefinition, String> {
+    let text = |key| tool.get(key).and_then(Value::as_str);
+    let name = text("name").ok_or("has no name")?;
+    let description = text("description").filter(|text| !text.trim().is_empty());
+    let schema = tool.get(schema_key).filter(|schema| !schema.is_null());
+    ToolDefinition::builder(name, description.unwrap_or(name))
+        .schema(schema.cloned().unwrap_or(default_schema))
+        .strict(tool.get("strict") == Some(&Value::Bool(true)))
+        .build()
+        .map_err(|error| format!("is invalid: {error}"))
+}
