@@ -182,7 +182,10 @@ impl RateLimiter {
         };
         let windows = [Some(windows.unwrap_or(&self.limits.default)), server];
         !tool.definition().cooldown().is_zero()
-            || windows.into_iter().flatten().any(RateWindows::any)
+            || windows
+                .into_iter()
+                .flatten()
+                .any(|windows| windows.has_limit())
     }
 
     /// Admits and counts the call, or fails with the time to wait. A rejected call is not counted.
