@@ -122,7 +122,7 @@ fn f4_on_a_full_disk_calls_are_unavailable_and_no_acknowledged_call_is_lost() {
     let error = rejected.error.unwrap();
     assert_eq!(error, "The call log cannot be written");
     assert!(client.fetch(route::STATUS).unwrap().store_error.is_some());
-    let ready = http::get(&directory.path().join("s.sock"), "/readyz").json();
+    let ready = directory.path().join("s.sock").get("/readyz").json();
     assert!(ready["store_error"].is_string(), "{ready}");
     // Recorded calls can be read meanwhile.
     let shown = client.request(route::SHOW_TOOL_CALL, [&recorded[0]]).send();

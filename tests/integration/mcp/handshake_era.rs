@@ -158,8 +158,8 @@ async fn a_subscription_receives_notifications_and_survives_reconnections() {
     server.push(updated("file:///b"));
     server.push("data: {\"method\":\"notifications/tools/list_changed\"}\n\n");
     server.push(updated("file:///a"));
-    let received = subscription.next().await.unwrap();
-    assert_eq!(received.params.get(), r#"{"uri":"file:///a"}"#);
+    let notification = subscription.next().await.unwrap();
+    assert_eq!(notification.params.get(), r#"{"uri":"file:///a"}"#);
 
     server.close_streams();
     received(&server.requests, "resources/subscribe", 2).await;

@@ -52,19 +52,19 @@ pub(super) async fn http(
     let is_origin_checked = caller.came_over_tcp();
     let (context, visibility) = (caller.context, caller.visibility);
     let model = query.model.as_deref();
-    let exchange = match pillion_mcp_server::Caller::new(&app, context, visibility, model) {
-        Ok(caller) => Exchange {
-            mcp: app.mcp(),
-            caller,
-            headers: &headers,
-            is_origin_checked,
-            token_validity,
-        },
-        Err(error) => {
-            let status = StatusCode::BAD_REQUEST;
-            return Ok(pillion_mcp_server::http::failed(status, None, error));
-        }
-    };
+    let exchange =
+        match pillion_mcp_server::Caller::new(app.mcp().clone(), context, visibility, model) {
+            Ok(caller) => Exchange {
+                caller,
+                headers: &headers,
+                is_origin_checked,
+                token_validity,
+            },
+            Err(error) => {
+                let status = StatusCode::BAD_REQUEST;
+                return Ok(pillion_mcp_server::http::failed(status, None, error));
+            }
+        };
     Ok(match message {
         Some(Body(message)) => exchange.post(&message).await,
         None if method == Method::DELETE => exchange.delete(),

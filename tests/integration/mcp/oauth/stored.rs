@@ -117,7 +117,7 @@ impl TokenStore for Broken {
 async fn an_unreadable_token_store_is_an_error_without_an_authorization() {
     let server = FakeOAuth::start(OAuthRules::default()).await;
     let person = Consenting::new();
-    let config = prompted(&server, &json!({}), &person);
+    let mut config = prompted(&server, &json!({}), &person);
     config.authorization.token_store = Some(Arc::new(Broken));
     let error = roll(&McpClient::new(config)).await.unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unavailable);

@@ -17,8 +17,8 @@ use crate::routes::caller::Caller;
 use crate::routes::error::RequestError;
 use crate::routes::parameters::Parameters;
 use crate::routes::tagged::EntityTags;
-use pillion_gateway::Offered;
 use pillion_gateway::upstream::UpstreamTool;
+use pillion_gateway::{MissingTool, Offered};
 
 /// Maximum number of tools whose list is written on the current thread.
 const MAX_INLINE_TOOLS: usize = 200;
@@ -105,7 +105,7 @@ pub(in crate::routes) async fn show(
         |tool: &Arc<RegisteredTool>| tool.tool().is_offered() && visibility.admits(tool, &name);
     let Some(tool) = tool.filter(is_listed) else {
         let (own, unavailable) = (&listed.own, &listed.unavailable_servers);
-        let missing = app.missing_tool(visibility, own, &name, unavailable);
+        let missing = MissingTool::find(app.upstreams(), visibility, own, &name, unavailable);
         let own = Some(own);
         let failure = response::unknown(&app, visibility, own, &name, missing, unavailable);
         return Err(ToolPathError::Unknown(Box::new(failure)).into());

@@ -51,7 +51,7 @@ mod tests {
             },
             "required": ["expression"],
         });
-        let parameters = serde_json::to_value(of(&schema)).unwrap();
+        let parameters = serde_json::to_value(from_schema(&schema)).unwrap();
         assert_eq!(
             parameters,
             json!([
@@ -61,7 +61,7 @@ mod tests {
                 {"name": "odd", "type": "ANY", "description": "", "required": false, "default": null},
             ])
         );
-        assert!(of(&json!({"type": "object"})).is_empty());
-        assert!(of(&json!(true)).is_empty());
+        assert!(from_schema(&json!({"type": "object"})).is_empty());
+        assert!(from_schema(&json!(true)).is_empty());
     }
 }
