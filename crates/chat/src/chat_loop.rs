@@ -346,11 +346,14 @@ impl ChatLoop {
 
     /// Returns the limit that forbids further calls, if one is reached.
     fn limit_reached(&self, state: &ChatState) -> Option<LimitReached> {
-        match () {
-            () if self.tools.is_empty() && self.native.is_empty() => None,
-            () if state.rounds >= self.limits.max_tool_rounds => Some(LimitReached::ToolRounds),
-            () if state.tool_calls >= self.limits.max_tool_calls => Some(LimitReached::ToolCalls),
-            () => None,
+        if self.tools.is_empty() && self.native.is_empty() {
+            None
+        } else if state.rounds >= self.limits.max_tool_rounds {
+            Some(LimitReached::ToolRounds)
+        } else if state.tool_calls >= self.limits.max_tool_calls {
+            Some(LimitReached::ToolCalls)
+        } else {
+            None
         }
     }
 

@@ -71,23 +71,25 @@ impl ChatOutcome {
             calls,
         } = self;
         let error = outcome.as_ref().err();
-        let answer = state.final_response().filter(|_| error.is_none());
+        let response = state.final_response().filter(|_| error.is_none());
         let waiting = state.waiting();
-        let status = match () {
-            () if error.is_some() => "failed",
-            () if answer.is_some() => "answered",
-            () => "awaiting_approval",
+        let status = if error.is_some() {
+            "failed"
+        } else if response.is_some() {
+            "answered"
+        } else {
+            "awaiting_approval"
         };
         let usage = state.usage();
         ChatResponse {
-            success: answer.is_some(),
+            success: response.is_some(),
             id: String::new(),
             model: model.to_owned(),
             status: status.to_owned(),
-            content: answer.map(|answer| answer.text.clone()),
-            finish_reason: answer.map(|answer| answer.finish.reason().to_owned()),
-            limit_reached: answer
-                .and_then(|answer| answer.limit_reached)
+            content: response.map(|response| response.text.clone()),
+            finish_reason: response.map(|response| response.finish.reason().to_owned()),
+            limit_reached: response
+                .and_then(|response| response.limit_reached)
                 .map(|limit| limit.name().to_owned()),
             tool_calls: calls,
             approvals: (waiting.iter())

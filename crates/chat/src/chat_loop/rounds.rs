@@ -174,17 +174,17 @@ pub(super) fn begin_round(
             is_native,
             progress: CallProgress::Due,
         };
-        let why = match () {
-            () if !is_complete => {
-                Some("Not run: the response was cut off before the call was complete".into())
-            }
-            () if index >= max_calls => Some(format!(
+        let reason = if !is_complete {
+            Some("Not run: the response was cut off before the call was complete".into())
+        } else if index >= max_calls {
+            Some(format!(
                 "Not run: a response may have at most {max_calls} tool calls"
-            )),
-            () => None,
+            ))
+        } else {
+            None
         };
-        if let Some(why) = why {
-            let failure = failure(&call.call, ErrorCode::InvalidInput, why);
+        if let Some(reason) = reason {
+            let failure = failure(&call.call, ErrorCode::InvalidInput, reason);
             call.end(failure, listener);
         }
         call
