@@ -23,7 +23,7 @@ fn results(path: &Path, ttl: Duration, max_bytes: u64) -> Results {
 
 async fn put(results: &Results, text: &str) -> Result<StoredResult, ToolFailure> {
     let result = OversizedResult {
-        tool: Arc::new(RegisteredTool::new(tool("long", "")).unwrap()),
+        tool: Arc::new(RegisteredTool::new(tool("long", "Returns a long text.")).unwrap()),
         context: CallContext::for_user("alice"),
         output: ToolOutput::text(text),
     };
