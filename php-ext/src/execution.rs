@@ -157,7 +157,7 @@ pub fn serve(
             job.serve(|request| callables::approve(participants.hooks, request))?;
         }
         ExecutionJob::Enter(job) => {
-            job.serve(|call| callables::before(participants.hooks, call))?
+            job.serve(|call| callables::before(participants.hooks, call))?;
         }
         ExecutionJob::Mcp(index, job) => mcp(index, job)?,
         ExecutionJob::Notice(notice) => {

@@ -110,7 +110,7 @@ impl QueryPart {
         match (value, self.style) {
             (Value::Null, _) => {}
             (value, QueryStyle::Json) => {
-                query.push(format!("{name}={}", encoded(&value.to_string())))
+                query.push(format!("{name}={}", encoded(&value.to_string())));
             }
             (Value::Array(items), QueryStyle::Joined(between)) => {
                 let texts: Option<Vec<_>> = items

@@ -134,7 +134,7 @@ impl McpClient {
 
     /// Returns whether the server responds. Any JSON-RPC response counts, including errors.
     pub async fn is_available(&self) -> bool {
-        match self.ping().await {
+        match Box::pin(self.ping()).await {
             Ok(()) => true,
             Err(error) => error.rpc_error().is_some(),
         }
@@ -368,7 +368,7 @@ impl McpClient {
             }
             Ok(())
         };
-        self.run("logging/setLevel", set).await
+        Box::pin(self.run("logging/setLevel", set)).await
     }
 
     /// Checks that the server responds, with `ping`, or with `server/discover`, which replaces it
@@ -387,7 +387,7 @@ impl McpClient {
             };
             self.send(method, &json!({})).await
         };
-        self.run("ping", ping).await
+        Box::pin(self.run("ping", ping)).await
     }
 
     /// Returns the server's tools of all pages, each as the server wrote it. Empty if the server

@@ -297,7 +297,7 @@ fn listing(dialect: Dialect, method: &'static str, page: fn(Option<&Value>) -> V
 }
 
 /// All tools, with this cursor.
-fn last_page(cursor: Value) -> Value {
+fn last_page(cursor: &Value) -> Value {
     json!({"tools": [{"name": "a"}, {"name": "b"}], "nextCursor": cursor})
 }
 
@@ -323,11 +323,11 @@ async fn lists_of_untyped_servers_are_read_over_every_transport() {
             },
             2,
         ),
-        ("false", |_| last_page(json!(false)), 1),
-        ("0", |_| last_page(json!(0)), 1),
-        ("null", |_| last_page(Value::Null), 1),
-        ("an empty text", |_| last_page(json!("")), 1),
-        ("an ignored cursor", |_| last_page(json!("n")), 2),
+        ("false", |_| last_page(&json!(false)), 1),
+        ("0", |_| last_page(&json!(0)), 1),
+        ("null", |_| last_page(&Value::Null), 1),
+        ("an empty text", |_| last_page(&json!("")), 1),
+        ("an ignored cursor", |_| last_page(&json!("n")), 2),
         (
             "a result in a result",
             |_| json!({"result": {"tools": [{"name": "a"}, {"name": "b"}]}}),

@@ -45,12 +45,14 @@ impl SqlStore {
             }
             let database = Database::open(options).await?;
             migrations::migrate(&database).await?;
-            Self::start(database, options).await
+            Box::pin(Self::start(database, options)).await
         };
-        opening.await.map_err(|error| match &options.location {
-            StoreLocation::File(path) => with_path(path, error),
-            StoreLocation::Memory | StoreLocation::Postgres(_) => error,
-        })
+        Box::pin(opening)
+            .await
+            .map_err(|error| match &options.location {
+                StoreLocation::File(path) => with_path(path, error),
+                StoreLocation::Memory | StoreLocation::Postgres(_) => error,
+            })
     }
 
     /// Opens an existing store for inspection, without a migration. Some reads fail until

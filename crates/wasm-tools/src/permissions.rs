@@ -57,7 +57,7 @@ impl ToolPermissions {
                         host: granted.path.clone(),
                         guest: guest.clone(),
                         access: *access,
-                    })
+                    });
                 }
                 _ => missing.push(format!("files '{guest}' ({access})")),
             }

@@ -254,7 +254,7 @@ impl EventStreamState {
         let mut responses = OutgoingResponses::default();
         let mut find = |messages| {
             find_response(id, messages, |other| {
-                self.handle_message(other, &mut responses)
+                self.handle_message(other, &mut responses);
             })
         };
         match self.read(response).await? {

@@ -160,7 +160,7 @@ impl<'s> Conversion<'s> {
                 }
             }
             ParameterType::Integer | ParameterType::Number => {
-                types::inclusive_bounds(node, kind, &mut out)
+                types::inclusive_bounds(node, kind, &mut out);
             }
             ParameterType::Boolean => {}
             ParameterType::Array => {

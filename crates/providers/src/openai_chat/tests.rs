@@ -333,7 +333,7 @@ fn an_error_in_place_of_choices_keeps_its_message() {
 fn half_of_a_surrogate_pair_does_not_end_the_stream() {
     let text = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi \\ud83d\"}}]}\n\n\
                 data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-    let (response, _) = read(&text);
+    let (response, _) = read(text);
     let content = &response.unwrap().body["choices"][0]["message"]["content"];
     assert_eq!(content, "hi \u{fffd}");
 }

@@ -87,7 +87,7 @@ impl RecordWriter {
         while !self.waiting.is_empty() || self.wait(&mut messages).await {
             self.gather(&mut messages, MAX_BATCH_SIZE);
             let batch = batch::take(&mut self.waiting);
-            if let Err(failure) = self.write(batch).await {
+            if let Err(failure) = Box::pin(self.write(batch)).await {
                 // The other records would fail in the same way, each after the same wait.
                 self.gather(&mut messages, MAX_QUEUED_RECORDS);
                 for job in self.waiting.drain(..) {
@@ -161,7 +161,7 @@ impl RecordWriter {
                 Err(failure)
             }
             Err(failure) => {
-                self.write_each(batch, failure).await;
+                Box::pin(self.write_each(batch, failure)).await;
                 Ok(())
             }
         }

@@ -82,7 +82,7 @@ impl Lie {
         for claimed in ["{honest}/", "{hostile}/", "{hostile}", "", "*"] {
             let name = format!("another host has the issuer {claimed:?}");
             lies.push(lie(&name, &["{hostile}"], |lie| {
-                lie.claimed = texts(&[claimed])
+                lie.claimed = texts(&[claimed]);
             }));
         }
         lies.push(lie(
@@ -101,7 +101,7 @@ impl Lie {
         ] {
             let name = format!("the honest host has the metadata {metadata}");
             lies.push(lie(&name, &["{honest}"], |lie| {
-                lie.honest_metadata = metadata
+                lie.honest_metadata = metadata;
             }));
         }
         let hosts = ["{hostile}/.well-known/x", "{honest}"];
@@ -147,7 +147,7 @@ impl Lie {
         ] {
             let name = format!("the metadata of the resource {resource:?}");
             lies.push(lie(&name, &["{honest}"], |lie| {
-                lie.resource = Some(resource.to_owned())
+                lie.resource = Some(resource.to_owned());
             }));
         }
         lies

@@ -96,7 +96,7 @@ impl ServerProcess {
                     start_sender,
                     &thread_stop,
                     &end_sender,
-                )
+                );
             })
             .map_err(failed)?;
         // From here on, dropping this value, including by dropping the future, terminates the
