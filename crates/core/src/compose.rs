@@ -77,7 +77,7 @@ pub struct Composition {
 /// The output of a composed tool.
 #[derive(Debug, Clone, PartialEq)]
 enum CompositionOutput {
-    /// The result of the step with this name.
+    /// The output is the result of the step with this name.
     Step(String),
     Template(Template),
 }

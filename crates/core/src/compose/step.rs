@@ -13,7 +13,7 @@ pub(super) enum Step {
         condition: StepCondition,
         then: Vec<Step>,
         otherwise: Vec<Step>,
-        /// Location in the declaration, for errors.
+        /// Location of the step in the declaration, for errors.
         path: String,
     },
 }

@@ -78,8 +78,9 @@ pub type ConsumeFuture = Pin<Box<dyn Future<Output = Result<(), ToolFailure>> + 
 /// The executor asks the approver only if the approval rules require an approval and the call's
 /// context contains no decision. The approver may wait for a decision: the time that
 /// [`decide`](Self::decide) takes counts toward no deadline, except for work that the approver
-/// [counts](DecisionClock::count). Or it stores the request and returns [`Decision::Undecided`]; a
-/// later call with the same id then gets the decision. Everything else ends at the call's deadline.
+/// [counts](DecisionClock::count). Or the approver stores the request and returns
+/// [`Decision::Undecided`]; a later call with the same id then gets the decision. All other methods
+/// of the approver end at the call's deadline.
 pub trait Approver: Send + Sync + 'static {
     /// Decides on a request. A failure ends the call with that failure; the tool does not run.
     fn decide(&self, request: ApprovalRequest) -> ApprovalFuture;
@@ -114,7 +115,7 @@ pub(super) struct GrantedApproval {
     pub(super) took: Duration,
 }
 
-/// The approver did not respond before the deadline of the call.
+/// Returns the failure of a call whose approver did not respond before the call's deadline.
 pub(super) fn late() -> ToolFailure {
     let message = "The approval could not be read or written before the call's deadline";
     ToolFailure::new(ErrorCode::Unavailable, message)
@@ -136,9 +137,9 @@ pub(super) async fn spend(
     spent
 }
 
-/// Returns the approval of a call; `None` if it needs none because the rules do not ask. A denial in
-/// the context wins over everything else, and an approval in the context over the approver. Ends at
-/// `deadline`, which the time that a person takes extends.
+/// Returns the approval of a call; `None` if the approval rules require no approval. A denial in
+/// the call's context takes precedence over everything else, and an approval in the context over
+/// the approver. Ends at `deadline`, which is extended by the time that a person takes.
 pub(super) async fn check(
     asks: bool,
     approver: Option<&dyn Approver>,
@@ -218,7 +219,7 @@ pub(super) async fn check(
     })
 }
 
-/// Records that the call waits, and asks the approver.
+/// Records in the call log that the call waits, and asks the approver.
 async fn decide(
     approver: &dyn Approver,
     request: &mut ApprovalRequest,

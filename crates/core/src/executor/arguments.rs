@@ -93,8 +93,8 @@ fn not_an_object() -> ToolFailure {
     ToolFailure::invalid_input("The arguments must be a JSON object")
 }
 
-/// Checks of arguments that take long. These checks run on other threads than those that serve
-/// requests, and accounts take turns.
+/// Runs checks of arguments that take long, on other threads than those that serve requests.
+/// Accounts take turns.
 pub(super) struct Checks {
     queue: Arc<FairQueue>,
 }
@@ -115,7 +115,7 @@ impl Checks {
         Self { queue }
     }
 
-    /// Returns checks with the limits of another configuration and this queue.
+    /// Returns checks with the limits of another configuration and the queue of this value.
     pub(super) fn reconfigured(&self, config: &ExecutorConfig) -> Self {
         self.queue.set_bounds(bounds(config));
         let queue = Arc::clone(&self.queue);

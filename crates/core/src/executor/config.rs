@@ -51,9 +51,9 @@ pub struct ExecutorConfig {
     /// Maximum size of an output as JSON, in bytes. Longer error messages and results of failed
     /// calls are cut. Default 16 MiB.
     pub max_output_bytes: usize,
-    /// Larger results are stored ([`ResultStore`](super::ResultStore)), and the caller gets the
-    /// beginning.
-    /// Results of failed calls that are larger than this, and than 2 KiB, are cut. None by default.
+    /// Maximum size of a result, in bytes. Larger results are stored
+    /// ([`ResultStore`](super::ResultStore)), and the caller gets the beginning. Results of failed
+    /// calls that are larger than this maximum, and than 2 KiB, are cut. No maximum by default.
     pub max_result_bytes: Option<usize>,
     /// `max_result_bytes` of single tools, by name.
     pub tool_result_bytes: ToolSettings<usize>,

@@ -60,7 +60,7 @@ pub(super) struct QueuePermit {
     counted: Box<CountedCall>,
 }
 
-/// The queue is full.
+/// Error for a queued call that ends because the queue is full.
 #[derive(Debug)]
 struct Full;
 
@@ -126,7 +126,8 @@ impl FairQueue {
         request: PermitRequest,
     ) -> Result<Result<QueuePermit, QueuedCall>, Full> {
         let mut state = self.state.lock();
-        // If a permit is free, no queued call could use it: it would have got the permit already.
+        // If a permit is free, no queued call could use the permit: that call would have got it
+        // already.
         if state.may_run(&request) {
             let counted = state.count(request);
             let queue = Arc::clone(self);
@@ -141,7 +142,7 @@ impl FairQueue {
         let id = state.wait(request.clone(), sender);
         drop(state);
         if let Some(waiter) = evicted {
-            // The send fails if that call has stopped waiting, which is fine.
+            // The send fails if the removed call has stopped waiting, which is fine.
             drop(waiter.sender.send(Err(Full)));
         }
         Ok(Err(QueuedCall {

@@ -256,7 +256,7 @@ impl Executor {
         if let Some((approver, request)) = approval {
             approval::spend(approver, request, ready.deadline, open.entry()).await?;
         }
-        // Not longer than the call may take: the log waits for a locked database.
+        // Ends at the call's deadline, because the log waits for a locked database.
         let recorded = tokio::time::timeout_at(ready.deadline, open.record_running()).await;
         if let Some(record) = recorded.unwrap_or_else(|_| Err(journal::late()))? {
             ready.context.record = Some(record);

@@ -56,7 +56,7 @@ pub struct PastCall {
     pub server: Option<String>,
     /// The account whose limits the call counts toward.
     pub account: QuotaAccount,
-    /// Time since the call passed.
+    /// Time since the call passed the rate limits.
     pub age: Duration,
 }
 
@@ -90,7 +90,7 @@ impl RateLimiter {
     }
 
     /// Returns a limiter with other limits that shares the counted calls. Calls older than the
-    /// longest old window are missing.
+    /// longest window of the old limits are not counted.
     pub(super) fn with_limits(&self, limits: RateLimits) -> Self {
         Self {
             limits,
@@ -113,7 +113,7 @@ impl RateLimiter {
         lookback.max(UNREGISTERED_TOOL_TTL)
     }
 
-    /// Counts calls that were admitted elsewhere.
+    /// Counts calls that another executor or process admitted.
     pub(super) fn count(&self, calls: impl IntoIterator<Item = PastCall>, registry: &ToolRegistry) {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
@@ -226,7 +226,7 @@ impl RateLimiter {
         let now = Instant::now();
         let mut ledger = self.ledger.lock();
         for (key, windows, cooldown) in &checks {
-            // This account may not have called before.
+            // The account may have made no call before.
             let mut none = CallTimes::default();
             let times = ledger.times.get_mut(key).unwrap_or(&mut none);
             cool(times, *cooldown, name, now)?;

@@ -87,7 +87,8 @@ async fn run_one(config: ExecutorConfig, name: &str, arguments: Value) -> ToolRe
     Box::pin(run(&executor, name, arguments, &context)).await
 }
 
-/// Arguments of a model are a text, which no limit of the values of the model's answer counts.
+/// A model's arguments arrive as text, so the limit on the values of a model's response does not
+/// count them.
 #[tokio::test]
 async fn arguments_with_too_many_values_are_an_error_before_they_are_parsed() {
     for value in ["0", "[]", "[0]", "{}", r#"{"":0}"#] {
@@ -157,7 +158,7 @@ async fn g3_an_override_runs_under_the_limits_and_rules_of_its_tool() {
     // Both executors share one rate limit.
     let limited = run(&executor, "add", sum, &context).await;
     assert_eq!(limited.error_code, Some(ErrorCode::RateLimited));
-    // A repaired name means the override as well.
+    // A repaired name refers to the override as well.
     let found = |name: &str| overriding.find(name).map(|tool| Arc::as_ptr(&tool));
     assert_eq!(found("functions.add"), found("add"));
     let who = call_for(&overriding, "alice", "who").await;

@@ -5,7 +5,7 @@ use crate::tool::{CallContext, ToolCall, ToolOrigin, ToolResult, TraceContext};
 /// Runs on the task of the call, so it must neither block nor take long.
 pub trait Tracer: Send + Sync + 'static {
     /// A call enters the pipeline. The span is a child of the context's trace, if there is one.
-    /// `origin` is `None` if there is no such tool.
+    /// `origin` is `None` if no tool has the call's name.
     fn start(
         &self,
         call: &ToolCall,

@@ -27,7 +27,7 @@ pub struct PackContents {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackError {
-    /// The name is empty, too long, or has other characters than the message lists.
+    /// The name of the pack is empty, too long, or has a character that the message does not list.
     #[error(
         "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
     )]
@@ -104,7 +104,7 @@ impl PackContents {
 }
 
 impl Packs {
-    /// Adds a pack and registers its tools. If that fails, nothing is added.
+    /// Adds a pack and registers its tools. On failure, nothing is added.
     ///
     /// # Errors
     /// A name of the pack is invalid or taken, or a tool cannot be registered.

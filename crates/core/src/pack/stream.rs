@@ -134,7 +134,7 @@ impl EventStream {
             };
             ring.bytes -= oldest.data.len();
         }
-        // Under the lock, so that the numbers are in order.
+        // Updated while the lock is held, so that the numbers are in order.
         self.next.send_replace(number + 1);
         drop(ring);
         self.changes.updated(&self.uri);
@@ -228,7 +228,7 @@ impl ResourceProvider for EventStream {
     }
 }
 
-/// A listener of a stream. The stream stores no separate queue for it.
+/// A listener of a stream. The stream has no separate queue for each listener.
 #[derive(Debug)]
 pub struct StreamListener {
     stream: Arc<EventStream>,

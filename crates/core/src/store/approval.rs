@@ -152,7 +152,7 @@ pub trait ApprovalStore: Send + Sync {
     /// Returns the approval with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn approval(&self, id: &str) -> Result<Option<ApprovalRecord>, StoreError>;
 
     /// Returns approvals, newest first.
@@ -169,7 +169,7 @@ pub trait ApprovalStore: Send + Sync {
     /// account.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn count_open_approvals(
         &self,
         account: &QuotaAccount,
@@ -195,6 +195,6 @@ pub trait ApprovalStore: Send + Sync {
     /// Removes the approvals that expired before this time, and returns their number.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_expired_approvals(&self, before: Timestamp) -> Result<u64, StoreError>;
 }

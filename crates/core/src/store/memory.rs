@@ -6,11 +6,11 @@ use super::{StoreError, Timestamp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryCategory {
-    /// A fact.
+    /// The memory is a fact.
     Fact,
-    /// A preference of a user.
+    /// The memory is a preference of a user.
     Preference,
-    /// A topic of conversation.
+    /// The memory is a topic of conversation.
     Topic,
 }
 
@@ -106,7 +106,7 @@ pub trait MemoryStore: Send + Sync {
     /// marks them as accessed at `now`. A query without words finds nothing.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read or written.
     async fn search_memories(
         &self,
         search: &MemorySearch,

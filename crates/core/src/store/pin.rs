@@ -2,7 +2,7 @@ use async_trait::async_trait;
 
 use super::{StoreError, Timestamp};
 
-/// A tool definition that differs from the accepted one.
+/// A tool definition that differs from the accepted definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDefinition {
     /// The hash of the definition.
@@ -48,29 +48,29 @@ pub trait PinStore: Send + Sync {
     /// Pins a tool, and returns the stored pin: an earlier pin of the tool stays.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn insert_pin(&self, pin: &ToolPin) -> Result<ToolPin, StoreError>;
 
     /// Returns the pins of one owner, ordered by name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
 
     /// Returns all pins of a server: first those for all users, then by user and name.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn server_pins(&self, server: &str) -> Result<Vec<ToolPin>, StoreError>;
 
     /// Returns the pin of one tool.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn pin(&self, owner: PinOwner<'_>, tool: &str) -> Result<Option<ToolPin>, StoreError>;
 
-    /// Stores the definition that the server offers in place of the accepted one; `None` if the
-    /// server offers the accepted one again.
+    /// Stores the definition that the server offers in place of the accepted definition; `None` if
+    /// the server offers the accepted definition again.
     ///
     /// # Errors
     /// `not_found` if there is no such pin.
@@ -96,6 +96,6 @@ pub trait PinStore: Send + Sync {
     /// Removes the pins of an owner. Succeeds if there are none.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_pins(&self, owner: PinOwner<'_>) -> Result<(), StoreError>;
 }

@@ -94,7 +94,7 @@ pub trait SecretStore: Send + Sync {
     /// Stores a secret, replacing any other with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn put_secret(
         &self,
         secret_id: &SecretId,
@@ -104,19 +104,19 @@ pub trait SecretStore: Send + Sync {
     /// Returns the secret with this id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn secret(&self, secret_id: &SecretId) -> Result<Option<SealedSecret>, StoreError>;
 
     /// Removes a secret. Succeeds if there is none.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be written.
     async fn remove_secret(&self, secret_id: &SecretId) -> Result<(), StoreError>;
 
     /// Returns all secrets, ordered by kind and id.
     ///
     /// # Errors
-    /// Errors of the store.
+    /// The store cannot be read.
     async fn secrets(&self) -> Result<Vec<(SecretId, SealedSecret)>, StoreError>;
 
     /// Replaces all secrets in one transaction.

@@ -117,7 +117,7 @@ fn parse_text(text: &str) -> serde_json::Result<Value> {
     })
 }
 
-/// See [`ToolCall::arguments_text`].
+/// Returns arguments as a JSON string, like [`ToolCall::arguments_text`].
 #[must_use]
 pub fn arguments_text(arguments: &Value) -> String {
     match arguments {
@@ -128,7 +128,7 @@ pub fn arguments_text(arguments: &Value) -> String {
     }
 }
 
-/// See [`ToolCall::arguments_object`].
+/// Returns arguments as an object, like [`ToolCall::arguments_object`].
 #[must_use]
 pub fn arguments_object(arguments: &Value) -> Value {
     let empty = || Value::Object(Map::new());

@@ -109,7 +109,7 @@ impl ToolName {
 
     /// Returns whether the name is too long for some providers and `short` is its short form.
     pub(crate) fn is_shortened_to(&self, short: &str) -> bool {
-        // A hash takes long.
+        // The lengths are compared first, because computing a hash takes long.
         self.0.len() > Self::MAX_SHORT_LENGTH
             && short
                 .as_bytes()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pillion_deadline::timeout_at;
 use tokio::time::Instant;
 
-/// Waits until memory is reserved.
+/// Resolves when the requested memory is reserved.
 pub type ReserveFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The memory of an interface for results that wait until their client reads them. Many clients
@@ -15,7 +15,8 @@ pub trait ReserveMemory: Send + Sync + 'static {
     /// that resolves when the memory is reserved.
     fn reserve(&self, bytes: usize) -> Option<ReserveFuture>;
 
-    /// Reserves memory only if there is room now. Returns whether the memory is reserved.
+    /// Reserves memory for a result only if there is room now. Returns whether the memory is
+    /// reserved.
     fn try_reserve(&self, bytes: usize) -> bool;
 
     /// Releases reserved memory that no result needs.
@@ -69,7 +70,8 @@ impl ResultMemory {
         }
     }
 
-    /// Reserves memory only if there is room now. Returns whether the memory is reserved.
+    /// Reserves memory for a result only if there is room now. Returns whether the memory is
+    /// reserved.
     #[must_use]
     pub fn try_reserve(&self, bytes: usize) -> bool {
         self.memory.try_reserve(bytes)
