@@ -12,8 +12,8 @@ use crate::{ChatError, ChatListener, ChatState, Finish, ModelError, ProviderMemb
 pub struct SingleTurn {
     /// The text of the response, possibly empty.
     pub text: String,
-    /// The calls in order; only the first if the options allow one call at a time. A call that was
-    /// cut off before its arguments is left out.
+    /// The calls in order; only the first call if the options allow one call at a time. A call that
+    /// was cut off before its arguments is omitted.
     pub calls: Vec<ToolCall>,
     /// Why the response ended.
     pub finish: Finish,
