@@ -8,7 +8,7 @@ use crate::node::{JsonFault, Node};
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
     Text(Cow<'a, str>),
-    /// The text in which a model refused to answer.
+    /// The text with which a model refused the request.
     Refusal(Cow<'a, str>),
     Image(Image<'a>),
 }
@@ -25,14 +25,14 @@ pub(crate) struct Image<'a> {
 
 #[derive(Debug)]
 pub(crate) enum ImageSource<'a> {
-    /// The content of a data URL.
+    /// The data URL contains the image.
     Inline {
         /// The media type in lower case, without parameters, such as `image/png`.
         media_type: String,
         /// The data in base64.
         data: &'a str,
     },
-    /// A URL that the provider fetches.
+    /// The provider fetches the image from the URL.
     Url,
 }
 
