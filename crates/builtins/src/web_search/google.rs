@@ -81,8 +81,8 @@ impl Google {
     }
 }
 
-/// Reads an error: `{"error": {"code", "message", "status", "errors": [{"reason"}], "details":
-/// [{"reason"}]}}`, with any status.
+/// Reads an error of Google: `{"error": {"code", "message", "status", "errors": [{"reason"}],
+/// "details": [{"reason"}]}}`, with any status.
 fn fault(response: &ServiceResponse) -> Option<Fault> {
     let message = response.text("/error/message");
     let Some(error) = response.body.get("error") else {
