@@ -70,11 +70,11 @@ pub struct Composition {
     steps: Vec<Step>,
     output: CompositionOutput,
     grants: Vec<String>,
-    /// SHA-256 of the whole declaration.
+    /// SHA-256 of the whole declaration, in hexadecimal digits.
     digest: String,
 }
 
-/// The output of a composed tool.
+/// What a composed tool returns.
 #[derive(Debug, Clone, PartialEq)]
 enum CompositionOutput {
     /// The output is the result of the step with this name.

@@ -118,7 +118,7 @@ pub struct ResolvedCall {
 /// A finished call.
 #[derive(Debug, Clone)]
 pub struct CompletedCall {
-    /// The result of the call.
+    /// The result that the caller gets, successful or not.
     pub result: ToolResult,
     /// Whether the tool started. `false` for a call that failed before its tool ran, or that was
     /// answered from the cache or by the gate: such a call has changed nothing.

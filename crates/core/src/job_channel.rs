@@ -70,7 +70,7 @@ pub trait JobPeer: Send + Sync + 'static {
     }
 }
 
-/// The kinds of jobs that a peer handles.
+/// The kinds of jobs that a peer handles, besides runs of tools.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HandledJobs {
     /// Whether the peer decides on approvals.
@@ -86,9 +86,9 @@ pub struct HandledJobs {
 pub struct ToolRun<T> {
     /// How the peer identifies the tool.
     pub tool: T,
-    /// The tool's own name.
+    /// The tool's own name, which may differ from the name in the call.
     pub name: String,
-    /// The validated arguments.
+    /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
     /// The id of the call.
     pub call_id: String,
@@ -97,7 +97,7 @@ pub struct ToolRun<T> {
 /// The start or the end of a call. Contains no arguments and no result.
 #[derive(Debug, Clone)]
 pub struct CallNotification {
-    /// The name that was called.
+    /// The name of the tool in the call.
     pub tool: String,
     /// The id of the call.
     pub call_id: String,
@@ -107,7 +107,7 @@ pub struct CallNotification {
     pub end: Option<CallEnd>,
 }
 
-/// How a call ended.
+/// How a call ended, and after what time.
 #[derive(Debug, Clone, Copy)]
 pub struct CallEnd {
     /// Why the call failed; `None` if it succeeded.

@@ -19,7 +19,7 @@ use crate::tool::{
     CallContext, ErrorCode, FurtherCalls, JsonObject, ToolCall, ToolFailure, ToolOutput, ToolResult,
 };
 
-/// One call of a composed tool.
+/// The run of a composed tool in one call.
 struct ComposedRun<'a> {
     composition: &'a Composition,
     context: &'a CallContext,
@@ -287,8 +287,8 @@ fn step_metadata(call: &StepCall, result: &ToolResult) -> Value {
     })
 }
 
-/// Converts the failure of a step to that of the outer call: with the step's name, its error code,
-/// and the metadata that a caller needs to continue.
+/// Converts the failure of a step to the failure of the outer call: with the step's name, the
+/// step's error code, and the metadata that a caller needs to continue.
 fn step_failure(call: &StepCall, result: ToolResult) -> ToolFailure {
     const FORWARDED_KEYS: [&str; 4] = [
         "approval_id",

@@ -5,7 +5,7 @@ use super::template::Template;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
     Call(StepCall),
-    /// Steps that run one after the other.
+    /// Steps that run one after the other, in this order.
     Sequence(Vec<Step>),
     /// Steps that run concurrently.
     Parallel(Vec<Step>),

@@ -29,7 +29,7 @@ pub struct ApprovalRequest {
     /// have this id; other calls have another id. For an unverified user, the id also depends on
     /// the principal. The id is not a secret: every client can compute it.
     pub id: String,
-    /// The tool that would run.
+    /// The tool that runs if the call is approved.
     pub tool: Arc<RegisteredTool>,
     /// The arguments of the call, validated and with defaults filled in.
     pub arguments: JsonObject,
@@ -51,12 +51,12 @@ pub struct ApprovalRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// The call runs.
+    /// The call runs with its own arguments.
     Approved,
     /// The call runs with these arguments instead of its own. The executor checks them against the
     /// tool's schema.
     Edited(JsonObject),
-    /// The call ends as `denied`.
+    /// The call does not run, and ends as `denied`.
     Denied,
     /// There is no decision yet. The call ends as `approval_required`, with `approval_id` and
     /// `arguments` in the result's metadata, and can be repeated once there is a decision.

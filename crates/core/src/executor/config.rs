@@ -61,7 +61,7 @@ pub struct ExecutorConfig {
     pub cache: CacheConfig,
     /// Rate limits. None by default.
     pub rate_limits: RateLimits,
-    /// The calls that need approval.
+    /// Determines which calls need approval.
     pub approvals: ApprovalRules,
 }
 
@@ -172,10 +172,10 @@ pub struct RateLimits {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object")]
 pub struct RateWindows {
-    /// Calls in any 60 seconds.
+    /// Maximum number of calls in any 60 seconds.
     pub per_minute: Option<u32>,
-    /// Calls in any 60 minutes.
+    /// Maximum number of calls in any 60 minutes.
     pub per_hour: Option<u32>,
-    /// Calls in any 24 hours.
+    /// Maximum number of calls in any 24 hours.
     pub per_day: Option<u32>,
 }

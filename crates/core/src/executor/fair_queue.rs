@@ -75,9 +75,9 @@ struct QueuedCall {
 /// The number of running and queued calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueLoad {
-    /// Calls whose tools run or are about to run.
+    /// Number of calls whose tools run or are about to run.
     pub running: usize,
-    /// Calls that wait for a permit.
+    /// Number of calls that wait for a permit.
     pub queued: usize,
 }
 

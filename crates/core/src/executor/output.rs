@@ -26,7 +26,7 @@ pub struct OversizedResult {
     pub tool: Arc<RegisteredTool>,
     /// The context of the call, as the caller has set it.
     pub context: CallContext,
-    /// The complete output.
+    /// The complete output of the tool.
     pub output: ToolOutput,
 }
 

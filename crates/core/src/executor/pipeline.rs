@@ -44,8 +44,8 @@ type GrantedApproval<'a> = (&'a dyn Approver, &'a ApprovalRequest);
 impl Executor {
     /// Runs the pipeline. Each stage returns what the next stage needs, or ends the call.
     ///
-    /// The futures of the stages that few calls enter are boxed: this future is moved several times
-    /// during every call, and is as large as the largest future in it.
+    /// The futures of the stages that few calls enter are boxed: the future of the pipeline is
+    /// moved several times during every call, and is as large as the largest future inside.
     pub(super) async fn run_pipeline(
         &self,
         ResolvedCall { call, tool, waited }: ResolvedCall,

@@ -50,7 +50,7 @@ enum Subject {
 /// A call that passed the rate limits before this executor was created, or in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastCall {
-    /// The tool's name.
+    /// The name of the called tool.
     pub tool: String,
     /// The label of the tool's MCP server.
     pub server: Option<String>,

@@ -69,7 +69,7 @@ pub trait Observer: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ObservedCall<'a> {
-    /// The id of the call.
+    /// The caller's id of the call.
     pub id: &'a str,
     /// The tool name in the call.
     pub tool_name: &'a str,

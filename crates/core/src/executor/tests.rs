@@ -22,7 +22,7 @@ fn with_numbers(name: &str, parameters: &[&str]) -> ToolDefinition {
     defined.build().unwrap()
 }
 
-/// `add(a, b)`, `fail()`, `panic()`, `sleep(ms)`, `who()`.
+/// Returns a registry with the tools `add(a, b)`, `fail()`, `panic()`, `sleep(ms)` and `who()`.
 pub(super) fn registry() -> Arc<ToolRegistry> {
     let registry = ToolRegistry::new();
     add(
@@ -125,7 +125,7 @@ async fn l1_tools_of_a_caller_are_only_for_that_caller() {
     let of_caller = executor.with_caller_tools(Arc::new(tools));
     let mine = call_for(&of_caller, "alice", "mine").await;
     assert_eq!(mine.result, json!("my own"));
-    // A registered tool takes precedence.
+    // A registered tool takes precedence over a tool of the caller.
     let who = call_for(&of_caller, "alice", "who").await;
     assert_eq!(who.result, json!(["alice", "c"]));
     let others = call_for(&executor, "alice", "mine").await;
@@ -423,7 +423,7 @@ async fn b5_a_name_that_no_tool_has_may_be_repaired() {
         "default_api:add",
         "add<|channel|>commentary",
         " functions.add <|end|>",
-        // An exact name takes precedence.
+        // A tool with exactly this name takes precedence over a repaired name.
         "functions.who",
         "functions.who<|end|>",
     ] {

@@ -32,32 +32,32 @@ pub enum PackError {
         "invalid pack name '{0}': use lowercase letters, digits and '_', starting with a letter"
     )]
     BadName(String),
-    /// A pack with this name exists.
+    /// A pack with this name was already added.
     #[error("A pack named '{0}' already exists")]
     NameTaken(String),
     /// A tool of the pack cannot be registered.
     #[error("Pack '{pack}': {source}")]
     Tool {
-        /// The name of the pack.
+        /// The name of the pack that cannot be added.
         pack: String,
-        /// The error of the registry.
+        /// Why the tool cannot be registered.
         #[source]
         source: RegistryError,
     },
     /// A stream of the pack has the name of another stream.
     #[error("Pack '{pack}': a stream named '{stream}' already exists")]
     StreamTaken {
-        /// The name of the pack.
+        /// The name of the pack that cannot be added.
         pack: String,
-        /// The name of the stream.
+        /// The name that both streams have.
         stream: String,
     },
     /// A kind of stored items has an invalid or duplicate name.
     #[error("Pack '{pack}': the kind of data '{kind}' is invalid or declared twice")]
     BadKind {
-        /// The name of the pack.
+        /// The name of the pack that cannot be added.
         pack: String,
-        /// The name of the kind.
+        /// The invalid or duplicate name of the kind.
         kind: String,
     },
 }

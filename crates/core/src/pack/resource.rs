@@ -66,7 +66,7 @@ pub struct ResourceTemplate {
 /// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResourceContents {
-    /// The media type, such as `application/json`.
+    /// The media type of the contents, such as `application/json`.
     pub mime_type: String,
     /// The text or the bytes of the contents.
     pub body: ResourceBody,
@@ -78,7 +78,7 @@ pub struct ResourceContents {
 pub enum ResourceBody {
     /// Text of any media type, such as JSON.
     Text(String),
-    /// Anything other than text.
+    /// Contents other than text.
     Bytes(Vec<u8>),
 }
 

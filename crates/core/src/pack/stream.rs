@@ -62,7 +62,7 @@ pub struct StreamEvent {
 pub enum StreamMessage {
     /// The first message for a new listener, which contains an id to resume from.
     Ready {
-        /// The id to resume from.
+        /// The id to resume from, for `Last-Event-ID`.
         id: String,
     },
     /// Events are missing, because the id to resume from is unknown or the listener was too slow.
@@ -233,7 +233,7 @@ impl ResourceProvider for EventStream {
 pub struct StreamListener {
     stream: Arc<EventStream>,
     updates: watch::Receiver<u64>,
-    /// The number of the next event.
+    /// The number of the event that the listener receives next.
     next: u64,
     first_message: Option<StreamMessage>,
 }

@@ -17,7 +17,7 @@ pub struct AccessToken {
     pub expires_at: Option<Timestamp>,
     /// When the token was last used, accurate to about a minute.
     pub last_used_at: Option<Timestamp>,
-    /// When the token was revoked.
+    /// When the token was revoked; `None` if the token was not revoked.
     pub revoked_at: Option<Timestamp>,
 }
 

@@ -28,7 +28,7 @@ pub struct CallFilter {
 pub struct ToolStatistics {
     /// The name of the tool's MCP server; `None` for native tools.
     pub server: Option<String>,
-    /// The tool's name.
+    /// The name of the tool.
     pub tool: String,
     /// Number of all calls, whatever their status.
     pub calls: u64,
@@ -61,7 +61,7 @@ impl ToolStatistics {
 /// Retention limits of the call log. Calls that have not ended are always kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Maximum age of calls.
+    /// Maximum age of the calls that are kept.
     pub max_age: Option<Duration>,
     /// Maximum number of calls. The oldest calls are removed first.
     pub max_calls: Option<u64>,

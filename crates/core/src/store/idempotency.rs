@@ -29,9 +29,9 @@ pub enum KeyClaim {
     },
     /// The request with this key has already run.
     Recorded {
-        /// The fingerprint of that request.
+        /// The fingerprint of the request that has run.
         fingerprint: String,
-        /// The recorded result of that request.
+        /// The result of the request that has run.
         result: String,
         /// When the result expires or expired.
         expires_at: Timestamp,

@@ -50,7 +50,7 @@ pub struct Memory {
     pub category: MemoryCategory,
     /// The text of the memory.
     pub content: String,
-    /// Importance, 1 to 5. Default 1.
+    /// The importance of the memory, 1 to 5. Default 1.
     pub importance: u8,
     /// When the memory was created.
     pub created_at: Timestamp,
@@ -67,7 +67,7 @@ pub struct MemorySearch {
     pub user: Option<String>,
     /// The search text: a memory must contain its first five words, ignoring case.
     pub query: String,
-    /// Maximum number of memories.
+    /// Maximum number of memories that the search finds.
     pub limit: u32,
 }
 

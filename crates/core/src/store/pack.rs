@@ -17,7 +17,7 @@ pub struct LogEntry {
 /// A log of a pack and its newest entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSummary {
-    /// The name of the log.
+    /// The name of the log, unique within its pack.
     pub log: String,
     /// The newest entry; its number is the number of entries ever added.
     pub latest: LogEntry,

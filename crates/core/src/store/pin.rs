@@ -5,18 +5,18 @@ use super::{StoreError, Timestamp};
 /// A tool definition that differs from the accepted definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDefinition {
-    /// The hash of the definition.
+    /// The hash of the pending definition.
     pub hash: String,
-    /// The definition as JSON.
+    /// The pending definition, as JSON.
     pub definition: String,
-    /// When the definition was first seen.
+    /// When the pending definition was first seen.
     pub seen_at: Timestamp,
 }
 
 /// The owner of pins: a server whose tools are the same for all users, or one user of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinOwner<'a> {
-    /// The name of the server.
+    /// The name of the MCP server.
     pub server: &'a str,
     /// The user; `None` if the server lists the same tools for all users.
     pub user: Option<&'a str>,
@@ -25,7 +25,7 @@ pub struct PinOwner<'a> {
 /// The accepted definition of an MCP server's tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolPin {
-    /// The name of the server.
+    /// The name of the MCP server.
     pub server: String,
     /// The user for whom the server lists the tool; `None` if the server lists the same tools for
     /// all users.

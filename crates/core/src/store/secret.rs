@@ -63,7 +63,7 @@ pub struct SecretId {
 /// An encrypted secret, opaque to the store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedSecret {
-    /// The id of the encryption key.
+    /// The id of the key with which the secret is encrypted.
     pub key_id: String,
     /// Everything except the key that is needed to decrypt the secret.
     pub sealed: Vec<u8>,
@@ -82,9 +82,9 @@ impl fmt::Debug for SealedSecret {
 pub struct SecretReplacement {
     /// The key under which the secret is stored.
     pub secret_id: SecretId,
-    /// The expected current value.
+    /// The expected current form of the secret.
     pub old: SealedSecret,
-    /// The new value.
+    /// The re-encrypted form of the secret.
     pub new: SealedSecret,
 }
 

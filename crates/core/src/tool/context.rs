@@ -73,7 +73,7 @@ pub struct CallContext {
     /// meant, arguments that do not match the schema are repaired
     /// ([`ToolResult::REPAIRED_ARGUMENTS`](super::ToolResult::REPAIRED_ARGUMENTS)).
     pub is_by_model: bool,
-    /// Further application data for tools.
+    /// Further data of the application, for its tools.
     pub extra: JsonObject,
     /// The link to the caller for progress and elicitation, if the interface supports either.
     pub link: Option<Link>,

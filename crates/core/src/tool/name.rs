@@ -90,7 +90,7 @@ impl ToolName {
     }
 
     /// Returns the name for providers that accept at most 64 characters, such as OpenAI: this name,
-    /// or its beginning and a hash of it. A registry finds a tool by this name too.
+    /// or the beginning of this name and its hash. A registry also finds a tool by this short name.
     ///
     /// ```
     /// use pillion_core::tool::ToolName;

@@ -15,7 +15,7 @@ pub(crate) struct PausableClock {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of calls that are waiting.
+    /// Number of calls that are waiting for a person.
     waiting: usize,
     /// When the current pause began.
     since: Option<Instant>,

@@ -22,7 +22,7 @@ pub trait ReserveMemory: Send + Sync + 'static {
     /// Releases reserved memory that no result needs.
     fn release(&self, bytes: usize);
 
-    /// Returns whether clients of the same principal use memory or wait for it.
+    /// Returns whether clients of the same principal use reserved memory or wait for memory.
     fn is_in_use(&self) -> bool;
 }
 
@@ -82,7 +82,7 @@ impl ResultMemory {
         self.memory.release(bytes);
     }
 
-    /// Returns whether clients of the same principal use memory or wait for it.
+    /// Returns whether clients of the same principal use reserved memory or wait for memory.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.memory.is_in_use()

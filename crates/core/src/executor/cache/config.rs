@@ -22,7 +22,7 @@ pub enum CacheScope {
 pub struct CacheRule {
     /// Maximum age of a cached result.
     pub ttl: Duration,
-    /// Callers that share the result.
+    /// The callers that share a cached result.
     pub scope: CacheScope,
 }
 

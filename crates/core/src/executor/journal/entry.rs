@@ -26,7 +26,7 @@ const MAX_UNAVAILABLE_WAIT: Duration = Duration::from_millis(100);
 pub(in crate::executor) struct Entry {
     writer: Arc<Writer>,
     record: ToolCallRecord,
-    /// When the tool started.
+    /// When the tool started; `None` before its start.
     ran: Option<Instant>,
     /// Whether the end of the call was written, or rejected by the log.
     is_closed: bool,
@@ -199,7 +199,7 @@ impl Entry {
         let waits = matches!(self.record.status, CallStatus::Pending | CallStatus::Denied);
         if !self.is_own() {
             if waits {
-                // The record already has this status.
+                // The record in the log already has this status.
                 self.is_closed = true;
                 return true;
             }

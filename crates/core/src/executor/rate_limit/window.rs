@@ -10,7 +10,7 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl RateWindows {
-    /// Returns whether any limit is set.
+    /// Returns whether the number of calls is limited in any window.
     pub(super) fn has_limit(&self) -> bool {
         self.each().next().is_some()
     }

@@ -26,16 +26,16 @@ const MAGIC_NUMBERS: [(&str, &str); 4] = [
 /// A part of an MCP result, as a model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultPart<'a> {
-    /// Text.
+    /// A part that is text.
     Text(Cow<'a, str>),
-    /// An image, audio or a file.
+    /// A part that is an image, audio or a file.
     Media(Media<'a>),
 }
 
 /// An image, audio or a file in a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Media<'a> {
-    /// `image`, `audio` or `resource`.
+    /// The kind of media: `image`, `audio` or `resource`.
     kind: &'a str,
     uri: Option<&'a str>,
     media_type: &'a str,
@@ -127,7 +127,7 @@ pub(super) fn parts_of<'a>(
         return None;
     }
     for (part, block) in parts.iter_mut().zip(blocks) {
-        // A text block, or a block of a kind that this version does not know.
+        // The block is text, or of a type that this version does not know.
         part.get_or_insert_with(|| {
             ResultPart::Text(match super::reading::text_in(block) {
                 Some(text) => text.into(),

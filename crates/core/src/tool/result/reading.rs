@@ -9,7 +9,7 @@ use super::media::{self, ResultPart};
 /// Returns what a model reads of a tool's result. For an MCP result (`CallToolResult`) with only
 /// text blocks, their text, one block per line; for an MCP result with images, audio or resources,
 /// the text of its blocks, with a marker in place of encoded data; for an MCP result without
-/// blocks, its structured content; anything else unchanged, except that encoded data become
+/// blocks, its structured content; any other result unchanged, except that encoded data become
 /// markers.
 ///
 /// Objects with members that a `CallToolResult` does not have are a tool's own format.

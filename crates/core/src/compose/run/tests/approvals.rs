@@ -103,7 +103,7 @@ async fn p_a_resumed_call_that_is_rejected_can_be_resumed_again() {
     assert_eq!(bench.began(), 3);
 }
 
-/// Approves every request after a delay.
+/// An approver that approves every request after a delay.
 struct Slowly(Duration);
 
 impl Approver for Slowly {
