@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub struct Backlog {
     max_bytes: usize,
-    /// The number of unread bytes.
+    /// The number of bytes that the client has not read yet.
     unread: AtomicUsize,
     was_read: Notify,
 }

@@ -15,7 +15,7 @@ pub enum ChatError {
         than the rest"
     )]
     Spent {
-        /// The chat's token limit.
+        /// The token limit of the chat.
         limit: u64,
         /// The number of tokens spent so far.
         spent: u64,

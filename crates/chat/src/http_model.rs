@@ -276,7 +276,7 @@ impl LanguageModel for HttpModel {
     }
 }
 
-/// A failed attempt.
+/// An attempt to get a response that has failed.
 struct FailedAttempt {
     error: ModelError,
     /// Whether a retry may succeed and does no harm beyond what the provider has already done.

@@ -50,8 +50,8 @@ impl Default for ChatLimits {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitReached {
-    /// The number of tool calls ([`ChatLimits::max_tool_calls`]).
+    /// The chat has reached the maximum number of tool calls ([`ChatLimits::max_tool_calls`]).
     ToolCalls,
-    /// The number of tool rounds ([`ChatLimits::max_tool_rounds`]).
+    /// The chat has reached the maximum number of tool rounds ([`ChatLimits::max_tool_rounds`]).
     ToolRounds,
 }

@@ -124,7 +124,7 @@ impl NativeServers {
 /// when the response ends.
 #[derive(Debug, Default)]
 pub(super) struct ReportedCalls {
-    /// The ids of reported calls.
+    /// The ids of the calls that were reported.
     calls: HashSet<String>,
     /// The labels of servers that were reported as unreachable.
     unlisted: HashSet<String>,

@@ -43,7 +43,7 @@ impl FittedConversation<'_> {
     }
 }
 
-/// A failed request.
+/// A request to the model that failed.
 struct FailedRequest {
     error: ChatError,
     /// The size of the pieces received before the failure, as [`size`] counts; `None` if the
@@ -81,7 +81,7 @@ impl From<ChatError> for FailedRequest {
     }
 }
 
-/// How many tool results are left out.
+/// How many tool results a request omits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trim {
     AsNeeded,
@@ -112,8 +112,8 @@ impl ChatLoop {
         let result = self.send(state, &fitted, tools, deadline, reported_calls, listener);
         let (request, result) = match result.await {
             Err(failed) if is_too_long(&failed.error) => {
-                // The provider's count is more precise than the estimate: try once more without any
-                // old result.
+                // The provider's token count is more precise than the estimate, so the request is
+                // repeated once without any old result.
                 let (rejected, saved) = (fitted.size(), fitted.saved);
                 if failed.error.may_have_acted() || failed.has_partial_response() {
                     // A repeated request could act twice, or send text to the listener twice, so
@@ -203,8 +203,8 @@ impl ChatLoop {
         })
     }
 
-    /// Returns the conversation, with old results left out if it would be too long. `other_bytes`
-    /// is the size of the rest of the request.
+    /// Returns the conversation, without the oldest results if it would be too long. `other_bytes`
+    /// is the size of the other members of the request.
     fn trim_conversation<'a>(
         &self,
         state: &'a ChatState,

@@ -123,8 +123,8 @@ impl ChatLoop {
             round.0[index].end(result, *listener.lock());
         }
         drop(ends);
-        // After the timeout, calls that had started are cut off; the others may start in a later
-        // run.
+        // After the timeout, calls that have started are cut off; calls that have not started may
+        // start in a later run.
         let begun = begun.into_inner();
         for index in unfinished {
             let call = &mut round.0[index];

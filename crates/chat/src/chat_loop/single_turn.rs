@@ -64,7 +64,7 @@ impl ChatLoop {
     }
 }
 
-/// Returns whether the call has no arguments, or lost all of them.
+/// Returns whether the call has no arguments, or has lost all arguments.
 fn has_no_arguments(call: &ToolCall) -> bool {
     match &call.arguments {
         Value::String(text) => matches!(text.trim(), "" | "{}"),

@@ -30,7 +30,7 @@ pub(crate) enum CallProgress {
     Begun,
     /// The call waits for approval. Contains the runner's result, which names the approval.
     Waiting(Box<ToolResult>),
-    /// The call has a result.
+    /// The call has ended, with this result.
     Ended(Box<ToolResult>),
 }
 

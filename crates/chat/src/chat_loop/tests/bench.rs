@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Bench {
     pub(super) llm: FakeLlm,
     pub(super) chat: ChatLoop,
-    /// Runs the loop's calls.
+    /// Runs the calls of the chat loop.
     pub(super) executor: Executor,
     pub(super) context: CallContext,
     pub(super) tools: Arc<Tools>,
