@@ -24,7 +24,7 @@ pub(crate) enum Ending {
     Filtered,
     /// The provider paused its own tools.
     Paused,
-    /// The response broke off.
+    /// The response broke off with an error.
     Failed,
 }
 

@@ -22,7 +22,7 @@ pub enum ProviderError {
     Malformed {
         /// The provider whose format the response has.
         provider: Provider,
-        /// The missing or wrong part.
+        /// The part that is missing or has the wrong type.
         fault: JsonFault,
     },
 }
@@ -38,7 +38,7 @@ pub enum ModelErrorKind {
     Exhausted,
     /// The provider is unreachable or reports that it is unavailable.
     Unavailable,
-    /// The deadline passed.
+    /// The response did not arrive before the deadline.
     Timeout,
     /// The provider rejected the request as invalid.
     Rejected,
@@ -56,7 +56,7 @@ pub enum ModelErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
-    /// The kind of failure.
+    /// What kind of failure prevented the response.
     pub kind: ModelErrorKind,
     /// A human-readable message, with the provider's own message if that is short and safe to show.
     pub message: String,

@@ -25,7 +25,7 @@ pub struct ProviderFailure<'a> {
     pub(crate) status: Option<u16>,
     /// The kind of failure, from the provider's own error code.
     pub(crate) kind: Option<ModelErrorKind>,
-    /// The provider's message.
+    /// The error message of the provider.
     pub(crate) message: Option<&'a str>,
     /// When to retry the request, if the error body contains a time.
     pub(crate) retry_after: Option<Duration>,

@@ -22,9 +22,9 @@ pub enum JsonFault {
     WrongType {
         /// The path of the part.
         path: String,
-        /// The expected type.
+        /// The expected JSON type.
         expected: &'static str,
-        /// The actual type.
+        /// The actual JSON type.
         found: &'static str,
     },
     /// A part has a value that is not allowed.

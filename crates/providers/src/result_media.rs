@@ -129,7 +129,7 @@ pub(crate) fn content_of<'a>(
 }
 
 /// Returns the item in a form that the provider accepts; `None` if the provider rejects requests
-/// with such an item.
+/// with items of this media type.
 fn accepted<'a>(format: &impl ToolFormat, media: Media<'a>) -> Option<SentMedia<'a>> {
     let media_type = media.media_type();
     let base64 = media

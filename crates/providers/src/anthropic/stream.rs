@@ -31,7 +31,7 @@ pub(super) struct MessageStream {
 #[derive(Clone)]
 struct Block {
     value: Value,
-    /// The pieces of `input` so far.
+    /// The pieces of the call's `input` that have arrived so far, joined.
     input: String,
     /// The position of the call among the response's calls, if the block is a call that Pillion
     /// runs.

@@ -14,7 +14,7 @@ pub(super) struct ContentStream {
     response: Map<String, Value>,
     /// The first candidate without its parts, once an event has had a candidate.
     candidate: Option<Map<String, Value>>,
-    /// The candidate's content without its parts.
+    /// The content of the first candidate without its parts.
     content: Map<String, Value>,
     parts: Vec<Value>,
     calls: usize,

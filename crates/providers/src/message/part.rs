@@ -13,7 +13,7 @@ pub(crate) enum Part<'a> {
     Image(Image<'a>),
 }
 
-/// An image.
+/// An image in a message.
 #[derive(Debug)]
 pub(crate) struct Image<'a> {
     pub(crate) source: ImageSource<'a>,
@@ -29,7 +29,7 @@ pub(crate) enum ImageSource<'a> {
     Inline {
         /// The media type in lower case, without parameters, such as `image/png`.
         media_type: String,
-        /// The data in base64.
+        /// The data of the image in Base64.
         data: &'a str,
     },
     /// The provider fetches the image from the URL.

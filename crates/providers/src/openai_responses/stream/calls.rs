@@ -17,7 +17,7 @@ pub(super) struct Calls {
     by_output_index: HashMap<u64, usize>,
 }
 
-/// A call that has begun.
+/// A call that has begun, but may not have ended.
 struct PartialCall {
     id: Option<String>,
     call_id: Option<String>,

@@ -12,7 +12,7 @@ pub(super) struct StreamedOutput {
     /// The positions of the items, by the id of each item. Some servers give several items the same
     /// `output_index`, or none.
     by_id: HashMap<String, usize>,
-    /// The streamed texts.
+    /// The streamed texts, by key.
     texts: BTreeMap<TextKey, String>,
     has_pieces: bool,
 }
