@@ -18,7 +18,7 @@ const STEPS_PER_CLOCK_CHECK: u64 = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckAborted {
-    /// The check exceeded its time limit.
+    /// The check took longer than its time limit.
     #[error("checking it against its schema takes too long")]
     Time,
     /// The schema is nested too deeply.
@@ -32,7 +32,7 @@ pub enum CheckAborted {
 #[derive(Clone, Copy)]
 struct Allowance {
     until: Instant,
-    /// Remaining number of steps.
+    /// Number of steps that the check may still take.
     steps_left: u64,
     /// Number of steps between two readings of the clock.
     steps_per_clock_check: u64,

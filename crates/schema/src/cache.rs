@@ -18,7 +18,7 @@ pub(super) struct SchemaSlot {
     compiled: ArcSwapOption<CompiledSchema>,
     /// Whether the compiled form was used since the cache last looked at this slot.
     was_used: AtomicBool,
-    /// Why the schema cannot be compiled.
+    /// Why the schema cannot be compiled, once an attempt has failed.
     pub(super) error: OnceLock<SchemaError>,
     /// Locked while the schema is compiled.
     pub(super) compiling: Mutex<()>,

@@ -27,7 +27,7 @@ const MAX_PATTERNS: usize = 512;
 pub(super) struct InstrumentedSchema {
     /// The schema with its step counters.
     pub(super) schema: Value,
-    /// Number of subschemas.
+    /// Number of subschemas in the schema.
     pub(super) parts: usize,
     pub(super) patterns: Patterns,
     pub(super) size: CompiledSize,

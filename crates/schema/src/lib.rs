@@ -126,7 +126,7 @@ pub struct SchemaError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaErrorKind {
-    /// The schema is not valid.
+    /// The schema is not a valid JSON Schema.
     Invalid,
     /// The schema, or its compiled form, exceeds a size limit.
     TooLarge,

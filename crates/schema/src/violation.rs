@@ -28,7 +28,7 @@ pub enum InvalidArguments {
     /// A value is not one of the allowed values.
     #[error("Invalid value for {path}: must be one of {allowed}")]
     NotAllowed {
-        /// Path of the value.
+        /// Path of the value that is not allowed.
         path: String,
         /// The allowed values, as a Python list.
         allowed: String,
@@ -36,9 +36,9 @@ pub enum InvalidArguments {
     /// The value violates another rule. The message does not contain the value.
     #[error("Invalid value for {path}: {reason}")]
     Other {
-        /// Path of the value.
+        /// Path of the value that violates the rule.
         path: String,
-        /// The violated rule.
+        /// The rule that the value violates.
         reason: String,
     },
 }
