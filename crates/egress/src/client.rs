@@ -27,7 +27,7 @@ pub(super) const PRODUCT: HeaderValue =
 /// The certificates that a client trusts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// The certificates of the system.
+    /// The client trusts the certificates of the system.
     System,
     /// No certificates are trusted: for plain `http` servers only. Reading the system's
     /// certificates takes longer than a call on this machine.
@@ -37,7 +37,7 @@ pub enum Trust {
 /// The settings of an [`EgressClient`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Purpose {
-    /// The trusted certificates.
+    /// The certificates that the client trusts.
     pub trust: Trust,
     /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 differs, and few servers support it.
     pub http1_only: bool,

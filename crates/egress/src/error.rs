@@ -25,7 +25,7 @@ pub enum EgressError {
         host: HostName,
         /// The forbidden address.
         address: IpAddr,
-        /// The class of the address.
+        /// The class of the forbidden address.
         class: AddressClass,
     },
     /// All addresses of a name are forbidden.
@@ -35,9 +35,9 @@ pub enum EgressError {
     Resolved {
         /// The host whose name was looked up.
         host: HostName,
-        /// The first address of the name.
+        /// The first address to which the name resolves.
         address: IpAddr,
-        /// The class of the address.
+        /// The class of the first address.
         class: AddressClass,
     },
 }

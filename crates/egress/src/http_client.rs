@@ -61,7 +61,7 @@ pub struct HttpRequest {
     pub url: Url,
     /// The headers; `User-Agent` is set if absent.
     pub headers: HeaderMap,
-    /// The body; empty for none.
+    /// The body of the request; empty for none.
     pub body: Bytes,
 }
 
@@ -95,7 +95,7 @@ pub enum HttpError {
     /// The body is larger than the limit.
     #[error("the response is longer than {limit} bytes")]
     TooLong {
-        /// The limit in bytes.
+        /// The maximum size of the body, in bytes.
         limit: usize,
     },
 }

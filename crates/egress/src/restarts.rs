@@ -68,7 +68,7 @@ pub struct Restarts {
 
 #[derive(Default)]
 struct Crashes {
-    /// Number of consecutive crashes.
+    /// Number of crashes in a row.
     in_a_row: u32,
     /// Number of consecutive starts without a response.
     failed_starts: u32,
