@@ -32,7 +32,7 @@ struct Failure {
 }
 
 impl SqlStore {
-    /// Remembers the outcome of recording a call for
+    /// Records whether a call could be recorded, for
     /// [`recording_failure`](Self::recording_failure).
     pub(crate) fn note_outcome(&self, outcome: Result<(), StoreError>) -> Result<(), StoreError> {
         let Health {

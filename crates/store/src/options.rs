@@ -232,7 +232,7 @@ pub enum Durability {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
-    /// Where the store is.
+    /// The memory, file or Postgres database of the store.
     pub location: StoreLocation,
     /// What a committed write survives. Default: [`Process`](Durability::Process).
     pub durability: Durability,

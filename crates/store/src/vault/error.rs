@@ -22,7 +22,7 @@ pub enum VaultError {
     /// The stored secret was modified or moved, or was encrypted with another key.
     #[error("a stored secret ({kind:?}) is damaged or was moved from another entry")]
     Damaged {
-        /// The kind of the secret.
+        /// The kind of the damaged secret.
         kind: SecretKind,
     },
     /// A secret is too large to be encrypted: 256 GiB or more.

@@ -28,12 +28,12 @@ pub struct MasterKey {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MasterKeyError {
-    /// The file cannot be read.
+    /// The key file cannot be read.
     #[error("the key file '{}' cannot be read: {source}", path.display())]
     Unreadable {
-        /// The path of the file.
+        /// The path of the key file.
         path: PathBuf,
-        /// Why the file cannot be read.
+        /// Why the key file cannot be read.
         source: io::Error,
     },
     /// Other users may read or change the file.
@@ -42,15 +42,15 @@ pub enum MasterKeyError {
         path.display()
     )]
     Exposed {
-        /// The path of the file.
+        /// The path of the key file.
         path: PathBuf,
-        /// The permission bits of the file.
+        /// The permission bits of the key file.
         mode: u32,
     },
-    /// The environment variable is not set.
+    /// The environment variable for the key is not set.
     #[error("{}, which must contain the key, is not set", variable::shown(name))]
     NotSet {
-        /// The name of the variable.
+        /// The name of the environment variable.
         name: String,
     },
     /// The value is neither 32 bytes nor 32 bytes in base64.
@@ -65,7 +65,7 @@ pub enum MasterKeyError {
         path.display()
     )]
     MalformedFile {
-        /// The path of the file.
+        /// The path of the key file.
         path: PathBuf,
     },
 }

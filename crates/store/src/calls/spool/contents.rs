@@ -13,7 +13,7 @@ const MAX_NAMED_CALLS: usize = 50;
 pub(super) struct SpoolContents {
     /// Whether there are records of a newer program.
     pub(super) has_unknown: bool,
-    /// The number of damaged lines.
+    /// The number of damaged lines in the file.
     pub(super) damaged: usize,
     /// Whether the last line is incomplete, as if the process was killed during the write.
     pub(super) is_cut: bool,
@@ -68,7 +68,7 @@ impl SpoolContents {
         }
     }
 
-    /// Returns an error message that says what is damaged and what to do.
+    /// Returns an error message that names the damage and the required action.
     pub(super) fn description(&self, path: &Path) -> String {
         format!(
             "the file '{}' has {} damaged records of calls ({}); remove the file once you have \
