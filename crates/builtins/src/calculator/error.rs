@@ -19,7 +19,7 @@ pub enum CalculatorError {
     /// The expression is not arithmetic, or exceeds a limit.
     #[error("Invalid expression: {expression}{reason}")]
     Invalid {
-        /// The beginning of the expression.
+        /// The beginning of the invalid expression.
         expression: Excerpt,
         /// What is wrong with the expression.
         reason: SyntaxError,

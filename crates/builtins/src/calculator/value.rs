@@ -25,7 +25,7 @@ pub enum CalculatedValue {
     Int(i64),
     /// A float, which is never infinite or NaN.
     Float(f64),
-    /// A list or a tuple.
+    /// A list or a tuple of values.
     List(Vec<CalculatedValue>),
 }
 

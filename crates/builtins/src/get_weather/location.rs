@@ -12,7 +12,7 @@ const AMBIGUITY_FACTOR: u64 = 3;
 /// The maximum number of places that an error about an ambiguous location names.
 const MAX_NAMED: usize = 5;
 
-/// The location of a call.
+/// The location that a call names.
 #[derive(Debug, PartialEq)]
 pub(super) enum RequestedLocation {
     /// The location is a latitude and a longitude, in degrees.
@@ -20,7 +20,7 @@ pub(super) enum RequestedLocation {
     Name {
         /// The location as the caller wrote it.
         location: String,
-        /// The part before the first comma.
+        /// The name of the place: the part before the first comma.
         name: String,
         /// The parts after the first comma: region, country.
         within: Vec<String>,

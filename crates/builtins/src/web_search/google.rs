@@ -37,7 +37,7 @@ struct GoogleResult {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchInformation {
-    /// The number of results, as text.
+    /// The total number of results, as text.
     total_results: Option<String>,
 }
 
