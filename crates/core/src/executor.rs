@@ -72,7 +72,7 @@ pub struct Executor {
     own_queue: Option<Arc<FairQueue>>,
 }
 
-/// Tools of one caller by name; they are in no registry.
+/// Tools of one caller by name. These tools are in no registry.
 pub type CallerOnlyTools = IndexMap<ToolName, Arc<RegisteredTool>>;
 
 struct SharedExecutor {

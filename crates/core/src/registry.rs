@@ -65,7 +65,7 @@ pub enum RegistryError {
     /// The target of the alias is not the name of a registered tool.
     #[error("Tool '{0}' is not registered")]
     UnknownAliasTarget(String),
-    /// The alias is the name of a registered tool, which it would hide.
+    /// The alias is the name of a registered tool, which the alias would hide.
     #[error("The alias '{0}' is already the name of a registered tool")]
     AliasIsTool(String),
 }

@@ -124,7 +124,8 @@ impl<'a> CompositionCheck<'a> {
         Ok(())
     }
 
-    /// Returns why a reference is invalid in a step that runs after the steps in `before`, if it
+    /// Returns why a reference in a step that runs after the steps in `before` is invalid; `None`
+    /// for a valid reference.
     /// is.
     fn reference(
         &self,

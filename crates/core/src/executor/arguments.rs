@@ -109,7 +109,8 @@ pub(super) struct Checked {
 }
 
 impl Checks {
-    /// Allows as many concurrent checks as there are processors; one account can use half of them.
+    /// Allows as many concurrent checks as there are processors. One account can use half of the
+    /// checks.
     pub(super) fn new(config: &ExecutorConfig) -> Self {
         let queue = FairQueue::new(bounds(config));
         Self { queue }

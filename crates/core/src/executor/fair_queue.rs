@@ -60,7 +60,7 @@ pub(super) struct QueuePermit {
     counted: Box<CountedCall>,
 }
 
-/// Error for a queued call that ends because the queue is full.
+/// The queue is full, so the call is rejected.
 #[derive(Debug)]
 struct Full;
 

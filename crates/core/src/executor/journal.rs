@@ -17,7 +17,8 @@ use crate::tool::{CallContext, ErrorCode, ToolCall, ToolFailure, ToolOrigin};
 pub(super) use entry::Entry;
 pub use redaction::Redaction;
 
-/// Maximum number of calls, of tools that did not run, for which the write of the end is retried.
+/// Maximum number of calls for which the write of the end is being retried, of calls whose tool did
+/// not run.
 const MAX_REPEATED_ENDS: usize = 1_000;
 
 /// Returns the failure of a call that could not be recorded before its deadline.

@@ -65,7 +65,7 @@ pub struct PastCall {
 pub(super) const UNREGISTERED_TOOL_TTL: Duration = Duration::from_secs(300);
 
 /// Number of admitted calls after which the ledger drops calls that are outside every window, so
-/// that it does not grow with the number of users.
+/// that the ledger does not grow with the number of users.
 const CALLS_PER_SWEEP: usize = 1024;
 
 /// Maximum number of pairs of an account and a tool or server that the ledger keeps between two

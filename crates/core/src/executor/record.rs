@@ -25,7 +25,7 @@ pub const RESPONSE_ALLOWANCE: Duration = Duration::from_secs(1);
 
 /// Is notified when calls begin and end, for events and statistics.
 ///
-/// Runs on the task of the call, so it must neither block nor take long.
+/// An observer runs on the task of the call, so it must neither block nor take long.
 pub trait Observer: Send + Sync + 'static {
     /// A call enters the pipeline and is pending. `origin` is `None` if no tool has the call's
     /// name.

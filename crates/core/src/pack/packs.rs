@@ -13,7 +13,7 @@ use crate::tool::{Tool, ToolName};
 #[derive(Clone, Default)]
 pub struct Packs(Vec<Arc<PackContents>>);
 
-/// The contents of one pack, as of when it was added.
+/// The contents of one pack at the time at which the pack was added.
 pub struct PackContents {
     name: String,
     tools: Vec<ToolName>,

@@ -44,7 +44,7 @@ pub struct ApprovalDecision {
     /// The reason for the decision, if the decider gave one.
     pub reason: Option<String>,
     /// The arguments with which the call runs, as JSON, if the decider changed them. A redacted
-    /// value of [`ApprovalRecord::arguments`] in the same place stands for the call's own value.
+    /// value at the same location as in [`ApprovalRecord::arguments`] means the call's own value.
     pub arguments: Option<String>,
 }
 

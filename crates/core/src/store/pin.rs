@@ -38,7 +38,7 @@ pub struct ToolPin {
     pub definition: String,
     /// When the definition was accepted.
     pub accepted_at: Timestamp,
-    /// The definition that the server now offers, if it differs.
+    /// The definition that the server now offers, if it differs from the accepted definition.
     pub pending: Option<PendingDefinition>,
 }
 
@@ -57,7 +57,7 @@ pub trait PinStore: Send + Sync {
     /// The store cannot be read.
     async fn pins(&self, owner: PinOwner<'_>) -> Result<Vec<ToolPin>, StoreError>;
 
-    /// Returns all pins of a server: first those for all users, then by user and name.
+    /// Returns all pins of a server: first the pins for all users, then by user and name.
     ///
     /// # Errors
     /// The store cannot be read.

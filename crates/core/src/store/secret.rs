@@ -56,7 +56,7 @@ impl SecretKind {
 pub struct SecretId {
     /// The purpose of the secret.
     pub kind: SecretKind,
-    /// The id of the secret among those of its kind.
+    /// The id of the secret among the secrets of its kind.
     pub id: String,
 }
 

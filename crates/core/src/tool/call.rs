@@ -27,7 +27,8 @@ pub struct ToolCall {
     /// The type of the call; always `function`.
     #[serde(default = "function", rename = "type")]
     pub kind: String,
-    /// The position of the call among those of one model response, if the provider sends it.
+    /// The position of the call among the calls of one model response, if the provider sends the
+    /// position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<u32>,
 }

@@ -37,7 +37,7 @@ pub struct CallContext {
     pub variant: Option<String>,
     /// The interface or program that the call came through, for the call log.
     pub caller: Option<String>,
-    /// The id of the call. The executor sets it before the tool runs.
+    /// The id of the call. The executor sets the id before the tool runs.
     pub call_id: String,
     /// The deadline of the call, extended while a nested call waits for an approval. The executor
     /// sets the deadline before the tool runs.
@@ -54,7 +54,7 @@ pub struct CallContext {
     pub may_use: Option<ToolFilter>,
     /// The position of the call, if it is nested.
     pub nesting: Option<Arc<Nesting>>,
-    /// Runs nested calls. The executor sets it before it runs a tool that [makes
+    /// Runs nested calls. The executor sets this field before it runs a tool that [makes
     /// calls](super::Tool::makes_calls).
     pub further_calls: Option<FurtherCalls>,
     /// Ids of granted approvals: calls with these ids run.

@@ -26,8 +26,8 @@ pub struct ForwardedParameters {
 ///
 /// Implement this trait for a tool with state; for a single function, use [`FnTool`].
 pub trait Tool: Send + Sync + 'static {
-    /// Returns the definition. It must not change while the tool is registered: register a new tool
-    /// instead.
+    /// Returns the definition. The definition must not change while the tool is registered:
+    /// register a new tool instead.
     fn definition(&self) -> &ToolDefinition;
 
     /// Returns the tool's origin. Default: `Native`.
@@ -47,9 +47,9 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Returns whether lists show the tool. A tool that is not offered lacks something that it
-    /// needs; a call of the tool returns an error that says what. Must not change while the tool is
-    /// registered. Default: `true`.
+    /// Returns whether lists show the tool. A tool that is not offered lacks something that the
+    /// tool needs; a call of the tool returns an error that names what is missing. Must not change
+    /// while the tool is registered. Default: `true`.
     fn is_offered(&self) -> bool {
         true
     }

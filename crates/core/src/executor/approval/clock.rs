@@ -15,7 +15,7 @@ pub struct DecisionClock {
     above: Vec<Arc<PausableClock>>,
 }
 
-/// Counts the time until it is dropped toward the deadline of the call.
+/// Counts the time until this value is dropped toward the deadline of the call.
 #[must_use]
 pub struct CountedWork {
     _resumptions: Vec<Resumption>,

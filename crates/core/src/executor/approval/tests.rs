@@ -210,8 +210,8 @@ async fn g3_an_approval_for_a_claimed_user_is_valid_only_for_its_principal() {
     );
 }
 
-/// A tool with a fixed acting identity and a new credential for each call. It returns the identity
-/// that the executor passed to it, and whether it has the connection with the credential.
+/// A tool with a fixed acting identity and a new credential for each call. The tool returns the
+/// identity that the executor passed to it, and whether it has the connection with the credential.
 struct ActsFor(ToolDefinition);
 
 impl Tool for ActsFor {
@@ -591,7 +591,8 @@ async fn g3_an_approval_is_valid_for_the_channel_and_the_forwarded_parameters() 
     assert_eq!(rejected.error_code, Some(ErrorCode::InvalidInput));
 }
 
-/// Approves every call with other arguments, and records for which arguments it was spent.
+/// Approves every call with other arguments, and records for which arguments each approval was
+/// spent.
 struct Edits(Value, Mutex<Vec<Option<JsonObject>>>);
 
 impl Approver for Edits {
