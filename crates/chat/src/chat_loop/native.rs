@@ -78,7 +78,7 @@ impl NativeServers {
         error
     }
 
-    /// Parses the native calls in a response and gives them their local names.
+    /// Parses the native calls in a response and gives the tools their local names.
     pub(super) fn read(
         &self,
         provider: Provider,

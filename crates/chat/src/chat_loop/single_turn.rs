@@ -25,7 +25,7 @@ pub struct SingleTurn {
 
 impl ChatLoop {
     /// Sends one request to the model and runs no calls, for a caller that runs the calls
-    /// elsewhere. The limits on tokens, context and time are those of [`run`](Self::run). The
+    /// elsewhere. The same limits on tokens, context and time apply as for [`run`](Self::run). The
     /// state's conversation stays unchanged; the state's usage includes the turn.
     ///
     /// # Errors
