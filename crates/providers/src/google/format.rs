@@ -162,7 +162,8 @@ impl ToolFormat for Google {
         json!({"text": text})
     }
 
-    /// The API wraps the error of a request for a stream in an array.
+    /// Returns the error of a body. If the response would have been streamed in chunks, the API
+    /// wraps the error in an array.
     fn error<'a>(&self, body: &'a Value) -> Option<&'a Value> {
         let error = body.get(0).unwrap_or(body).get("error");
         error.filter(|error| !error.is_null())
