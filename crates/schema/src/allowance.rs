@@ -54,7 +54,7 @@ pub(super) struct Limits {
     pub(super) has_slow_steps: bool,
 }
 
-/// Runs a check, and aborts it if it exceeds `limits`.
+/// Runs a check, and aborts the check if it exceeds `limits`.
 pub(super) fn within<T>(limits: &Limits, check: impl FnOnce() -> T) -> Result<T, CheckAborted> {
     let allowance = Allowance {
         until: limits.until,

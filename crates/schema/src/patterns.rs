@@ -23,7 +23,8 @@ pub(super) struct Patterns {
     pub(super) count: usize,
     /// Number of patterns that property names are matched against.
     for_names: u64,
-    /// Cost of matching a short property name against all these patterns.
+    /// Cost of matching a short property name against all patterns that property names are matched
+    /// against.
     matches_a_name: u64,
     /// Number of patterns that may take long to match even a short text.
     intricate: usize,

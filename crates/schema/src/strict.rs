@@ -148,7 +148,7 @@ impl StrictWriter {
                     });
                     Value::Object(parts.collect::<Option<_>>()?)
                 }
-                // `object` writes these keywords.
+                // `object` writes `properties`, `required` and `additionalProperties`.
                 "properties" | "required" | "additionalProperties" => continue,
                 _ => return None,
             };
