@@ -39,7 +39,8 @@ pub enum Trust {
 pub struct Purpose {
     /// The certificates that the client trusts.
     pub trust: Trust,
-    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 differs, and few servers support it.
+    /// Whether to use HTTP/1.1 only. WebSocket over HTTP/2 works differently, and few servers
+    /// support it.
     pub http1_only: bool,
     /// Whether to follow redirects within the origin.
     pub redirects: bool,
@@ -215,7 +216,7 @@ impl EgressClient {
         Ok(reqwest::RequestBuilder::from_parts(client, request))
     }
 
-    /// Returns the clients for this URL, and whether the URL is reached through a proxy.
+    /// Returns the clients for this URL, and whether they use the proxies of the environment.
     fn clients(&self, url: &Url) -> (&Clients, Route) {
         let is_local = url.host().is_some_and(|host| is_local_host(&host));
         match &self.shared.direct {
