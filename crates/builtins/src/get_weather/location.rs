@@ -5,8 +5,8 @@ use pillion_core::tool::ToolFailure;
 use super::state_codes;
 use crate::Excerpt;
 
-/// A location is ambiguous if another settlement of the same name, times this factor, has more
-/// inhabitants than the most likely place.
+/// A location is ambiguous if another settlement of the same name has, multiplied by this factor,
+/// more inhabitants than the most likely place.
 const AMBIGUITY_FACTOR: u64 = 3;
 
 /// The maximum number of places that an error about an ambiguous location names.
